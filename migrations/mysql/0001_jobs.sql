@@ -1,0 +1,124 @@
+-- The jobs that wait or run. Finished ones leave for queue_history, given-up ones for queue_dead, so that this table stays
+-- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue. All times are UTC.
+-- Each statement can be run again, since a change of the schema is no transaction here.
+CREATE TABLE IF NOT EXISTS queue_jobs (
+    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    -- without spaces at the end, which these databases ignore when they compare
+    kind varchar(128) NOT NULL CHECK (kind <> '' AND kind NOT LIKE '% '),
+    queue varchar(128) NOT NULL DEFAULT 'default' CHECK (queue <> '' AND queue NOT LIKE '% '),
+    args longtext NOT NULL DEFAULT ('{}') CHECK (JSON_VALID(args)),
+    priority smallint NOT NULL DEFAULT 0,
+    run_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) CHECK (run_at >= '0001-01-01'),
+    max_retries int CHECK (max_retries >= 0),
+    enqueued_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    attempt int NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
+    -- the fence: one more at each claim, named by every write of the attempt
+    lease int NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- 0: nobody holds it
+    worker_id bigint NOT NULL DEFAULT 0,
+    -- counts while somebody holds it; never NULL, because a row that changes its size at the claim costs many times the log
+    claimed_at datetime(6) NOT NULL DEFAULT '1970-01-01',
+    cancel_requested_at datetime(6),
+    -- The claim index: under worker 0 the waiting rows by lane (kind, queue, priority), within a lane by due time; under
+    -- every other worker what it holds.
+    KEY queue_jobs_waiting (worker_id, kind, queue, priority, run_at, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Completed and cancelled jobs, until retention removes them.
+CREATE TABLE IF NOT EXISTS queue_history (
+    id bigint NOT NULL PRIMARY KEY,
+    kind varchar(128) NOT NULL,
+    queue varchar(128) NOT NULL,
+    state varchar(16) NOT NULL CHECK (state IN ('completed', 'cancelled')),
+    args longtext NOT NULL,
+    priority smallint NOT NULL,
+    max_retries int,
+    attempt int NOT NULL,
+    lease int NOT NULL,
+    worker_id bigint NOT NULL,
+    enqueued_at datetime(6) NOT NULL,
+    run_at datetime(6) NOT NULL,
+    -- of the last attempt; NULL when it was cancelled before any
+    started_at datetime(6),
+    finished_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    result longtext,
+    error text,
+    KEY queue_history_finished (finished_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Dead letters: jobs set aside after their last attempt, until somebody acts.
+CREATE TABLE IF NOT EXISTS queue_dead (
+    id bigint NOT NULL PRIMARY KEY,
+    kind varchar(128) NOT NULL,
+    queue varchar(128) NOT NULL,
+    args longtext NOT NULL CHECK (JSON_VALID(args)),
+    priority smallint NOT NULL,
+    max_retries int,
+    attempt int NOT NULL,
+    lease int NOT NULL,
+    worker_id bigint NOT NULL,
+    enqueued_at datetime(6) NOT NULL,
+    run_at datetime(6) NOT NULL,
+    started_at datetime(6),
+    finished_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    error text NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Every attempt that did not complete its job (the completing one is in the history row itself).
+CREATE TABLE IF NOT EXISTS queue_attempts (
+    job_id bigint NOT NULL,
+    lease int NOT NULL,
+    attempt int NOT NULL,
+    worker_id bigint NOT NULL,
+    started_at datetime(6) NOT NULL,
+    ended_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    outcome varchar(16) NOT NULL,
+    error text,
+    PRIMARY KEY (job_id, lease)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Worker processes and their leases.
+CREATE TABLE IF NOT EXISTS queue_workers (
+    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    host varchar(255) NOT NULL,
+    pid bigint NOT NULL,
+    concurrency int NOT NULL,
+    queues longtext NOT NULL,
+    kinds longtext NOT NULL,
+    started_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    heartbeat_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    -- the lease: past this, others take its jobs back
+    expires_at datetime(6) NOT NULL,
+    -- when it ended or was declared dead
+    stopped_at datetime(6),
+    KEY queue_workers_alive (stopped_at, expires_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Queues that are paused.
+CREATE TABLE IF NOT EXISTS queue_paused (
+    queue varchar(128) NOT NULL PRIMARY KEY,
+    paused_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- All jobs in one shape, for people: columns are stable.
+CREATE OR REPLACE VIEW queue_all AS
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state,
+       priority, attempt, max_retries, enqueued_at, run_at,
+       IF(worker_id <> 0, claimed_at, NULL) AS started_at, CAST(NULL AS datetime(6)) AS finished_at,
+       NULLIF(worker_id, 0) AS worker_id, args, NULL AS result, NULL AS error
+FROM queue_jobs
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
+       NULLIF(worker_id, 0), args, result, error
+FROM queue_history
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
+       NULLIF(worker_id, 0), args, NULL, error
+FROM queue_dead;
+
+-- Jobs counted by kind, queue and state; oldest: due time while waiting, start while running, end when over.
+CREATE OR REPLACE VIEW queue_stats AS
+SELECT kind, queue, state, COUNT(*) AS jobs,
+       MIN(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest
+FROM queue_all GROUP BY kind, queue, state;

@@ -1,0 +1,127 @@
+-- The jobs that wait or run. Finished ones leave for queue_history, given-up ones for queue_dead, so that this table stays
+-- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
+CREATE TABLE queue_jobs (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (octet_length(kind) BETWEEN 1 AND 128 AND kind NOT LIKE '% '),
+    queue text NOT NULL DEFAULT 'default' CHECK (octet_length(queue) BETWEEN 1 AND 128 AND queue NOT LIKE '% '),
+    args json NOT NULL DEFAULT '{}',
+    priority smallint NOT NULL DEFAULT 0,
+    run_at timestamptz NOT NULL DEFAULT now() CHECK (run_at >= '0001-01-01 00:00Z' AND run_at < 'infinity'),
+    max_retries integer CHECK (max_retries >= 0),
+    enqueued_at timestamptz NOT NULL DEFAULT now(),
+    attempt integer NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
+    -- the fence: one more at each claim, named by every write of the attempt
+    lease integer NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- 0: nobody holds it
+    worker_id bigint NOT NULL DEFAULT 0,
+    claimed_at timestamptz,
+    cancel_requested_at timestamptz
+) WITH (
+    -- rows live for milliseconds: vacuum by count, not by share of the table
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0.05
+);
+
+-- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time.
+CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at, id) WHERE worker_id = 0;
+-- Whom to rescue, and what a worker holds.
+CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
+
+-- Completed and cancelled jobs, until retention removes them.
+CREATE TABLE queue_history (
+    id bigint PRIMARY KEY,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    state text NOT NULL CHECK (state IN ('completed', 'cancelled')),
+    args json NOT NULL,
+    priority smallint NOT NULL,
+    max_retries integer,
+    attempt integer NOT NULL,
+    lease integer NOT NULL,
+    worker_id bigint NOT NULL,
+    enqueued_at timestamptz NOT NULL,
+    run_at timestamptz NOT NULL,
+    -- of the last attempt; NULL when it was cancelled before any
+    started_at timestamptz,
+    finished_at timestamptz NOT NULL DEFAULT now(),
+    result json,
+    error text
+);
+CREATE INDEX queue_history_finished ON queue_history (finished_at);
+
+-- Dead letters: jobs set aside after their last attempt, until somebody acts.
+CREATE TABLE queue_dead (
+    id bigint PRIMARY KEY,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    args json NOT NULL,
+    priority smallint NOT NULL,
+    max_retries integer,
+    attempt integer NOT NULL,
+    lease integer NOT NULL,
+    worker_id bigint NOT NULL,
+    enqueued_at timestamptz NOT NULL,
+    run_at timestamptz NOT NULL,
+    started_at timestamptz,
+    finished_at timestamptz NOT NULL DEFAULT now(),
+    error text NOT NULL
+);
+
+-- Every attempt that did not complete its job (the completing one is in the history row itself).
+CREATE TABLE queue_attempts (
+    job_id bigint NOT NULL,
+    lease integer NOT NULL,
+    attempt integer NOT NULL,
+    worker_id bigint NOT NULL,
+    started_at timestamptz NOT NULL,
+    ended_at timestamptz NOT NULL DEFAULT now(),
+    outcome text NOT NULL,
+    error text,
+    PRIMARY KEY (job_id, lease)
+);
+
+-- Worker processes and their leases.
+CREATE TABLE queue_workers (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    concurrency integer NOT NULL,
+    queues json NOT NULL,
+    kinds json NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT now(),
+    heartbeat_at timestamptz NOT NULL DEFAULT now(),
+    -- the lease: past this, others take its jobs back
+    expires_at timestamptz NOT NULL,
+    -- when it ended or was declared dead
+    stopped_at timestamptz
+);
+CREATE INDEX queue_workers_alive ON queue_workers (expires_at) WHERE stopped_at IS NULL;
+
+-- Queues that are paused.
+CREATE TABLE queue_paused (
+    queue text PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- All jobs in one shape, for people: columns are stable.
+CREATE VIEW queue_all AS
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END AS state,
+       priority, attempt, max_retries, enqueued_at, run_at, claimed_at AS started_at, NULL::timestamptz AS finished_at,
+       nullif(worker_id, 0) AS worker_id, args, NULL::json AS result, NULL::text AS error
+FROM queue_jobs
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
+       nullif(worker_id, 0), args, result, error
+FROM queue_history
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
+       nullif(worker_id, 0), args, NULL, error
+FROM queue_dead;
+
+-- Jobs counted by kind, queue and state; oldest: due time while waiting, start while running, end when over.
+CREATE VIEW queue_stats AS
+SELECT kind, queue, state, count(*) AS jobs,
+       min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest
+FROM queue_all GROUP BY kind, queue, state;

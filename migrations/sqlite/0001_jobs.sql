@@ -1,0 +1,138 @@
+-- The jobs that wait or run. Finished ones leave for queue_history, given-up ones for queue_dead, so that this table stays
+-- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
+-- All times are whole milliseconds since 1970, UTC: CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) is now.
+CREATE TABLE queue_jobs (
+    -- AUTOINCREMENT: a number is never given twice, although rows leave this table
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND kind NOT LIKE '% '),
+    queue TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(queue AS BLOB)) BETWEEN 1 AND 128 AND queue NOT LIKE '% '),
+    args TEXT NOT NULL DEFAULT '{}' CONSTRAINT "args must be valid JSON" CHECK (json_valid(args)),
+    priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -32768 AND 32767),
+    run_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+        CONSTRAINT "run_at must be milliseconds since 1970 (multiply unixepoch() by 1000)"
+        CHECK (run_at NOT BETWEEN 1 AND 99999999999),
+    max_retries INTEGER CHECK (max_retries BETWEEN 0 AND 2147483647),
+    enqueued_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
+    attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
+    -- the fence: one more at each claim, named by every write of the attempt
+    lease INTEGER NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- 0: nobody holds it
+    worker_id INTEGER NOT NULL DEFAULT 0,
+    claimed_at INTEGER,
+    cancel_requested_at INTEGER
+) STRICT;
+
+-- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time.
+CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at, id) WHERE worker_id = 0;
+-- Whom to rescue, and what a worker holds.
+CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
+
+-- Completed and cancelled jobs, until retention removes them.
+CREATE TABLE queue_history (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('completed', 'cancelled')),
+    args TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    max_retries INTEGER,
+    attempt INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    worker_id INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    run_at INTEGER NOT NULL,
+    -- of the last attempt; NULL when it was cancelled before any
+    started_at INTEGER,
+    finished_at INTEGER NOT NULL,
+    result TEXT,
+    error TEXT
+) STRICT;
+CREATE INDEX queue_history_finished ON queue_history (finished_at);
+
+-- Dead letters: jobs set aside after their last attempt, until somebody acts.
+CREATE TABLE queue_dead (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    args TEXT NOT NULL CONSTRAINT "args must be valid JSON" CHECK (json_valid(args)),
+    priority INTEGER NOT NULL,
+    max_retries INTEGER,
+    attempt INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    worker_id INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    run_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER NOT NULL,
+    error TEXT NOT NULL
+) STRICT;
+
+-- Every attempt that did not complete its job (the completing one is in the history row itself).
+CREATE TABLE queue_attempts (
+    job_id INTEGER NOT NULL,
+    lease INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    worker_id INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    error TEXT,
+    PRIMARY KEY (job_id, lease)
+) STRICT, WITHOUT ROWID;
+
+-- Worker processes and their leases.
+CREATE TABLE queue_workers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    concurrency INTEGER NOT NULL,
+    queues TEXT NOT NULL,
+    kinds TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    -- the lease: past this, others take its jobs back
+    expires_at INTEGER NOT NULL,
+    -- when it ended or was declared dead
+    stopped_at INTEGER
+) STRICT;
+CREATE INDEX queue_workers_alive ON queue_workers (expires_at) WHERE stopped_at IS NULL;
+
+-- Queues that are paused.
+CREATE TABLE queue_paused (
+    queue TEXT PRIMARY KEY,
+    paused_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- All jobs in one shape, for people: columns are stable, times are text (UTC).
+CREATE VIEW queue_all AS
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running'
+            WHEN run_at > (julianday('now') - 2440587.5) * 86400000 THEN 'scheduled' ELSE 'ready' END AS state,
+       priority, attempt, max_retries,
+       strftime('%Y-%m-%d %H:%M:%f', enqueued_at / 1000.0, 'unixepoch') AS enqueued_at,
+       strftime('%Y-%m-%d %H:%M:%f', run_at / 1000.0, 'unixepoch') AS run_at,
+       strftime('%Y-%m-%d %H:%M:%f', claimed_at / 1000.0, 'unixepoch') AS started_at,
+       NULL AS finished_at, nullif(worker_id, 0) AS worker_id, args, NULL AS result, NULL AS error
+FROM queue_jobs
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       strftime('%Y-%m-%d %H:%M:%f', enqueued_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', run_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', started_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', finished_at / 1000.0, 'unixepoch'),
+       nullif(worker_id, 0), args, result, error
+FROM queue_history
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       strftime('%Y-%m-%d %H:%M:%f', enqueued_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', run_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', started_at / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', finished_at / 1000.0, 'unixepoch'),
+       nullif(worker_id, 0), args, NULL, error
+FROM queue_dead;
+
+-- Jobs counted by kind, queue and state; oldest: due time while waiting, start while running, end when over.
+CREATE VIEW queue_stats AS
+SELECT kind, queue, state, count(*) AS jobs,
+       min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest
+FROM queue_all GROUP BY kind, queue, state;

@@ -1,0 +1,694 @@
+//! `#[job(…)]`: the options, each with its span.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt as _;
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprPath, Lit, LitInt, LitStr, Path, Token};
+
+use crate::duration;
+use crate::errors::Errors;
+use crate::names;
+
+/// The options, in the order in which the messages list them.
+const OPTIONS: [&str; 10] =
+    ["name", "aliases", "queue", "priority", "max_retries", "timeout", "backoff", "blocking", "struct_name", "crate"];
+
+/// What people write who come from other libraries.
+const SYNONYMS: [(&str, &str); 24] = [
+    ("alias", "aliases"),
+    ("attempts", "max_retries"),
+    ("block", "blocking"),
+    ("cpu", "blocking"),
+    ("identifier", "name"),
+    ("job_name", "name"),
+    ("job_type", "name"),
+    ("kind", "name"),
+    ("max_attempts", "max_retries"),
+    ("max_retry", "max_retries"),
+    ("prio", "priority"),
+    ("queue_name", "queue"),
+    ("rename", "name"),
+    ("retries", "max_retries"),
+    ("retry", "max_retries"),
+    ("retry_backoff", "backoff"),
+    ("delay", "backoff"),
+    ("retry_delay", "backoff"),
+    ("spawn_blocking", "blocking"),
+    ("struct", "struct_name"),
+    ("sync", "blocking"),
+    ("task_name", "name"),
+    ("time_limit", "timeout"),
+    ("type_name", "struct_name"),
+];
+
+/// The longest name of a job or a queue, in bytes.
+pub(crate) const LONGEST_NAME: usize = 128;
+/// The number of attempts must fit into the databases' `integer`.
+const MOST_RETRIES: u32 = i32::MAX as u32 - 1;
+/// Where no `max` is written.
+const DEFAULT_MAX: Duration = Duration::from_secs(3600);
+
+/// A value and the literal that it was read from.
+pub(crate) struct Spanned<T> {
+    pub(crate) value: T,
+    pub(crate) tokens: TokenStream,
+}
+
+impl<T> Spanned<T> {
+    fn new(value: T, tokens: impl ToTokens) -> Self {
+        Self { value, tokens: tokens.into_token_stream() }
+    }
+}
+
+/// `backoff = …`
+pub(crate) enum Backoff {
+    Exponential { base: Duration, max: Duration },
+    Linear { step: Duration, max: Duration },
+    Fixed { delay: Duration },
+    Custom { function: ExprPath },
+}
+
+/// The options of one `#[job(…)]`. What is `None` is left to the defaults of the trait.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<Spanned<String>>,
+    pub(crate) aliases: Vec<Spanned<String>>,
+    pub(crate) queue: Option<String>,
+    pub(crate) priority: Option<i16>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) backoff: Option<Backoff>,
+    pub(crate) blocking: Option<Ident>,
+    pub(crate) struct_name: Option<Ident>,
+    pub(crate) krate: Option<Path>,
+}
+
+impl Options {
+    /// Reads everything that can be read and notes every mistake.
+    pub(crate) fn parse(args: TokenStream, errors: &mut Errors) -> Self {
+        let mut options = Self::default();
+        let mut seen: Vec<String> = Vec::new();
+        for piece in pieces(args, errors) {
+            match syn::parse2::<Entry>(piece) {
+                Ok(entry) => options.take(entry, &mut seen, errors),
+                Err(error) => errors.push(error),
+            }
+        }
+        options
+    }
+
+    fn take(&mut self, entry: Entry, seen: &mut Vec<String>, errors: &mut Errors) {
+        let key = entry.key.unraw().to_string();
+        let Some(known) = OPTIONS.iter().find(|option| **option == key) else {
+            // Somebody who wrote `sync` does not also need to hear that the function is not async.
+            if suggestion(&key) == Some("blocking") {
+                self.blocking = Some(entry.key.clone());
+            }
+            return errors.at(&entry.key, unknown_option(&key));
+        };
+        if seen.contains(&key) {
+            return errors.at(&entry.key, format!("`{key}` is given twice: keep one of the two"));
+        }
+        seen.push(key);
+        if let Err(error) = self.set(known, &entry, errors) {
+            errors.push(error);
+        }
+    }
+
+    fn set(&mut self, option: &str, entry: &Entry, errors: &mut Errors) -> syn::Result<()> {
+        match option {
+            "name" => self.name = Some(entry.text("send_email")?.and_then(checked_name)?),
+            "queue" => self.queue = Some(entry.text("mail")?.and_then(checked_name)?.value),
+            "aliases" => self.aliases = entry.aliases(errors)?,
+            "priority" => self.priority = Some(entry.priority()?),
+            "max_retries" => self.max_retries = Some(entry.max_retries()?),
+            "timeout" => self.timeout = Some(entry.timeout()?),
+            "backoff" => self.backoff = Some(entry.backoff(errors)?),
+            "blocking" => {
+                // Whatever value it has, an error about the function that is not async would be one too many.
+                self.blocking = Some(entry.key.clone());
+                entry.blocking()?;
+            }
+            "struct_name" => self.struct_name = Some(entry.struct_name()?),
+            _ => self.krate = Some(entry.krate()?),
+        }
+        Ok(())
+    }
+}
+
+/// Cuts at the commas, so that a mistake in one option does not hide the next.
+fn pieces(args: TokenStream, errors: &mut Errors) -> Vec<TokenStream> {
+    let mut pieces = vec![TokenStream::new()];
+    for token in args {
+        match &token {
+            TokenTree::Punct(punct) if punct.as_char() == ',' => {
+                if pieces.last().is_some_and(TokenStream::is_empty) {
+                    errors.at(
+                        &token,
+                        "a comma too many: write the options as `#[job(queue = \"mail\", max_retries = 3)]`",
+                    );
+                    pieces.pop();
+                }
+                pieces.push(TokenStream::new());
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ';' => {
+                errors.at(&token, "options are separated by commas: write `,`");
+                pieces.push(TokenStream::new());
+            }
+            _ => {
+                if let Some(piece) = pieces.last_mut() {
+                    piece.extend([token]);
+                }
+            }
+        }
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+fn suggestion(key: &str) -> Option<&'static str> {
+    let lower = key.to_lowercase().replace('-', "_");
+    let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == lower).map(|(_, option)| *option);
+    synonym.or_else(|| names::closest(&lower, &OPTIONS))
+}
+
+fn unknown_option(key: &str) -> String {
+    match suggestion(key) {
+        Some("max_retries") if key.contains("attempt") => {
+            format!("unknown option `{key}`; did you mean `max_retries`? (`max_retries = 3` is four attempts)")
+        }
+        Some(option) => format!("unknown option `{key}`; did you mean `{option}`?"),
+        None => format!("unknown option `{key}`; the options are {}", listed(&OPTIONS)),
+    }
+}
+
+fn listed(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// `key`, `key = value` or `key(value)`.
+struct Entry {
+    key: Ident,
+    value: Value,
+}
+
+enum Value {
+    None,
+    Equals(Expr),
+    List(TokenStream),
+}
+
+impl syn::parse::Parse for Entry {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(Lit) {
+            let literal: Lit = input.parse()?;
+            let cure = match &literal {
+                Lit::Str(text) => format!("name the option: `name = {0}` or `queue = {0}`", text.token()),
+                literal => format!("name the option: `max_retries = {}`", literal.to_token_stream()),
+            };
+            return Err(syn::Error::new_spanned(literal, cure));
+        }
+        let key = input.call(Ident::parse_any).map_err(|error| {
+            syn::Error::new(error.span(), "expected an option, such as `queue = \"mail\"` or `max_retries = 3`")
+        })?;
+        let value = if input.is_empty() {
+            Value::None
+        } else if input.peek(syn::token::Paren) {
+            let content;
+            syn::parenthesized!(content in input);
+            Value::List(content.parse()?)
+        } else if input.peek(Token![:]) && !input.peek(Token![::]) {
+            let colon: Token![:] = input.parse()?;
+            return Err(syn::Error::new_spanned(colon, format!("write `=` between `{key}` and its value")));
+        } else if input.peek(Token![=]) {
+            let equals: Token![=] = input.parse()?;
+            if input.is_empty() {
+                let message = format!("`{key}` has no value: write `{}`", example(&key.to_string()));
+                return Err(syn::Error::new_spanned(quote!(#key #equals), message));
+            }
+            let value = input.parse::<Expr>().map_err(|error| {
+                syn::Error::new(
+                    error.span(),
+                    format!("this cannot be the value of `{key}`: write `{}`", example(&key.to_string())),
+                )
+            })?;
+            Value::Equals(value)
+        } else {
+            Value::None
+        };
+        if !input.is_empty() {
+            let rest: TokenStream = input.parse()?;
+            let next = rest.into_iter().next();
+            return Err(syn::Error::new_spanned(next, "expected `,` before this: options are separated by commas"));
+        }
+        Ok(Self { key, value })
+    }
+}
+
+/// How an option is written.
+fn example(key: &str) -> &'static str {
+    match key {
+        "name" => "name = \"send_email\"",
+        "aliases" => "aliases = [\"old_name\"]",
+        "queue" => "queue = \"mail\"",
+        "priority" => "priority = -10",
+        "max_retries" => "max_retries = 3",
+        "timeout" => "timeout = \"30s\"",
+        "backoff" => "backoff = exponential(\"2s\", max = \"10m\")",
+        "blocking" => "blocking",
+        "struct_name" => "struct_name = \"SendEmailJob\"",
+        "crate" => "crate = my_crate::queue",
+        _ => "queue = \"mail\"",
+    }
+}
+
+impl Entry {
+    fn key(&self) -> String {
+        self.key.unraw().to_string()
+    }
+
+    /// A mistake at the value, or at the key where there is no value.
+    fn error(&self, message: impl Display) -> syn::Error {
+        match &self.value {
+            Value::None => syn::Error::new_spanned(&self.key, message),
+            Value::Equals(value) => syn::Error::new_spanned(value, message),
+            Value::List(list) => {
+                let key = &self.key;
+                syn::Error::new_spanned(quote!(#key #list), message)
+            }
+        }
+    }
+
+    /// The expression after `=`.
+    fn value(&self) -> syn::Result<&Expr> {
+        let key = self.key();
+        match &self.value {
+            Value::Equals(value) => Ok(peel(value)),
+            Value::None => Err(self.error(format!("`{key}` has no value: write `{}`", example(&key)))),
+            Value::List(list) => {
+                let cure = if syn::parse2::<Lit>(list.clone()).is_ok() {
+                    format!("{key} = {list}")
+                } else {
+                    example(&key).to_owned()
+                };
+                Err(self.error(format!("write `{cure}`")))
+            }
+        }
+    }
+
+    /// A string; the outer result is about its presence, the inner one is free for its contents.
+    fn text(&self, sample: &str) -> syn::Result<syn::Result<Spanned<String>>> {
+        let key = self.key();
+        match self.value()? {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Str(text) => Ok(Ok(Spanned::new(text.value(), text))),
+                Lit::Char(c) => Err(self.error(format!("`{key}` takes a string: write `{key} = \"{}\"`", c.value()))),
+                literal => {
+                    let written = literal.to_token_stream().to_string();
+                    Err(self.error(format!("`{key}` takes a string: write `{key} = \"{written}\"`")))
+                }
+            },
+            Expr::Path(path) if path.path.get_ident().is_some() => {
+                let word = path.to_token_stream();
+                Err(self.error(format!("`{key}` takes a string literal: write `{key} = \"{word}\"`, with quotes")))
+            }
+            _ => Err(self.error(format!("`{key}` takes a string literal: write `{key} = \"{sample}\"`"))),
+        }
+    }
+
+    fn aliases(&self, errors: &mut Errors) -> syn::Result<Vec<Spanned<String>>> {
+        const CURE: &str = "write `aliases = [\"old_name\"]`";
+        let Value::Equals(value) = &self.value else {
+            if let Value::List(list) = &self.value {
+                return Err(self.error(format!("write `aliases = [{list}]`")));
+            }
+            return Err(self.error(format!("`aliases` has no value: {CURE}")));
+        };
+        let Expr::Array(array) = peel(value) else {
+            return Err(match string(value) {
+                Some(text) => self.error(format!("`aliases` takes a list: write `aliases = [{}]`", text.token())),
+                None => self.error(format!("`aliases` takes a list of strings: {CURE}")),
+            });
+        };
+        let mut aliases = Vec::new();
+        for element in &array.elems {
+            let Some(text) = string(element) else {
+                errors.at(element, format!("an alias is a string literal: {CURE}"));
+                continue;
+            };
+            match checked_name(Spanned::new(text.value(), text)) {
+                Ok(alias) => aliases.push(alias),
+                Err(error) => errors.push(error),
+            }
+        }
+        Ok(aliases)
+    }
+
+    /// A whole number, with its sign.
+    fn integer(&self) -> syn::Result<(bool, &LitInt)> {
+        let key = self.key();
+        let (negative, literal) = match self.value()? {
+            Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Neg(_)) => (true, peel(&unary.expr)),
+            other => (false, other),
+        };
+        match literal {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Int(number) => Ok((negative, number)),
+                Lit::Str(text) if text.value().parse::<i64>().is_ok() => {
+                    Err(self.error(format!("`{key}` takes a number: write `{key} = {}`, without quotes", text.value())))
+                }
+                Lit::Float(_) => Err(self.error(format!("`{key}` takes a whole number: write `{}`", example(&key)))),
+                _ => Err(self.error(format!("`{key}` takes a number: write `{}`", example(&key)))),
+            },
+            _ => Err(self.error(format!("`{key}` takes a number literal: write `{}`", example(&key)))),
+        }
+    }
+
+    fn priority(&self) -> syn::Result<i16> {
+        let (negative, number) = self.integer()?;
+        self.suffix(number, "i16")?;
+        let value = number.base10_parse::<i32>().unwrap_or(i32::MAX);
+        let value = if negative { -value } else { value };
+        i16::try_from(value).map_err(|_| {
+            self.error(format!("`priority` is a number from {} to {}, and smaller runs first", i16::MIN, i16::MAX))
+        })
+    }
+
+    fn max_retries(&self) -> syn::Result<u32> {
+        let (negative, number) = self.integer()?;
+        self.suffix(number, "u32")?;
+        if negative {
+            return Err(
+                self.error("`max_retries` cannot be negative: write `max_retries = 0` for one attempt and no retry")
+            );
+        }
+        match number.base10_parse::<u32>() {
+            Ok(retries) if retries <= MOST_RETRIES => Ok(retries),
+            _ => Err(self.error(format!("write a number up to {MOST_RETRIES}"))),
+        }
+    }
+
+    fn suffix(&self, number: &LitInt, allowed: &str) -> syn::Result<()> {
+        let suffix = number.suffix();
+        if suffix.is_empty() || suffix == allowed {
+            return Ok(());
+        }
+        let (key, digits) = (self.key(), number.base10_digits());
+        Err(self.error(format!("write `{key} = {digits}`, without `{suffix}`")))
+    }
+
+    fn timeout(&self) -> syn::Result<Duration> {
+        duration_literal("timeout = ", self.value()?, self).map(|duration| duration.value)
+    }
+
+    fn blocking(&self) -> syn::Result<()> {
+        match &self.value {
+            Value::None => Ok(()),
+            Value::Equals(Expr::Lit(literal)) if matches!(&literal.lit, Lit::Bool(no) if !no.value()) => {
+                Err(self.error("leave `blocking` out for an `async fn`"))
+            }
+            _ => Err(self.error("`blocking` takes no value: write `#[job(blocking)]`")),
+        }
+    }
+
+    fn struct_name(&self) -> syn::Result<Ident> {
+        if let Some(ident) = word(self.value()?) {
+            return Ok(ident.clone());
+        }
+        let name = self.text("SendEmailJob")??;
+        let text: LitStr = syn::parse2(name.tokens)?;
+        text.parse::<Ident>().map_err(|_| {
+            let message =
+                format!("`{}` is not the name of a struct: write `struct_name = \"SendEmailJob\"`", name.value);
+            syn::Error::new_spanned(&text, message)
+        })
+    }
+
+    fn krate(&self) -> syn::Result<Path> {
+        let cure = "`crate` takes the path by which `queue` is reached: write `crate = my_crate::queue`";
+        let value = self.value()?;
+        if let Some(text) = string(value) {
+            return text.parse_with(Path::parse_mod_style).map_err(|_| self.error(cure));
+        }
+        match value {
+            Expr::Path(ExprPath { qself: None, path, .. }) => Ok(path.clone()),
+            _ => Err(self.error(cure)),
+        }
+    }
+
+    fn backoff(&self, errors: &mut Errors) -> syn::Result<Backoff> {
+        const SHAPES: [&str; 4] = ["exponential", "linear", "fixed", "custom"];
+        let all = "`exponential(\"2s\", max = \"10m\")`, `linear(\"10s\", max = \"5m\")`, `fixed(\"30s\")` or `custom(path::to::function)`";
+        let key = "backoff";
+        let value = match &self.value {
+            Value::Equals(value) => peel(value),
+            Value::List(list) => return Err(self.error(format!("write `{key} = {list}`"))),
+            Value::None => return Err(self.error(format!("`{key}` has no value: write {all}"))),
+        };
+        let Some((shape, arguments)) = call(value) else {
+            let text = string(value).map(LitStr::value);
+            let bare = word(value).map(Ident::to_string);
+            return Err(self.error(match (bare.as_deref(), text.as_deref()) {
+                (Some(shape), _) if SHAPES.contains(&shape) => format!("write `backoff = {}`", shape_example(shape)),
+                (_, Some(shape)) if SHAPES.contains(&shape) => {
+                    format!("write `backoff = {}`, without quotes", shape_example(shape))
+                }
+                (_, Some(delay)) if duration::parse(delay).is_ok() => format!("write `backoff = fixed(\"{delay}\")`"),
+                _ => format!("`backoff` takes {all}"),
+            }));
+        };
+        let name = shape.path.get_ident().map(Ident::to_string).unwrap_or_default();
+        match name.as_str() {
+            "exponential" | "linear" => {
+                let (base, max) = self.delays(&name, shape, arguments, true, errors)?;
+                Ok(match name.as_str() {
+                    "linear" => Backoff::Linear { step: base, max },
+                    _ => Backoff::Exponential { base, max },
+                })
+            }
+            "fixed" => Ok(Backoff::Fixed { delay: self.delays(&name, shape, arguments, false, errors)?.0 }),
+            "custom" => {
+                let cure = "`custom` takes the path of a `fn(u32) -> Duration`: write `custom(my_delay)`";
+                match arguments.first() {
+                    Some(Expr::Path(path)) if arguments.len() == 1 => Ok(Backoff::Custom { function: path.clone() }),
+                    Some(_) => Err(syn::Error::new_spanned(arguments, cure)),
+                    None => Err(syn::Error::new_spanned(shape, cure)),
+                }
+            }
+            other => {
+                let message = match names::closest(other, &SHAPES) {
+                    Some(meant) => format!("unknown backoff `{other}`; did you mean `{}`?", shape_example(meant)),
+                    None => format!("unknown backoff; write {all}"),
+                };
+                Err(syn::Error::new_spanned(shape, message))
+            }
+        }
+    }
+
+    /// `("2s", max = "10m")`
+    fn delays(
+        &self,
+        name: &str,
+        shape: &ExprPath,
+        arguments: &Punctuated<Expr, Token![,]>,
+        capped: bool,
+        errors: &mut Errors,
+    ) -> syn::Result<(Duration, Duration)> {
+        let mut base: Option<Spanned<Duration>> = None;
+        let mut max: Option<Spanned<Duration>> = None;
+        for argument in arguments {
+            if let Expr::Assign(assign) = argument {
+                if !matches!(&*assign.left, Expr::Path(path) if path.path.is_ident("max")) {
+                    let message = format!(
+                        "`{name}` takes a delay{}: write `{}`",
+                        if capped { " and `max`" } else { "" },
+                        shape_example(name)
+                    );
+                    return Err(syn::Error::new_spanned(&assign.left, message));
+                }
+                if !capped {
+                    let message = "`fixed` is always the same delay and takes no `max`: write `fixed(\"30s\")`";
+                    return Err(syn::Error::new_spanned(argument, message));
+                }
+                if max.is_some() {
+                    return Err(syn::Error::new_spanned(&assign.left, "`max` is given twice: keep one of the two"));
+                }
+                max = Some(duration_literal("max = ", peel(&assign.right), self)?);
+            } else if base.is_none() {
+                base = Some(duration_literal("", peel(argument), self)?);
+            } else if capped {
+                let message = format!("name the longest delay: write `max = {}`", argument.to_token_stream());
+                return Err(syn::Error::new_spanned(argument, message));
+            } else {
+                return Err(syn::Error::new_spanned(argument, "`fixed` takes one delay: write `fixed(\"30s\")`"));
+            }
+        }
+        let Some(base) = base else {
+            return Err(syn::Error::new_spanned(
+                shape,
+                format!("`{name}` needs a delay: write `{}`", shape_example(name)),
+            ));
+        };
+        match &max {
+            Some(max) if base.value > max.value => errors.at(
+                &max.tokens,
+                "`max` is shorter than the first delay: write a longer `max`, or `fixed(…)` for one that stays the same",
+            ),
+            None if capped && base.value > DEFAULT_MAX => errors.at(
+                &base.tokens,
+                "longer than the longest delay, which is \"1h\" unless `max` says otherwise: write a `max` too",
+            ),
+            _ => {}
+        }
+        Ok((base.value, max.map_or(DEFAULT_MAX, |max| max.value)))
+    }
+}
+
+fn shape_example(shape: &str) -> &'static str {
+    match shape {
+        "exponential" => "exponential(\"2s\", max = \"10m\")",
+        "linear" => "linear(\"10s\", max = \"5m\")",
+        "fixed" => "fixed(\"30s\")",
+        _ => "custom(path::to::function)",
+    }
+}
+
+/// A duration in a string. `before` is what stands before the value, for the cure.
+fn duration_literal(before: &str, value: &Expr, entry: &Entry) -> syn::Result<Spanned<Duration>> {
+    let error = |message: String| syn::Error::new_spanned(value, message);
+    match value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(text) => match duration::parse(&text.value()) {
+                Ok(duration) => Ok(Spanned::new(duration, text)),
+                Err(message) => Err(error(message)),
+            },
+            Lit::Int(number) => {
+                let written = number.to_string();
+                let written = if number.suffix().is_empty() { format!("{written}s") } else { written };
+                Err(error(format!("a duration is a string with a unit: write `{before}\"{written}\"`")))
+            }
+            _ => Err(error(format!("a duration is a string with a unit: write `{before}\"30s\"`"))),
+        },
+        Expr::Unary(_) => {
+            Err(error(format!("a duration is a string with a unit, and not negative: write `{before}\"30s\"`")))
+        }
+        _ => {
+            let key = entry.key();
+            Err(error(format!("`{key}` takes its durations as string literals: write `{before}\"30s\"`")))
+        }
+    }
+}
+
+/// Why `name` cannot stand in the `kind` or `queue` column.
+pub(crate) fn name_fault(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("a name cannot be empty: write 1 to 128 bytes".to_owned());
+    }
+    if name.len() > LONGEST_NAME {
+        return Some(format!(
+            "this name has {} bytes, and at most {LONGEST_NAME} fit: write a shorter one",
+            name.len()
+        ));
+    }
+    if name.chars().any(char::is_control) {
+        return Some("a name cannot contain control characters (line breaks, tabs, …): write plain text".to_owned());
+    }
+    if name.trim() != name {
+        return Some(format!("a name cannot begin or end with white space: write `\"{}\"`", name.trim()));
+    }
+    None
+}
+
+fn checked_name(name: Spanned<String>) -> syn::Result<Spanned<String>> {
+    match name_fault(&name.value) {
+        Some(fault) => Err(syn::Error::new_spanned(&name.tokens, fault)),
+        None => Ok(name),
+    }
+}
+
+/// The string that `expr` is.
+fn string(expr: &Expr) -> Option<&LitStr> {
+    match peel(expr) {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The single word that `expr` is.
+fn word(expr: &Expr) -> Option<&Ident> {
+    match peel(expr) {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// The path and the arguments of the call that `expr` is.
+fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
+    match expr {
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => Some((path, &call.args)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Without the groups and parentheses that a `macro_rules!` puts around what it was given.
+fn peel(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => peel(&group.expr),
+        Expr::Paren(paren) => peel(&paren.expr),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> (Options, usize) {
+        let mut errors = Errors::default();
+        let options = Options::parse(text.parse().expect("tokens"), &mut errors);
+        (options, errors.len())
+    }
+
+    #[test]
+    fn reads_all_options() {
+        let (options, errors) = options(
+            "name = \"a\", aliases = [\"b\", \"c\"], queue = \"q\", priority = -3, max_retries = 0x10, timeout = \"1m\", \
+             backoff = linear(\"1s\"), blocking, struct_name = \"S\", crate = a::b,",
+        );
+        assert_eq!(errors, 0);
+        assert_eq!(options.name.map(|name| name.value).as_deref(), Some("a"));
+        assert_eq!(options.aliases.len(), 2);
+        assert_eq!(options.queue.as_deref(), Some("q"));
+        assert_eq!((options.priority, options.max_retries), (Some(-3), Some(16)));
+        assert_eq!(options.timeout, Some(Duration::from_secs(60)));
+        assert!(matches!(options.backoff, Some(Backoff::Linear { max: DEFAULT_MAX, .. })));
+        assert!(options.blocking.is_some() && options.struct_name.is_some() && options.krate.is_some());
+    }
+
+    #[test]
+    fn one_mistake_does_not_hide_the_next() {
+        let (options, errors) =
+            options("retry = 3, queue = 5, timeout = \"0s\", priority = 7, priority = 8, , blocking = true");
+        assert_eq!(errors, 6);
+        assert_eq!(options.priority, Some(7));
+    }
+
+    #[test]
+    fn suggestions_name_options_that_exist() {
+        for (synonym, option) in SYNONYMS {
+            assert!(OPTIONS.contains(&option), "{synonym} -> {option}");
+            assert!(!OPTIONS.contains(&synonym), "{synonym}");
+        }
+    }
+}

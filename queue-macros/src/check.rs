@@ -1,0 +1,274 @@
+//! The rules across function and options.
+
+use proc_macro2::Ident;
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt as _;
+use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, Type};
+
+use crate::attr::{self, Options};
+use crate::errors::Errors;
+use crate::model::{Function, Job};
+use crate::types;
+
+/// Names that every module knows, and `Job` itself, which must be in scope to enqueue: a struct would hide them.
+const TAKEN: [&str; 14] = [
+    "Box", "Clone", "Debug", "Default", "Err", "Job", "None", "Ok", "Option", "Result", "Send", "Some", "String", "Vec",
+];
+
+/// Attributes that cannot stand beside `#[job]`, and why.
+const RIVALS: [(&str, &str); 5] = [
+    ("job", "one function is one job: remove the second `#[job]`"),
+    ("main", "the worker calls the function, not the runtime: remove this, and start a `Worker` in `main`"),
+    ("test", "a job is not a test: remove this, and write a test that calls the function, which stays as it is"),
+    ("rstest", "a job is not a test: remove this, and write a test that calls the function, which stays as it is"),
+    ("bench", "a job is not a benchmark: remove this, and write one that calls the function, which stays as it is"),
+];
+
+/// Checks what is not a matter of one option or one parameter.
+pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
+    let before = errors.len();
+    qualifiers(&job.function, errors);
+    asyncness(&job.function, &job.options, errors);
+    generics(&job.function, errors);
+    output(&job.function, errors);
+    rivals(&mut job.function, errors);
+    struct_name(job, errors);
+    if !job.function.has_body {
+        let name = &job.function.sig.ident;
+        errors.at(name, "a job has a body: put `#[job]` on a free function, not on what a trait declares");
+    } else if job.function.sig.receiver().is_none()
+        && let Some(word) = types::mentions(job.function.sig.to_token_stream(), &|ident| ident == "Self")
+    {
+        errors.at(
+            word,
+            "`#[job]` goes on a free function, where there is no `Self`: move the function out of the `impl`",
+        );
+    }
+    if errors.len() > before || repeated(job) || has_unsized(job) {
+        job.sound = false;
+    }
+    kinds(job, errors);
+}
+
+fn qualifiers(function: &Function, errors: &mut Errors) {
+    let sig = &function.sig;
+    if let Some(constness) = &sig.constness {
+        errors.at(constness, "a job runs in a worker, not in the compiler: remove `const`");
+    }
+    if let Safety::Unsafe(unsafety) = &sig.safety {
+        errors.at(
+            unsafety,
+            "a worker calls the job with whatever the row holds: remove `unsafe`, and check the arguments in the body",
+        );
+    }
+    if let Some(abi) = &sig.abi {
+        errors.at(abi, "a job is called from Rust: remove the `extern`");
+    }
+    if let Some(variadic) = &sig.variadic {
+        errors.at(variadic, "the arguments of a job are fields of a struct: write a `Vec<T>` instead of `...`");
+    }
+}
+
+fn asyncness(function: &Function, options: &Options, errors: &mut Errors) {
+    let sig = &function.sig;
+    match (&sig.asyncness, &options.blocking) {
+        (None, None) => {
+            let rest = "or `#[job(blocking)]` for a function that blocks its thread";
+            errors.at(sig.fn_token, format!("a job is async: write `async fn {}`, {rest}", sig.ident));
+        }
+        (Some(_), Some(blocking)) if blocking == "blocking" => {
+            errors.at(blocking, "`blocking` is for a plain `fn`: remove it, or remove the `async`");
+        }
+        _ => {}
+    }
+}
+
+fn generics(function: &Function, errors: &mut Errors) {
+    let generics = &function.sig.generics;
+    for param in &generics.params {
+        let message = match param {
+            syn::GenericParam::Lifetime(lifetime) => {
+                let name = &lifetime.lifetime;
+                format!(
+                    "a job has no lifetimes: its arguments live as long as the call; write `&str` instead of `&{name} str`"
+                )
+            }
+            syn::GenericParam::Type(ty) => {
+                let name = &ty.ident;
+                format!("a job is found by its name, so it has no generics: write a concrete type instead of `{name}`")
+            }
+            syn::GenericParam::Const(param) => {
+                let name = &param.ident;
+                format!(
+                    "a job is found by its name, so it has no generics: write a number instead of `{name}`, or make it an argument"
+                )
+            }
+        };
+        errors.at(param, message);
+    }
+    if let (Some(clause), true) = (&generics.where_clause, generics.params.is_empty()) {
+        errors.at(clause, "a job has no generics that a `where` could limit: remove the clause");
+    }
+}
+
+fn output(function: &Function, errors: &mut Errors) {
+    if let ReturnType::Type(_, ty) = &function.sig.output {
+        if matches!(types::peel(ty), Type::Never(_)) {
+            return errors.at(ty, "a job ends: leave the return type out, or write a `Result`");
+        }
+        if is_no_result(ty) {
+            let written = types::tidy(ty);
+            let cure = format!("write `Result<{written}, E>`, with any error type for `E`");
+            return errors.at(ty, format!("a job returns nothing, or a `Result`: {cure}"));
+        }
+        borrows(ty, errors);
+    }
+}
+
+/// Whether the type cannot be a `Result`, whatever is in scope. About others the compiler knows more.
+fn is_no_result(ty: &Type) -> bool {
+    match types::peel(ty) {
+        Type::Array(_) => true,
+        Type::Tuple(tuple) => !tuple.elems.is_empty(),
+        ty => {
+            let known = types::last_segment(ty)
+                .is_some_and(|(name, _)| ["Option", "String", "Vec"].iter().any(|no| name == no));
+            known || types::is_primitive(&ty.to_token_stream())
+        }
+    }
+}
+
+/// Refuses what a result cannot be: it outlives the call.
+fn borrows(ty: &Type, errors: &mut Errors) {
+    match ty {
+        Type::Array(array) => borrows(&array.elem, errors),
+        Type::Group(group) => borrows(&group.elem, errors),
+        Type::Paren(paren) => borrows(&paren.elem, errors),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| borrows(elem, errors)),
+        Type::ImplTrait(_) => {
+            errors.at(ty, "the result is stored, so its type must be known: write a concrete type instead of `impl …`")
+        }
+        Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") => {
+            errors.at(ty, "the result outlives the arguments: write an owned type, such as `String` for `&str`");
+        }
+        Type::Path(path) => {
+            for segment in &path.path.segments {
+                let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
+                for argument in &arguments.args {
+                    match argument {
+                        GenericArgument::Type(ty) => borrows(ty, errors),
+                        GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => {
+                            errors.at(
+                                lifetime,
+                                "the result outlives the arguments: write `'static`, or a type that owns its data",
+                            );
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Refuses `#[test]` and the like, and takes them off, so that they do not complain as well.
+fn rivals(function: &mut Function, errors: &mut Errors) {
+    function.attrs.retain(|attr| match rival(attr) {
+        Some(why) => {
+            errors.at(attr, why);
+            false
+        }
+        None => true,
+    });
+}
+
+fn rival(attr: &Attribute) -> Option<&'static str> {
+    let last = &attr.path().segments.last()?.ident;
+    RIVALS.iter().find(|(name, _)| last == name).map(|(_, why)| *why)
+}
+
+fn struct_name(job: &mut Job, errors: &mut Errors) {
+    let function = job.function.sig.ident.unraw();
+    let at = &job.function.sig.ident;
+    if let Some(name) = &job.options.struct_name {
+        if name.unraw() == function {
+            errors.at(
+                name,
+                "the struct cannot have the name of the function: write `struct_name = \"SendEmailJob\"`, say",
+            );
+            job.struct_ident = format_ident!("QueueJob");
+        }
+        return;
+    }
+    let name = crate::names::upper_camel(&function.to_string());
+    let option = |sample: &str| format!("write `#[job(struct_name = \"{sample}\")]`");
+    let message = if function == name {
+        let cure = match snake(&name) {
+            snake if snake == name => option("SendEmailJob"),
+            snake => format!("write `fn {snake}`"),
+        };
+        format!("the struct would have the name of the function: {cure}")
+    } else if syn::parse_str::<Ident>(&name).is_err() {
+        format!("no name for the struct can be made of `{function}`: {}", option("SendEmailJob"))
+    } else if TAKEN.contains(&name.as_str()) {
+        format!("the struct would be called `{name}` and hide the usual one: {}", option(&format!("{name}Job")))
+    } else {
+        return;
+    };
+    errors.at(at, message);
+    job.struct_ident = format_ident!("QueueJob");
+}
+
+/// `SendEmail` gives `send_email`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+/// Whether two parameters have one name; the compiler says so itself (E0415).
+fn repeated(job: &Job) -> bool {
+    let names: Vec<_> = job.arguments().map(|argument| argument.ident.unraw()).collect();
+    names.iter().enumerate().any(|(i, name)| names[..i].contains(name))
+}
+
+/// Whether an argument is a `str` or a `[T]`; the compiler says so itself (E0277), with the cure.
+fn has_unsized(job: &Job) -> bool {
+    job.arguments().any(|argument| syn::parse2(argument.ty.clone()).is_ok_and(|ty: Type| types::is_unsized(&ty)))
+}
+
+/// Kind and aliases: the function's name too must fit into the column, and no name stands twice.
+fn kinds(job: &Job, errors: &mut Errors) {
+    let kind = job.kind();
+    if job.options.name.is_none()
+        && let Some(fault) = attr::name_fault(&kind)
+    {
+        errors.at(
+            &job.function.sig.ident,
+            format!("the function's name is the job's name, and {fault}; write `name = \"…\"`"),
+        );
+    }
+    let mut seen = vec![kind.as_str()];
+    for alias in &job.options.aliases {
+        let tokens = &alias.tokens;
+        if alias.value == kind {
+            errors.at(quote!(#tokens), "this is the job's name already: remove it from the aliases");
+        } else if seen.contains(&alias.value.as_str()) {
+            errors.at(quote!(#tokens), "this alias is given twice: remove one of the two");
+        }
+        seen.push(&alias.value);
+    }
+}
+
+/// Whether `self` is among the parameters.
+pub(crate) fn is_method(function: &Function) -> bool {
+    function.sig.inputs.iter().any(|input| matches!(input, FnArg::Receiver(_)))
+        || !function.has_body
+        || types::mentions(function.sig.to_token_stream(), &|ident| ident == "Self").is_some()
+}

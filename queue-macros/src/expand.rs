@@ -1,0 +1,481 @@
+//! The code for a sound function: only quoting, no decisions about mistakes.
+//!
+//! A type that cannot be stored shall be reported once, at the type. So the generated code never uses a derive on the
+//! user's types; it goes through the traits `Argument`, `StateValue`, `Outcome` and `Failure` of `queue::__private`, in
+//! expressions that have the span of the type from end to end: the compiler drops messages that it has printed before.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::{Attribute, LitStr, Token};
+
+use crate::attr::Backoff;
+use crate::model::{Argument, Job, Parameter};
+use crate::types::{self, Pass};
+
+/// The function, the struct beside it, and its implementations.
+///
+/// Not in a `const _: () = { … }`: in an `impl`, where a `#[job]` may stand by mistake, that would give further messages.
+/// Nothing here needs its own scope, all paths are absolute.
+pub(crate) fn expand(job: &Job) -> TokenStream {
+    let function = &job.function;
+    let declaration = declaration(job);
+    let cfg: Vec<_> = function.attrs.iter().filter(|attr| is_cfg(attr)).collect();
+    let implementations = implementations(job).into_iter().map(|implementation| {
+        quote! {
+            #(#cfg)*
+            #[allow(deprecated)]
+            #[automatically_derived]
+            #implementation
+        }
+    });
+    quote! {
+        #function
+        #declaration
+        #(#implementations)*
+    }
+}
+
+fn is_cfg(attr: &Attribute) -> bool {
+    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")
+}
+
+/// What stands on the function and holds for the struct as well.
+pub(crate) fn carried(job: &Job) -> impl Iterator<Item = &Attribute> {
+    job.function
+        .attrs
+        .iter()
+        .filter(|attr| is_cfg(attr) || ["doc", "deprecated", "allow"].iter().any(|name| attr.path().is_ident(name)))
+}
+
+/// Whether serde's derives must stand on the struct itself, because attributes for them name what only fits its types.
+fn derives_serde(job: &Job) -> bool {
+    let beyond = |attrs: &[Attribute], harmless: &[&str]| {
+        attrs.iter().filter(|attr| attr.path().is_ident("serde")).any(|attr| {
+            let nested = attr.parse_nested_meta(|meta| match meta.path.get_ident() {
+                Some(word) if harmless.iter().any(|harmless| word == harmless) => {
+                    if meta.input.peek(Token![=]) && word != "default" {
+                        meta.value()?.parse::<LitStr>()?;
+                    }
+                    Ok(())
+                }
+                _ => Err(meta.error("another attribute")),
+            });
+            nested.is_err()
+        })
+    };
+    beyond(&job.serde_attrs, &["rename", "rename_all", "deny_unknown_fields"])
+        || job.arguments().any(|argument| beyond(&argument.attrs, &["rename", "alias", "default"]))
+}
+
+fn declaration(job: &Job) -> TokenStream {
+    let (vis, ident) = (&job.function.vis, &job.struct_ident);
+    let attrs = carried(job);
+    let documented = job.function.attrs.iter().any(|attr| attr.path().is_ident("doc"));
+    let paragraph = documented.then(|| quote!(#[doc = ""]));
+    let about =
+        format!("The job that runs `{}`; enqueue it, and a worker calls the function.", job.function.sig.ident.unraw());
+    let must_use = "a job does nothing until it is enqueued";
+    let plain = derives_serde(job);
+    let derives = plain.then(|| {
+        let krate = job.krate();
+        let path = quote!(#krate::__private::serde).to_string();
+        let serde_attrs = &job.serde_attrs;
+        quote! {
+            #[derive(#krate::__private::serde::Serialize, #krate::__private::serde::Deserialize)]
+            #[serde(crate = #path)]
+            #(#serde_attrs)*
+        }
+    });
+    let fields = job.arguments().map(|argument| {
+        let Argument { ident, attrs, ty, .. } = argument;
+        let about = (!argument.is_documented()).then(|| {
+            let about = format!("The argument `{}`.", ident.unraw());
+            quote!(#[doc = #about])
+        });
+        let attrs = attrs.iter().filter(|attr| plain || !attr.path().is_ident("serde"));
+        quote!(#about #(#attrs)* #vis #ident: #ty)
+    });
+    // At the function's name, so that a clash with another type is reported there.
+    let at = ident.span();
+    let body =
+        if job.arguments().next().is_some() { quote_spanned!(at=> { #(#fields,)* }) } else { quote_spanned!(at=> ;) };
+    let keyword = quote_spanned!(at=> struct);
+    quote! {
+        #(#attrs)*
+        #paragraph
+        #[doc = #about]
+        #[must_use = #must_use]
+        #derives
+        #vis #keyword #ident #body
+    }
+}
+
+fn implementations(job: &Job) -> Vec<TokenStream> {
+    let krate = job.krate();
+    let private = quote!(#krate::__private);
+    let mut implementations = vec![constructor(job)];
+    implementations.extend(clone_and_debug(job, &private));
+    if !derives_serde(job) {
+        implementations.extend(serialize_and_deserialize(job, &private));
+    }
+    implementations.push(job_impl(job, &krate, &private));
+    implementations
+}
+
+fn constructor(job: &Job) -> TokenStream {
+    let (vis, ident) = (&job.function.vis, &job.struct_ident);
+    let fields: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
+    let parameters = job.arguments().map(|Argument { ident, ty, .. }| {
+        if types::is_primitive(ty) { quote!(#ident: #ty) } else { quote!(#ident: impl ::core::convert::Into<#ty>) }
+    });
+    let values = job.arguments().map(|Argument { ident, ty, .. }| {
+        if types::is_primitive(ty) { quote!(#ident) } else { quote!(::core::convert::Into::into(#ident)) }
+    });
+    let about = format!("The job `{}` with these arguments.", job.kind());
+    let body = if fields.is_empty() { quote!(Self) } else { quote!(Self { #(#fields: #values,)* }) };
+    quote! {
+        impl #ident {
+            #[doc = #about]
+            #[allow(dead_code, clippy::too_many_arguments, clippy::new_without_default)]
+            #vis fn new(#(#parameters),*) -> Self { #body }
+        }
+    }
+}
+
+/// `<Type as bound>::item` on a user's type, with the type's span from end to end.
+fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
+    let (first, last) = ends(ty);
+    let item = Ident::new(item, last);
+    let open = quote_spanned!(first=> <);
+    let bound = respanned(quote!(as #bound), last);
+    quote_spanned!(last=> #open #ty #bound > :: #item)
+}
+
+/// The same tokens, all at `span`.
+fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
+    let tokens = tokens.into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    tokens.collect()
+}
+
+/// `(arguments)`, at the end of `ty`.
+fn call(ty: &TokenStream, arguments: TokenStream) -> TokenStream {
+    let (_, last) = ends(ty);
+    quote_spanned!(last=> (#arguments))
+}
+
+/// The spans of the first and the last token.
+fn ends(tokens: &TokenStream) -> (Span, Span) {
+    let mut spans = tokens.clone().into_iter().map(|token| token.span());
+    let first = spans.next().unwrap_or_else(Span::call_site);
+    (first, spans.last().unwrap_or(first))
+}
+
+fn on_argument(argument: &Argument, private: &TokenStream, method: &str, arguments: TokenStream) -> TokenStream {
+    let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
+    let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
+    quote!(#path #call)
+}
+
+fn clone_and_debug(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
+    let ident = &job.struct_ident;
+    let text = ident.unraw().to_string();
+    let plain = derives_serde(job);
+    let clones = job.arguments().map(|argument| {
+        let name = &argument.ident;
+        let value = if plain {
+            quote!(::core::clone::Clone::clone(&self.#name))
+        } else {
+            on_argument(argument, private, "clone", quote!(&self.#name))
+        };
+        quote!(#name: #value)
+    });
+    let cloned = if job.arguments().next().is_some() { quote!(Self { #(#clones,)* }) } else { quote!(Self) };
+    let f = Ident::new("f", Span::mixed_site());
+    let debug = Ident::new("debug", Span::mixed_site());
+    let shown = job.arguments().map(|argument| {
+        let name = &argument.ident;
+        let key = name.unraw().to_string();
+        let value =
+            if plain { quote!(&self.#name) } else { on_argument(argument, private, "debug", quote!(&self.#name)) };
+        quote!(::core::fmt::DebugStruct::field(&mut #debug, #key, #value);)
+    });
+    let shown = if job.arguments().next().is_some() {
+        quote! {
+            let mut #debug = ::core::fmt::Formatter::debug_struct(#f, #text);
+            #(#shown)*
+            ::core::fmt::DebugStruct::finish(&mut #debug)
+        }
+    } else {
+        quote!(::core::fmt::Formatter::write_str(#f, #text))
+    };
+    [
+        quote! {
+            impl ::core::clone::Clone for #ident {
+                fn clone(&self) -> Self { #cloned }
+            }
+        },
+        quote! {
+            impl ::core::fmt::Debug for #ident {
+                fn fmt(&self, #f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #shown }
+            }
+        },
+    ]
+}
+
+/// The two serde implementations around the given bodies.
+pub(crate) fn serde_impls(
+    ident: &Ident,
+    private: &TokenStream,
+    ser: &TokenStream,
+    de: &TokenStream,
+) -> [TokenStream; 2] {
+    let serializer = Ident::new("serializer", Span::mixed_site());
+    let deserializer = Ident::new("deserializer", Span::mixed_site());
+    [
+        quote! {
+            impl #private::serde::Serialize for #ident {
+                fn serialize<__S: #private::serde::Serializer>(
+                    &self,
+                    #serializer: __S,
+                ) -> ::core::result::Result<<__S as #private::serde::Serializer>::Ok, <__S as #private::serde::Serializer>::Error> { #ser }
+            }
+        },
+        quote! {
+            impl<'de> #private::serde::Deserialize<'de> for #ident {
+                fn deserialize<__D: #private::serde::Deserializer<'de>>(
+                    #deserializer: __D,
+                ) -> ::core::result::Result<Self, <__D as #private::serde::Deserializer<'de>>::Error> { #de }
+            }
+        },
+    ]
+}
+
+/// Through a generic struct with the same fields: serde's derives on it cannot fail, whatever the user's types are.
+fn serialize_and_deserialize(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
+    let serializer = Ident::new("serializer", Span::mixed_site());
+    let deserializer = Ident::new("deserializer", Span::mixed_site());
+    if job.arguments().next().is_none() {
+        return serde_impls(
+            &job.struct_ident,
+            private,
+            &quote!(#private::serialize_nothing(#serializer)),
+            &quote!(::core::result::Result::map(#private::deserialize_nothing(#deserializer), |()| Self)),
+        );
+    }
+    let names: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
+    let values: Vec<_> = (0..names.len()).map(|n| Ident::new(&format!("value_{n}"), Span::mixed_site())).collect();
+    let generics: Vec<_> = (0..names.len()).map(|n| format_ident!("__A{n}")).collect();
+    let path = quote!(#private::serde).to_string();
+    let expecting = format!("the arguments of `{}`", job.kind());
+    let serde_attrs = &job.serde_attrs;
+    let fields: Vec<_> = job
+        .arguments()
+        .zip(&generics)
+        .map(|(argument, generic)| {
+            let attrs = argument.attrs.iter().filter(|attr| attr.path().is_ident("serde"));
+            let name = &argument.ident;
+            quote!(#(#attrs)* #name: #generic)
+        })
+        .collect();
+    let written = job.arguments().map(|argument| {
+        let name = &argument.ident;
+        on_argument(argument, private, "as_stored", quote!(&self.#name))
+    });
+    let read = job
+        .arguments()
+        .zip(&values)
+        .map(|(argument, value)| on_argument(argument, private, "from_stored", quote!(#value)));
+    serde_impls(
+        &job.struct_ident,
+        private,
+        &quote! {
+            #[derive(#private::serde::Serialize)]
+            #[serde(crate = #path)]
+            #(#serde_attrs)*
+            struct __QueueArguments<#(#generics),*> { #(#fields,)* }
+            #private::serde::Serialize::serialize(&__QueueArguments { #(#names: #written,)* }, #serializer)
+        },
+        &quote! {
+            #[derive(#private::serde::Deserialize)]
+            #[serde(crate = #path, expecting = #expecting)]
+            #(#serde_attrs)*
+            struct __QueueArguments<#(#generics),*> { #(#fields,)* }
+            ::core::result::Result::map(
+                #private::serde::Deserialize::deserialize(#deserializer),
+                |__QueueArguments { #(#names: #values,)* }| Self { #(#names: #read,)* },
+            )
+        },
+    )
+}
+
+fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStream {
+    let ident = &job.struct_ident;
+    let constants = constants(job, krate);
+    let output = match &job.output {
+        None => quote!(()),
+        Some(ty) => on_type(&ty.to_token_stream(), quote!(#private::Outcome), "Output"),
+    };
+    let context = Ident::new("context", Span::mixed_site());
+    let body = run_body(job, private, &context);
+    let requires = requires(job, private);
+    let ident_span = job.function.sig.ident.span();
+    // What is wrong with the future (a guard held across an await) is reported at the function's name. But a type that is
+    // no outcome is reported at every place where the future's type stands: those shall be the same as the first.
+    let (first, last) = match &job.output {
+        Some(ty) if types::last_segment(ty).is_none_or(|(name, _)| name != "Result") => ends(&ty.to_token_stream()),
+        _ => (ident_span, ident_span),
+    };
+    let open = quote_spanned!(first=> impl);
+    let future = quote_spanned! {last=>
+        #open ::core::future::Future<Output = ::core::result::Result<#output, #krate::JobError>> + ::core::marker::Send
+    };
+    quote! {
+        impl #krate::Job for #ident {
+            #constants
+            type Output = #output;
+            fn run(self, #context: #krate::JobContext) -> #future {
+                #private::inventory::submit! { #private::Registration::of::<#ident>() }
+                async move { #body }
+            }
+            #requires
+        }
+    }
+}
+
+fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
+    let this = Ident::new("this", Span::mixed_site());
+    let function = &job.function.sig.ident;
+    let mut states = Vec::new();
+    let mut passed = Vec::new();
+    for parameter in &job.parameters {
+        passed.push(match parameter {
+            Parameter::Context { borrowed: true } => quote!(&#context),
+            Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
+            Parameter::State { borrowed, ty } => {
+                let state = Ident::new(&format!("state_{}", states.len()), Span::mixed_site());
+                let ty = ty.to_token_stream();
+                let get = on_type(&ty, quote!(#private::StateParameter<_>), "get");
+                let call = call(&ty, quote!(&#context));
+                states.push(quote!(let #state = #get #call;));
+                if *borrowed { quote!(&#state) } else { quote!(#state) }
+            }
+            Parameter::Argument(Argument { ident, pass, .. }) => match pass {
+                Pass::Value => quote!(#this.#ident),
+                Pass::Borrowed => quote!(&#this.#ident),
+                Pass::AsRef => quote!(::core::option::Option::as_ref(&#this.#ident)),
+                Pass::AsDeref => quote!(::core::option::Option::as_deref(&#this.#ident)),
+                Pass::CowOwned => quote!(::std::borrow::Cow::Owned(#this.#ident)),
+            },
+        });
+    }
+    let called = quote!(#function(#(#passed),*));
+    let value = if job.function.sig.asyncness.is_some() {
+        quote!(#called.await)
+    } else {
+        quote!(#private::blocking(move || #called).await)
+    };
+    let end = match &job.output {
+        None => quote!({ let () = #value; ::core::result::Result::Ok(()) }),
+        Some(ty) => {
+            let ty = ty.to_token_stream();
+            let result = Ident::new("result", Span::mixed_site());
+            let error = Ident::new("error", Span::mixed_site());
+            let split = on_type(&ty, quote!(#private::Outcome), "into_result");
+            let split_call = call(&ty, quote!(#result));
+            let error_type = on_type(&ty, quote!(#private::Outcome), "Error");
+            let failed = on_type(&error_type, quote!(#private::Failure<_>), "into_job_error");
+            let failed_call = call(&ty, quote!(#error));
+            quote! {{
+                let #result = #value;
+                match #split #split_call {
+                    ::core::result::Result::Ok(#result) => ::core::result::Result::Ok(#result),
+                    ::core::result::Result::Err(#error) => ::core::result::Result::Err(#failed #failed_call),
+                }
+            }}
+        }
+    };
+    quote! {
+        let #this = self;
+        let _ = (&#this, &#context);
+        #(#states)*
+        #end
+    }
+}
+
+fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
+    let described: Vec<_> = job
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter {
+            Parameter::State { ty, .. } => {
+                let ty = ty.to_token_stream();
+                let describe = on_type(&ty, quote!(#private::StateParameter<_>), "describe");
+                let call = call(&ty, TokenStream::new());
+                Some(quote!(#describe #call))
+            }
+            _ => None,
+        })
+        .collect();
+    (!described.is_empty()).then(|| {
+        quote! {
+            fn requires() -> ::std::vec::Vec<#private::StateType> {
+                ::core::convert::From::from([#(#described),*])
+            }
+        }
+    })
+}
+
+/// The options that were given; the others are left to the trait.
+pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
+    let options = &job.options;
+    let kind = job.kind();
+    let aliases = options.aliases.iter().map(|alias| &alias.value);
+    let aliases = (!options.aliases.is_empty())
+        .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
+    let queue = options.queue.iter().map(|queue| quote!(const QUEUE: &'static ::core::primitive::str = #queue;));
+    let priority = options.priority.iter().map(|priority| quote!(const PRIORITY: ::core::primitive::i16 = #priority;));
+    let retries =
+        options.max_retries.iter().map(|retries| quote!(const MAX_RETRIES: ::core::primitive::u32 = #retries;));
+    let timeout = options.timeout.iter().map(|timeout| {
+        let timeout = duration(*timeout);
+        quote!(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)
+    });
+    let backoff = options.backoff.iter().map(|backoff| {
+        let value = match backoff {
+            Backoff::Exponential { base, max } => {
+                let (base, max) = (duration(*base), duration(*max));
+                quote!(exponential(#base, #max))
+            }
+            Backoff::Linear { step, max } => {
+                let (step, max) = (duration(*step), duration(*max));
+                quote!(linear(#step, #max))
+            }
+            Backoff::Fixed { delay } => {
+                let delay = duration(*delay);
+                quote!(fixed(#delay))
+            }
+            Backoff::Custom { function } => quote!(custom(#function)),
+        };
+        quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
+    });
+    quote! {
+        const KIND: &'static ::core::primitive::str = #kind;
+        #aliases
+        #(#queue)*
+        #(#priority)*
+        #(#retries)*
+        #(#timeout)*
+        #(#backoff)*
+    }
+}
+
+fn duration(duration: Duration) -> TokenStream {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    quote!(::core::time::Duration::from_millis(#millis))
+}

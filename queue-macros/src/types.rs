@@ -1,0 +1,220 @@
+//! What is stored for an argument, and how it is handed to the function.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{AngleBracketedGenericArguments, GenericArgument, Generics, PathArguments, Type, TypePath, TypeReference};
+
+use crate::errors::Errors;
+
+/// How a stored value becomes the parameter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Pass {
+    /// As it is.
+    Value,
+    /// `&value`, which the call coerces: `&String` to `&str`.
+    Borrowed,
+    /// `Option<&T>` from `Option<T>`.
+    AsRef,
+    /// `Option<&str>` from `Option<String>`.
+    AsDeref,
+    /// `Cow::Owned(value)`.
+    CowOwned,
+}
+
+/// The type of the field for a parameter of type `ty`.
+pub(crate) struct Stored {
+    pub(crate) ty: TokenStream,
+    pub(crate) pass: Pass,
+}
+
+/// Without the groups and parentheses that a `macro_rules!` puts around what it was given.
+pub(crate) fn peel(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => peel(&group.elem),
+        Type::Paren(paren) => peel(&paren.elem),
+        other => other,
+    }
+}
+
+/// The last word of a path type, and its generic arguments.
+pub(crate) fn last_segment(ty: &Type) -> Option<(&Ident, Option<&AngleBracketedGenericArguments>)> {
+    match peel(ty) {
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let segment = path.segments.last()?;
+            match &segment.arguments {
+                PathArguments::None => Some((&segment.ident, None)),
+                PathArguments::AngleBracketed(arguments) => Some((&segment.ident, Some(arguments))),
+                PathArguments::Parenthesized(_) => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The one type among the arguments of `name<…>`; lifetimes do not count.
+pub(crate) fn only_argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    let (ident, arguments) = last_segment(ty)?;
+    if ident != name {
+        return None;
+    }
+    let mut types = arguments?.args.iter().filter(|argument| !matches!(argument, GenericArgument::Lifetime(_)));
+    match (types.next(), types.next()) {
+        (Some(GenericArgument::Type(ty)), None) => Some(ty),
+        _ => None,
+    }
+}
+
+/// Reads the type of the argument `name`.
+pub(crate) fn stored(name: &Ident, ty: &Type, generics: &Generics, errors: &mut Errors) -> Stored {
+    let peeled = peel(ty);
+    if let Type::Reference(reference) = peeled {
+        check_reference(name, reference, errors);
+        check(&reference.elem, generics, errors);
+        return Stored { ty: owned(&reference.elem), pass: Pass::Borrowed };
+    }
+    if let Some(inner) = only_argument(peeled, "Option")
+        && let Type::Reference(reference) = peel(inner)
+    {
+        check_reference(name, reference, errors);
+        check(&reference.elem, generics, errors);
+        let stored = owned(&reference.elem);
+        let ty = quote_spanned!(peeled.span()=> ::core::option::Option<#stored>);
+        return Stored { ty, pass: if is_unsized(&reference.elem) { Pass::AsDeref } else { Pass::AsRef } };
+    }
+    if let Some(inner) = only_argument(peeled, "Cow")
+        && !matches!(peel(inner), Type::Reference(_))
+    {
+        check(inner, generics, errors);
+        return Stored { ty: owned(inner), pass: Pass::CowOwned };
+    }
+    check(peeled, generics, errors);
+    Stored { ty: ty.to_token_stream(), pass: Pass::Value }
+}
+
+fn check_reference(name: &Ident, reference: &TypeReference, errors: &mut Errors) {
+    let elem = &reference.elem;
+    if let Some(mutability) = &reference.mutability {
+        let message = format!(
+            "an argument is read from the database, there is nothing to change through `&mut`: write `mut {name}: {}`",
+            owned_text(elem)
+        );
+        let and = &reference.and_token;
+        errors.at(quote!(#and #mutability), message);
+    } else if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
+        let message = format!(
+            "an argument is read from the database and does not live for `'static`: write `&{}` or `{}`",
+            elem.to_token_stream(),
+            owned_text(elem)
+        );
+        errors.at(lifetime, message);
+    }
+}
+
+fn is_word(ty: &Type, word: &str) -> bool {
+    last_segment(ty).is_some_and(|(ident, arguments)| ident == word && arguments.is_none())
+}
+
+pub(crate) fn is_unsized(ty: &Type) -> bool {
+    let ty = peel(ty);
+    matches!(ty, Type::Slice(_)) || is_word(ty, "str") || is_word(ty, "Path")
+}
+
+/// What owns a `ty`: `String` for `str`, `Vec<T>` for `[T]`, `PathBuf` for `Path`, else `ty` itself.
+fn owned(ty: &Type) -> TokenStream {
+    let ty = peel(ty);
+    match ty {
+        Type::Slice(slice) => {
+            let element = &slice.elem;
+            quote_spanned!(ty.span()=> ::std::vec::Vec<#element>)
+        }
+        _ if is_word(ty, "str") => quote_spanned!(ty.span()=> ::std::string::String),
+        _ if is_word(ty, "Path") => quote_spanned!(ty.span()=> ::std::path::PathBuf),
+        _ => ty.to_token_stream(),
+    }
+}
+
+/// [`owned`] as a user would write it.
+fn owned_text(ty: &Type) -> String {
+    let ty = peel(ty);
+    match ty {
+        Type::Slice(slice) => format!("Vec<{}>", owned_text(&slice.elem)),
+        Type::Reference(reference) => owned_text(&reference.elem),
+        _ if is_word(ty, "str") => "String".to_owned(),
+        _ if is_word(ty, "Path") => "PathBuf".to_owned(),
+        _ => tidy(ty),
+    }
+}
+
+/// Tokens as text, without most of the spaces between them.
+pub(crate) fn tidy(tokens: impl ToTokens) -> String {
+    let text = tokens.to_token_stream().to_string();
+    text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace("& ", "&")
+}
+
+/// Refuses what cannot be stored, wherever in the type it stands.
+pub(crate) fn check(ty: &Type, generics: &Generics, errors: &mut Errors) {
+    match ty {
+        Type::Array(array) => check(&array.elem, generics, errors),
+        Type::Group(group) => check(&group.elem, generics, errors),
+        Type::Paren(paren) => check(&paren.elem, generics, errors),
+        Type::Slice(slice) => check(&slice.elem, generics, errors),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| check(elem, generics, errors)),
+        Type::Path(path) => check_path(path, generics, errors),
+        Type::Reference(reference) => errors.at(
+            reference,
+            format!("a borrow inside another type cannot be read back from the database: write `{}`", owned_text(&reference.elem)),
+        ),
+        Type::ImplTrait(_) => errors.at(ty, "an argument is stored, so its type must be known: write a concrete type instead of `impl …`"),
+        Type::TraitObject(_) => errors.at(
+            ty,
+            "a `dyn` value cannot be read back from the database: write a concrete type, or an enum of the possible ones",
+        ),
+        Type::Ptr(_) => errors.at(ty, "a pointer means nothing in another process: write the type that it points to"),
+        Type::FnPtr(_) => errors.at(ty, "a function cannot be stored: write an enum of the possible choices"),
+        Type::Infer(_) => errors.at(ty, "an argument is stored, so its type must be known: write it instead of `_`"),
+        Type::Never(_) => errors.at(ty, "`!` has no values that could be stored: write a type that has"),
+        _ => {}
+    }
+}
+
+fn check_path(path: &TypePath, generics: &Generics, errors: &mut Errors) {
+    if let Some(qself) = &path.qself {
+        check(&qself.ty, generics, errors);
+    }
+    for segment in &path.path.segments {
+        let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
+        for argument in &arguments.args {
+            match argument {
+                GenericArgument::Type(ty) => check(ty, generics, errors),
+                // A declared one is refused where it is declared, an undeclared one by the compiler.
+                GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => {
+                    errors.at(
+                        lifetime,
+                        "an argument cannot borrow, it is read from the database: write a type that owns its data",
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether `word` stands anywhere in `tokens`.
+pub(crate) fn mentions(tokens: TokenStream, word: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) => word(&ident).then_some(ident),
+        TokenTree::Group(group) => mentions(group.stream(), word),
+        _ => None,
+    })
+}
+
+/// The types whose values the constructor takes as they are, so that `Import::new(10)` needs no suffix.
+pub(crate) fn is_primitive(ty: &TokenStream) -> bool {
+    const PRIMITIVES: [&str; 16] = [
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128",
+        "usize",
+    ];
+    let text = ty.to_string();
+    PRIMITIVES.contains(&text.as_str())
+}

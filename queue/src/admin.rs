@@ -1,0 +1,506 @@
+//! Looking and mending: what code, a command line and a dashboard all need.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::enqueue::check_name;
+use crate::error::Error;
+use crate::job::JobId;
+use crate::state::JobState;
+use crate::store::{AnyStore, Store};
+use crate::target::Pool;
+
+/// Administration of the jobs in one database. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// use queue::{Admin, Filter, JobState};
+///
+/// let admin = Admin::new(&pool);
+/// for dead in admin.jobs(&Filter::new().state(JobState::Dead)).await?.items {
+///     println!("{} {}: {}", dead.id, dead.kind, dead.error.unwrap_or_default());
+/// }
+/// admin.send_back_all(&Filter::new().kind("send_email")).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Admin {
+    store: AnyStore,
+}
+
+/// Jobs counted by kind, queue and state. See [`Admin::stats`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The jobs' kind.
+    pub kind: String,
+    /// The jobs' queue.
+    pub queue: String,
+    /// The jobs' state.
+    pub state: JobState,
+    /// How many there are.
+    pub jobs: u64,
+    /// The oldest of them: by due time while they wait, by start while they run, by end when they are over.
+    pub oldest: DateTime<Utc>,
+}
+
+/// A job in a list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// Its kind.
+    pub kind: String,
+    /// Its queue.
+    pub queue: String,
+    /// Its state, by the database's clock at the time of the question.
+    pub state: JobState,
+    /// Smaller runs first.
+    pub priority: i16,
+    /// Attempts counted so far.
+    pub attempt: u32,
+    /// Retries allowed; None while the job's own number applies and no worker has claimed it.
+    pub max_retries: Option<u32>,
+    /// When it was enqueued.
+    pub enqueued_at: DateTime<Utc>,
+    /// When it was or will be due.
+    pub run_at: DateTime<Utc>,
+    /// When its current or last attempt was claimed.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// The worker that holds it, or held it last.
+    pub worker: Option<i64>,
+    /// Whether somebody asked to cancel it while it runs.
+    pub cancel_requested: bool,
+    /// The last error of a dead letter, or the reason of a cancellation.
+    pub error: Option<String>,
+}
+
+/// A job with everything that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct JobDetail {
+    /// What lists show.
+    #[serde(flatten)]
+    pub job: Job,
+    /// The arguments, as JSON text.
+    pub args: String,
+    /// The result of a completed job, as JSON text; None for `()`.
+    pub result: Option<String>,
+    /// Every attempt, oldest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One attempt of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Its number; 1 is the first. Attempts that were not counted (snoozed, given back) share the number of the next.
+    pub attempt: u32,
+    /// The worker that ran it.
+    pub worker: i64,
+    /// That worker's host and process, `host:pid`, while its row is kept.
+    pub worker_name: Option<String>,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it ended; None while it runs.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// `running`, `completed`, `failed`, `panicked`, `timed_out`, `undecodable`, `cancelled`, `snoozed`, `released`, `lost`.
+    pub outcome: String,
+    /// The error with its chain of causes, cut at 8 KiB.
+    pub error: Option<String>,
+}
+
+/// A queue. See [`Admin::queues`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct QueueInfo {
+    /// Its name.
+    pub queue: String,
+    /// Since when it is paused.
+    pub paused_at: Option<DateTime<Utc>>,
+    /// Jobs that are not due yet.
+    pub scheduled: u64,
+    /// Jobs that wait for a worker.
+    pub ready: u64,
+    /// Jobs that are held by a worker.
+    pub running: u64,
+}
+
+/// A worker process. See [`Admin::workers`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// Its number.
+    pub id: i64,
+    /// The host that it runs on.
+    pub host: String,
+    /// Its process number there.
+    pub pid: u32,
+    /// How many jobs it runs at a time.
+    pub concurrency: u32,
+    /// The queues it serves; empty: all.
+    pub queues: Vec<String>,
+    /// The kinds it serves.
+    pub kinds: Vec<String>,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// Its last heartbeat.
+    pub heartbeat_at: DateTime<Utc>,
+    /// When it ended or was declared dead.
+    pub stopped_at: Option<DateTime<Utc>>,
+    /// Whether it holds its lease.
+    pub alive: bool,
+    /// How many jobs it holds.
+    pub running: u64,
+}
+
+/// Some jobs of a list, and where the next ones start.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// In ascending order of their ids.
+    pub items: Vec<T>,
+    /// What to give to [`Filter::after`] for the next page; None on the last one.
+    pub next: Option<JobId>,
+}
+
+/// Which jobs to list or to act on: all that match every condition set.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub(crate) kind: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) state: Option<JobState>,
+    pub(crate) after: Option<JobId>,
+    pub(crate) limit: Option<u32>,
+    /// Only jobs that wait or run: what some operations need not look for in the history.
+    pub(crate) unfinished: bool,
+}
+
+impl Filter {
+    /// Every job, in pages of 100.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only of this kind.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Only in this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Only in this state.
+    #[must_use]
+    pub fn state(mut self, state: JobState) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Only ids above this one: the next page.
+    #[must_use]
+    pub fn after(mut self, id: JobId) -> Self {
+        self.after = Some(id);
+        self
+    }
+
+    /// At most so many in a page: 1 to 1,000, 100 by default.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// The same, among the jobs that wait or run; None when a condition excludes them all.
+    fn unfinished(&self) -> Option<Self> {
+        let excluded = self.state.is_some_and(JobState::is_final);
+        (!excluded).then(|| Self { unfinished: true, ..self.clone() })
+    }
+
+    pub(crate) fn page(&self) -> u32 {
+        self.limit.unwrap_or(100).clamp(1, MAX_PAGE)
+    }
+}
+
+/// The largest page, and the number of jobs that one statement of a bulk operation touches.
+const MAX_PAGE: u32 = 1000;
+
+impl Admin {
+    /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). No I/O.
+    pub fn new(pool: &impl Pool) -> Self {
+        Self { store: pool.store() }
+    }
+
+    /// Counts and ages by kind, queue and state. Exact: it reads every row, so ask seldom beside millions of jobs.
+    pub async fn stats(&self) -> Result<Vec<Stat>, Error> {
+        self.store.stats().await
+    }
+
+    /// Lists jobs by ascending id, a page at a time.
+    pub async fn jobs(&self, filter: &Filter) -> Result<Page<Job>, Error> {
+        self.store.jobs(filter).await
+    }
+
+    /// One job with its arguments, its result and every attempt; None when there is no such job.
+    pub async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
+        self.store.job(id).await
+    }
+
+    /// Runs a job soon: a scheduled one at once instead of later, a dead one again from the first attempt.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a running, completed or cancelled job (a finished job never runs again: enqueue a new one),
+    /// [`Error::NotFound`].
+    pub async fn retry(&self, id: JobId) -> Result<(), Error> {
+        self.one(id, Operation::Retry).await
+    }
+
+    /// Retries all scheduled and dead jobs that match. Returns how many.
+    pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
+        let mut count = 0;
+        for (state, operation) in [(JobState::Scheduled, Operation::RunNow), (JobState::Dead, Operation::SendBack)] {
+            if filter.state.is_none_or(|wanted| wanted == state) {
+                count += self.all(filter.clone().state(state), operation).await?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Cancels a job: a waiting one at once; a running one is told through its token within a heartbeat, and counts as
+    /// cancelled when it stops because of that (one that completes all the same is completed).
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a job that is over, [`Error::NotFound`].
+    pub async fn cancel(&self, id: JobId) -> Result<(), Error> {
+        self.one(id, Operation::Cancel).await
+    }
+
+    /// Cancels all waiting and running jobs that match. Returns how many were cancelled or told to stop.
+    pub async fn cancel_all(&self, filter: &Filter) -> Result<u64, Error> {
+        let Some(filter) = filter.unfinished() else { return Ok(0) };
+        self.all(filter, Operation::Cancel).await
+    }
+
+    /// Removes a job that no worker holds, with its attempts.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a running job (cancel it first), [`Error::NotFound`].
+    pub async fn delete(&self, id: JobId) -> Result<(), Error> {
+        self.one(id, Operation::Delete).await
+    }
+
+    /// Removes all jobs that match and that no worker holds. Returns how many.
+    pub async fn delete_all(&self, filter: &Filter) -> Result<u64, Error> {
+        self.all(filter.clone(), Operation::Delete).await
+    }
+
+    /// Gives a waiting job another time.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a job that runs or is over, [`Error::NotFound`].
+    pub async fn reschedule(&self, id: JobId, time: DateTime<Utc>) -> Result<(), Error> {
+        self.one(id, Operation::Reschedule(time.timestamp_micros())).await
+    }
+
+    /// Gives all waiting jobs that match another time. Returns how many.
+    pub async fn reschedule_all(&self, filter: &Filter, time: DateTime<Utc>) -> Result<u64, Error> {
+        let Some(filter) = filter.unfinished() else { return Ok(0) };
+        self.all(filter, Operation::Reschedule(time.timestamp_micros())).await
+    }
+
+    /// Sends a dead letter back: it is ready again, with all its attempts before it. Those that it had stay on record.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a job that is not dead, [`Error::NotFound`].
+    pub async fn send_back(&self, id: JobId) -> Result<(), Error> {
+        self.one(id, Operation::SendBack).await
+    }
+
+    /// Sends all dead letters back that match. Returns how many.
+    pub async fn send_back_all(&self, filter: &Filter) -> Result<u64, Error> {
+        if filter.state.is_some_and(|state| state != JobState::Dead) {
+            return Ok(0);
+        }
+        self.all(filter.clone().state(JobState::Dead), Operation::SendBack).await
+    }
+
+    /// Replaces the arguments of a dead letter or a waiting job; nothing else changes, so send it back afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a job that runs or is over, [`Error::NotFound`], [`Error::Config`] for arguments above the
+    /// size limit.
+    pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
+        let args = args.to_string();
+        if args.len() > crate::enqueue::MAX_ARGS_BYTES {
+            return Err(Error::config(format!(
+                "the new arguments of job {id} are {} bytes of JSON, the limit is {}",
+                args.len(),
+                crate::enqueue::MAX_ARGS_BYTES
+            )));
+        }
+        self.one(id, Operation::Edit(args)).await
+    }
+
+    /// Stops all claims from a queue, at once and on every worker. Jobs that run go on. A queue that has no jobs yet can
+    /// be paused as well; pausing it again keeps the first time.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a name that no queue can have.
+    pub async fn pause(&self, queue: &str) -> Result<(), Error> {
+        check_name("queue", queue).map_err(|why| Error::config(format!("cannot pause a queue: {why}")))?;
+        self.store.set_paused(queue, true).await
+    }
+
+    /// Takes a pause back.
+    pub async fn resume(&self, queue: &str) -> Result<(), Error> {
+        self.store.set_paused(queue, false).await
+    }
+
+    /// The queues that have waiting or running jobs or are paused.
+    pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        self.store.queues().await
+    }
+
+    /// The workers: those that are alive, and those that ended within the retention.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        self.store.workers().await
+    }
+
+    /// Changes one job, or says why not. A job that was on its way from one state to another just then, so that the
+    /// statement missed it, is tried again.
+    async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
+        let mut tries = 0;
+        loop {
+            if !operation.run(&*self.store, &[id.get()]).await?.is_empty() {
+                return Ok(());
+            }
+            tries += 1;
+            let Some(detail) = self.store.job(id).await? else { return Err(Error::NotFound(id)) };
+            let state = detail.job.state;
+            if operation.is_done(state) {
+                return Ok(());
+            }
+            if tries == 5 || !operation.applies_to(state) {
+                return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure() });
+            }
+        }
+    }
+
+    /// Walks all matching jobs by id, in bounded statements, so that no lock is held for long.
+    async fn all(&self, filter: Filter, operation: Operation) -> Result<u64, Error> {
+        let mut filter = filter.limit(MAX_PAGE);
+        let mut count = 0;
+        loop {
+            let page = self.store.jobs(&filter).await?;
+            let ids: Vec<i64> = page.items.iter().map(|job| job.id.get()).collect();
+            if !ids.is_empty() {
+                count += operation.run(&*self.store, &ids).await?.len() as u64;
+            }
+            match page.next {
+                Some(next) => filter = filter.after(next),
+                None => return Ok(count),
+            }
+        }
+    }
+}
+
+/// What can be done to jobs. Data and not closures: the futures of async closures cannot be shown to be `Send`, and what
+/// [`Admin`] returns has to run in tasks and handlers.
+#[derive(Debug)]
+enum Operation {
+    /// [`RunNow`](Self::RunNow) or [`SendBack`](Self::SendBack).
+    Retry,
+    RunNow,
+    SendBack,
+    Cancel,
+    Delete,
+    /// Microseconds since 1970.
+    Reschedule(i64),
+    /// JSON.
+    Edit(String),
+}
+
+impl Operation {
+    /// Returns the ids that changed.
+    async fn run(&self, store: &dyn Store, ids: &[i64]) -> Result<Vec<i64>, Error> {
+        match self {
+            Self::Retry => {
+                let mut changed = store.run_now(ids).await?;
+                // one that was made ready may have run and died by now: it is not to be sent back as well
+                let rest: Vec<i64> = ids.iter().copied().filter(|id| !changed.contains(id)).collect();
+                changed.extend(store.send_back(&rest).await?);
+                Ok(changed)
+            }
+            Self::RunNow => store.run_now(ids).await,
+            Self::SendBack => store.send_back(ids).await,
+            Self::Cancel => store.cancel(ids, "cancelled by an administrator").await,
+            Self::Delete => store.delete(ids).await,
+            Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await,
+            Self::Edit(args) => {
+                let mut changed = Vec::new();
+                for &id in ids {
+                    if store.edit(id.into(), args).await? {
+                        changed.push(id);
+                    }
+                }
+                Ok(changed)
+            }
+        }
+    }
+
+    /// Whether it changes jobs in this state.
+    fn applies_to(&self, state: JobState) -> bool {
+        use JobState::{Dead, Ready, Running, Scheduled};
+        match self {
+            Self::Retry => matches!(state, Scheduled | Dead),
+            Self::RunNow => state == Scheduled,
+            Self::SendBack => state == Dead,
+            Self::Cancel => matches!(state, Scheduled | Ready | Running),
+            Self::Delete => state != Running,
+            Self::Reschedule(_) => matches!(state, Scheduled | Ready),
+            Self::Edit(_) => matches!(state, Scheduled | Ready | Dead),
+        }
+    }
+
+    /// Whether a job in this state is what it would have become.
+    fn is_done(&self, state: JobState) -> bool {
+        match self {
+            Self::Retry | Self::RunNow => state == JobState::Ready,
+            Self::Cancel => state == JobState::Cancelled,
+            _ => false,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Retry | Self::RunNow => "retry",
+            Self::SendBack => "send back",
+            Self::Cancel => "cancel",
+            Self::Delete => "delete",
+            Self::Reschedule(_) => "reschedule",
+            Self::Edit(_) => "edit",
+        }
+    }
+
+    /// What to do instead where it does not apply.
+    fn cure(&self) -> &'static str {
+        match self {
+            Self::Retry | Self::RunNow => "only scheduled jobs and dead letters can be retried; enqueue a new job",
+            Self::SendBack => "only dead letters can be sent back",
+            Self::Cancel => "it is over; delete it if it is in the way",
+            Self::Delete => "cancel it first, and delete it when it has stopped",
+            Self::Reschedule(_) => "only waiting jobs have a time; send a dead letter back first",
+            Self::Edit(_) => "only waiting jobs and dead letters can be edited",
+        }
+    }
+}

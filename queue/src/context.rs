@@ -1,0 +1,182 @@
+//! What a handler knows about the attempt that it runs.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::future::IntoFuture;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::job::JobId;
+
+/// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.
+pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
+
+/// The attempt that a handler runs. Cheap to clone.
+///
+/// ```
+/// use queue::{JobContext, JobError, job};
+///
+/// #[job]
+/// async fn import(ctx: JobContext, pages: u32) -> Result<(), JobError> {
+///     println!("job {} attempt {} of {}", ctx.id(), ctx.attempt(), ctx.max_attempts());
+///     for page in 0..pages {
+///         if ctx.cancelled().is_cancelled() {
+///             return Err(JobError::cancel(format!("stopped before page {page}")));
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct JobContext(Arc<Inner>);
+
+struct Inner {
+    id: JobId,
+    attempt: u32,
+    max_attempts: u32,
+    kind: Arc<str>,
+    queue: Arc<str>,
+    enqueued_at: DateTime<Utc>,
+    cancelled: Cancellation,
+    states: Arc<States>,
+}
+
+/// What [`JobContext::new`] is made of.
+pub(crate) struct ContextParts {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) kind: Arc<str>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) enqueued_at: DateTime<Utc>,
+    pub(crate) token: CancellationToken,
+    pub(crate) states: Arc<States>,
+}
+
+impl JobContext {
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let ContextParts { id, attempt, max_attempts, kind, queue, enqueued_at, token, states } = parts;
+        let cancelled = Cancellation(token);
+        Self(Arc::new(Inner { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
+    }
+
+    /// The job's number.
+    pub fn id(&self) -> JobId {
+        self.0.id
+    }
+
+    /// The number of this attempt; 1 is the first. Snoozes and graceful give-backs do not count.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
+    }
+
+    /// How many attempts the job has in all: its retries and one.
+    pub fn max_attempts(&self) -> u32 {
+        self.0.max_attempts
+    }
+
+    /// The job's kind as it stands in the row (an alias, if it was enqueued under one).
+    pub fn kind(&self) -> &str {
+        &self.0.kind
+    }
+
+    /// The queue that the job waited in.
+    pub fn queue(&self) -> &str {
+        &self.0.queue
+    }
+
+    /// When the job was enqueued, by the database's clock.
+    pub fn enqueued_at(&self) -> DateTime<Utc> {
+        self.0.enqueued_at
+    }
+
+    /// Fires when the attempt shall end early: its timeout passed, somebody cancelled the job, the worker shuts down and
+    /// its grace period is over, or the lease was lost. A handler that ignores it is dropped a grace period later.
+    pub fn cancelled(&self) -> &Cancellation {
+        &self.0.cancelled
+    }
+
+    pub(crate) fn state<T: Clone + 'static>(&self) -> Option<T> {
+        self.0.states.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobContext")
+            .field("id", &self.0.id)
+            .field("kind", &self.0.kind)
+            .field("queue", &self.0.queue)
+            .field("attempt", &self.0.attempt)
+            .field("max_attempts", &self.0.max_attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cancellation token of an attempt: a [`CancellationToken`] that can also be awaited.
+///
+/// ```
+/// # async fn work() {}
+/// # async fn example(ctx: queue::JobContext) {
+/// tokio::select! {
+///     () = ctx.cancelled().clone() => println!("told to stop"),
+///     () = work() => println!("done"),
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cancellation(CancellationToken);
+
+impl Deref for Cancellation {
+    type Target = CancellationToken;
+
+    fn deref(&self) -> &CancellationToken {
+        &self.0
+    }
+}
+
+impl IntoFuture for Cancellation {
+    type Output = ();
+    type IntoFuture = Pin<Box<WaitForCancellationFutureOwned>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.cancelled_owned())
+    }
+}
+
+impl IntoFuture for &Cancellation {
+    type Output = ();
+    type IntoFuture = Pin<Box<WaitForCancellationFutureOwned>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.clone().into_future()
+    }
+}
+
+/// A value that the worker was given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), as a handler's parameter.
+///
+/// ```
+/// use queue::{State, job};
+///
+/// #[derive(Clone)]
+/// struct Mailer;
+///
+/// #[job]
+/// async fn greet(State(mailer): State<Mailer>, to: String) {
+///     let _ = (mailer, to);
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct State<T>(pub T);
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

@@ -1,0 +1,205 @@
+//! Enqueueing: one job with options, or many at once.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::error::{Doing, Error};
+use crate::job::{Job, JobId};
+use crate::store::NewJob;
+use crate::target::Target;
+
+/// The largest arguments that are accepted, in bytes of JSON: 1 MiB.
+pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
+/// The longest kind and queue name, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 128;
+
+/// A job with options, to be enqueued. Made by the methods of [`Job`].
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// use std::time::Duration;
+/// use queue::{Job, job};
+///
+/// #[job]
+/// async fn remind(user: i64) {
+///     println!("reminding {user}");
+/// }
+///
+/// let mut tx = pool.begin().await?;
+/// Remind::new(7).after(Duration::from_secs(3600)).queue("mail").max_retries(2).enqueue(&mut tx).await?;
+/// tx.commit().await?; // only now can a worker see it
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a job is written only by `.enqueue(…)`"]
+pub struct Enqueue<J> {
+    job: J,
+    options: Options,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Options {
+    due: Due,
+    priority: Option<i16>,
+    queue: Option<String>,
+    max_retries: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Due {
+    #[default]
+    Now,
+    After(Duration),
+    At(DateTime<Utc>),
+}
+
+impl<J: Job> Enqueue<J> {
+    pub(crate) fn new(job: J) -> Self {
+        Self { job, options: Options::default() }
+    }
+
+    /// Not before `delay` has passed, counted by the database's clock from the enqueue. At most 100 years. The last of
+    /// `after` and [`at`](Self::at) counts.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.options.due = Due::After(delay);
+        self
+    }
+
+    /// Not before `time`, by the database's clock; a time in the past means now, ahead of younger jobs.
+    pub fn at(mut self, time: DateTime<Utc>) -> Self {
+        self.options.due = Due::At(time);
+        self
+    }
+
+    /// Smaller runs first; the job's own priority (0 unless it says otherwise) by default.
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.options.priority = Some(priority);
+        self
+    }
+
+    /// Another queue than the job's own. At most 128 bytes.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.options.queue = Some(queue.into());
+        self
+    }
+
+    /// Another number of retries than the job's own: 0 means a single attempt.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.options.max_retries = Some(retries);
+        self
+    }
+
+    /// Writes the job. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut` connection or transaction:
+    /// then the job is part of what that transaction commits or rolls back, and no worker sees it before the commit.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] over [`MAX_ARGS_BYTES`], [`Error::Payload`] when the arguments do not serialize,
+    /// [`Error::Config`] for an unusable queue name, [`Error::Database`]. All name the kind.
+    ///
+    /// # Cancellation
+    /// Safe to drop; whether the job was written is then unknown, and the pool stays healthy. After a lost connection,
+    /// too, the job may or may not have been written: nothing is retried, so that nothing is enqueued twice.
+    pub async fn enqueue<T: Target>(self, target: T) -> Result<JobId, Error> {
+        let job = self.into_row()?;
+        let ids = target.write(vec![job]).await.doing(format!("cannot enqueue `{}`", J::KIND))?;
+        ids.first().map(|id| JobId::from(*id)).ok_or_else(|| Error::Database {
+            doing: format!("cannot enqueue `{}`", J::KIND),
+            source: sqlx::Error::RowNotFound,
+        })
+    }
+
+    fn into_row(self) -> Result<NewJob, Error> {
+        let Options { due, priority, queue, max_retries } = self.options;
+        let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
+        if args.len() > MAX_ARGS_BYTES {
+            return Err(Error::TooLarge { kind: J::KIND, size: args.len(), limit: MAX_ARGS_BYTES });
+        }
+        let queue = queue.unwrap_or_else(|| J::QUEUE.to_owned());
+        check_name("queue", &queue).map_err(|why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND)))?;
+        let (delay_us, run_at_us) = match due {
+            Due::Now => (None, None),
+            Due::After(delay) => (Some(micros(delay)), None),
+            Due::At(time) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
+        };
+        Ok(NewJob {
+            kind: J::KIND,
+            queue,
+            priority: priority.unwrap_or(J::PRIORITY),
+            max_retries: i32::try_from(max_retries.unwrap_or(J::MAX_RETRIES)).unwrap_or(i32::MAX),
+            delay_us,
+            run_at_us,
+            args,
+        })
+    }
+}
+
+impl<J: Job> From<J> for Enqueue<J> {
+    fn from(job: J) -> Self {
+        Self::new(job)
+    }
+}
+
+/// Writes many jobs of one type in a handful of round trips: all of them or none. Returns their numbers in the order given.
+///
+/// Each item is a job, or a job with options. On MySQL and MariaDB a large batch is several statements in one
+/// transaction (a savepoint when `target` is in a transaction already).
+///
+/// # Errors
+/// As [`Enqueue::enqueue`]; one unusable job refuses the whole batch before anything is written.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// # use queue::job;
+/// #[job]
+/// async fn resize(image: i64) {
+///     println!("resizing {image}");
+/// }
+///
+/// let ids = queue::enqueue_all(&pool, (0..1000).map(|image| Resize { image })).await?;
+/// assert_eq!(ids.len(), 1000);
+/// # Ok(()) }
+/// ```
+pub async fn enqueue_all<J, T, I>(target: T, jobs: I) -> Result<Vec<JobId>, Error>
+where
+    J: Job,
+    T: Target,
+    I: IntoIterator,
+    I::Item: Into<Enqueue<J>>,
+{
+    let rows = jobs.into_iter().map(|job| job.into().into_row()).collect::<Result<Vec<_>, _>>()?;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
+    let ids = target.write(rows).await.doing(doing)?;
+    Ok(ids.into_iter().map(JobId::from).collect())
+}
+
+/// All times before this are as good as now, and every engine can store this one.
+const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
+/// The last year that every engine can store.
+const YEAR_9999: i64 = 253_370_764_800_000_000;
+
+/// Microseconds, at most 100 years: what every engine's time type can add to now.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    i64::try_from(duration.min(CENTURY).as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Why a kind's or queue's name is unusable.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        Err(format!("the {what} name is empty"))
+    } else if name.len() > MAX_NAME_BYTES {
+        Err(format!("the {what} name is {} bytes long, at most {MAX_NAME_BYTES} are allowed: {name:?}", name.len()))
+    } else if name.chars().any(char::is_control) {
+        Err(format!("the {what} name has control characters: {name:?}"))
+    } else if name.trim() != name {
+        Err(format!("the {what} name begins or ends with white space: {name:?}"))
+    } else {
+        Ok(())
+    }
+}

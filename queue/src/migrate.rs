@@ -1,0 +1,271 @@
+//! Bringing the schema up to date, and telling whether it fits this binary.
+//!
+//! Migrations are numbered alike on every engine. Each row of `queue_migrations` says since which version a binary must be
+//! to work beside it (`compatible_since`), so that the workers of the release before go on during a deploy, and a binary
+//! that is too old for the tables says so instead of writing nonsense.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use sqlx::{Connection, Pool};
+
+use crate::error::{Doing, Error};
+use crate::store::SqlStore;
+use crate::store::dialect::{Cells, Dialect, execute, rows};
+use crate::store::sql::{From, Mode};
+use crate::target;
+
+/// A database engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Engine {
+    /// PostgreSQL.
+    Postgres,
+    /// MySQL and MariaDB.
+    MySql,
+    /// SQLite.
+    Sqlite,
+}
+
+/// One step of the schema.
+struct Migration {
+    version: i64,
+    name: &'static str,
+    /// The oldest schema version that a binary may know and still work beside this one.
+    compatible_since: i64,
+    postgres: &'static str,
+    mysql: &'static str,
+    sqlite: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "jobs",
+    compatible_since: 1,
+    postgres: include_str!("../migrations/postgres/0001_jobs.sql"),
+    mysql: include_str!("../migrations/mysql/0001_jobs.sql"),
+    sqlite: include_str!("../migrations/sqlite/0001_jobs.sql"),
+}];
+
+/// The schema version that this binary was written for.
+const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// How long one process waits for another that migrates.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Migration {
+    const fn sql(&self, engine: Engine) -> &'static str {
+        match engine {
+            Engine::Postgres => self.postgres,
+            Engine::MySql => self.mysql,
+            Engine::Sqlite => self.sqlite,
+        }
+    }
+}
+
+/// Brings the schema up to date, from any older version. Does nothing when it is, and may be called by many processes at
+/// the same time: one does the work, the others wait for it.
+///
+/// On SQLite this also turns the write-ahead log on (`PRAGMA journal_mode = WAL`), which readers and writers need to get
+/// along.
+///
+/// # Errors
+/// [`Error::Schema`] when the database was migrated by a newer release with which this one cannot work;
+/// [`Error::Database`] otherwise.
+///
+/// # Cancellation
+/// Safe to drop: the migration goes on by itself, and the pool stays healthy.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+/// queue::migrate(&pool).await?;
+/// # Ok(()) }
+/// ```
+pub async fn migrate<P: target::Pool>(pool: &P) -> Result<(), Error> {
+    target::sealed::Pool::migrate(pool).await
+}
+
+/// What [`migrate`] runs, as one SQL script for those who migrate by hand.
+///
+/// ```
+/// let script = queue::migration_sql(queue::Engine::Postgres);
+/// assert!(script.contains("CREATE TABLE queue_jobs"));
+/// ```
+pub fn migration_sql(engine: Engine) -> String {
+    let wal = if engine == Engine::Sqlite { "PRAGMA journal_mode = WAL;\n\n" } else { "" };
+    let mut script = format!("{wal}{}\n", table(engine).trim_end());
+    for migration in MIGRATIONS {
+        let Migration { version, name, compatible_since, .. } = migration;
+        let _ = write!(
+            script,
+            "\n{}\n\nINSERT INTO queue_migrations (version, name, compatible_since)\n\
+             VALUES ({version}, '{name}', {compatible_since});\n",
+            migration.sql(engine).trim_end()
+        );
+    }
+    script
+}
+
+const fn table(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Postgres => include_str!("store/sql/migrations.postgres.sql"),
+        Engine::MySql => include_str!("store/sql/migrations.mysql.sql"),
+        Engine::Sqlite => include_str!("store/sql/migrations.sqlite.sql"),
+    }
+}
+
+/// [`migrate`], in a task that survives its caller.
+pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    match tokio::spawn(migrate_pool(pool)).await {
+        Ok(result) => result,
+        Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
+        Err(_) => Err(sqlx::Error::WorkerCrashed).doing(DOING), // the runtime is shutting down
+    }
+}
+
+const DOING: &str = "cannot migrate the schema";
+
+async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    let mut conn = pool.acquire().await.doing(DOING)?;
+    // Those who migrate by hand give this program no right to create anything.
+    if let Ok(Some(found)) = versions::<DB>(&mut conn).await
+        && found.version >= LATEST
+    {
+        return fits(Some(found));
+    }
+    if !DB::ONE_WRITER {
+        conn.close_on_drop(); // with the lock, whatever happens
+    }
+    let begin = Instant::now();
+    loop {
+        match attempt::<DB>(&mut conn).await {
+            // others are at it
+            Err(Error::Database { source, .. }) if DB::is_transient(&source) && begin.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn attempt<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
+    for sql in DB::BEFORE_MIGRATION {
+        DB::raw(conn, sql).await.doing(DOING)?;
+    }
+    if !DB::DDL_IN_TRANSACTION {
+        return apply::<DB>(conn).await;
+    }
+    let mut transaction = conn.begin_with(DB::BEGIN).await.doing(DOING)?;
+    match apply::<DB>(&mut transaction).await {
+        Ok(()) => transaction.commit().await.doing(DOING),
+        Err(error) => {
+            transaction.rollback().await.doing(DOING)?;
+            Err(error)
+        }
+    }
+}
+
+async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
+    if let Some(sql) = DB::LOCK_MIGRATION {
+        rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+    }
+    DB::raw(conn, table(DB::KIND)).await.doing(DOING)?;
+    let found = versions::<DB>(conn).await.doing(DOING)?;
+    let version = found.as_ref().map_or(0, |found| found.version);
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+        let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
+        DB::raw(conn, migration.sql(DB::KIND)).await.doing(doing())?;
+        let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
+        execute::<DB>(conn, include_str!("store/sql/migrated.sql"), &binds).await.doing(doing())?;
+        tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
+    }
+    let found = versions::<DB>(conn).await.doing(DOING)?;
+    if let Some(sql) = DB::UNLOCK_MIGRATION {
+        rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+    }
+    fits(found)
+}
+
+struct Versions {
+    version: i64,
+    compatible_since: i64,
+}
+
+/// None: no migration has run, but the table is there.
+async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versions>, sqlx::Error> {
+    let rows = rows::<DB>(conn, DB::SCHEMA, &[]).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(match (row.maybe_int(0)?, row.maybe_int(1)?) {
+        (Some(version), Some(compatible_since)) => Some(Versions { version, compatible_since }),
+        _ => None,
+    })
+}
+
+fn fits(found: Option<Versions>) -> Result<(), Error> {
+    const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration_sql` prints";
+    match found {
+        None => Err(Error::Schema(format!("the queue tables are missing: {CURE}"))),
+        Some(Versions { version, .. }) if version < LATEST => Err(Error::Schema(format!(
+            "the queue tables are at version {version}, this program needs version {LATEST}: {CURE}"
+        ))),
+        Some(Versions { version, compatible_since }) if compatible_since > LATEST => Err(Error::Schema(format!(
+            "the queue tables are at version {version}, which works only with programs that know version \
+             {compatible_since}; this program knows version {LATEST}: deploy a newer build of it"
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether the schema is there and fits this binary.
+pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
+    let found = store
+        .run(From::Pool, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
+            async move {
+                match versions::<DB>(conn).await {
+                    Err(error) if DB::is_missing_table(&error) => Ok(None),
+                    found => found,
+                }
+            }
+            .boxed()
+        })
+        .await?;
+    fits(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_from_one_and_never_demand_the_future() {
+        for (at, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, at as i64 + 1);
+            assert!((1..=migration.version).contains(&migration.compatible_since));
+        }
+    }
+
+    #[test]
+    fn everything_is_prefixed() {
+        for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
+            let script = migration_sql(engine);
+            for line in script.lines().filter(|line| line.starts_with("CREATE")) {
+                let name = line.split_whitespace().find(|word| {
+                    !matches!(*word, "CREATE" | "TABLE" | "INDEX" | "VIEW" | "OR" | "REPLACE" | "IF" | "NOT" | "EXISTS")
+                });
+                assert!(name.is_some_and(|name| name.starts_with("queue_")), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let message = |found| fits(found).expect_err("does not fit").to_string();
+        assert!(message(None).contains("queue::migrate(&pool)"));
+        assert!(message(Some(Versions { version: 0, compatible_since: 0 })).contains("needs version 1"));
+        let newer = message(Some(Versions { version: 9, compatible_since: 8 }));
+        assert!(newer.contains("version 9") && newer.contains("knows version 1"), "{newer}");
+        assert!(fits(Some(Versions { version: 9, compatible_since: 1 })).is_ok());
+    }
+}

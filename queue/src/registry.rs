@@ -1,0 +1,78 @@
+//! The jobs that a process knows: collected at link time, or registered by hand.
+
+use std::any::TypeId;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::error::Error as JsonError;
+
+use crate::backoff::Backoff;
+use crate::context::JobContext;
+use crate::job::{Job, StateType};
+use crate::outcome::JobError;
+
+/// An attempt that was decoded and waits to be polled; gives the result as JSON.
+pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
+
+/// Everything that a worker needs to know of one job type.
+#[derive(Clone)]
+pub(crate) struct JobDefinition {
+    pub(crate) kind: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) max_retries: u32,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) backoff: Backoff,
+    pub(crate) type_id: TypeId,
+    pub(crate) type_name: &'static str,
+    pub(crate) requires: Vec<StateType>,
+    pub(crate) start: fn(&str, JobContext) -> Result<Running, JsonError>,
+}
+
+impl JobDefinition {
+    /// Describes `J`.
+    pub(crate) fn of<J: Job>() -> Self {
+        Self {
+            kind: J::KIND,
+            aliases: J::ALIASES,
+            max_retries: J::MAX_RETRIES,
+            timeout: J::TIMEOUT,
+            backoff: J::BACKOFF,
+            type_id: TypeId::of::<J>(),
+            type_name: std::any::type_name::<J>(),
+            requires: J::requires(),
+            start: start::<J>,
+        }
+    }
+}
+
+fn start<J: Job>(args: &str, ctx: JobContext) -> Result<Running, JsonError> {
+    let job: J = serde_json::from_str(args)?;
+    Ok(Box::pin(async move {
+        let output = job.run(ctx).await?;
+        let json = serde_json::to_string(&output).map_err(|error| {
+            JobError::dead(format!("the job succeeded, but its result is not serializable: {error}"))
+        })?;
+        Ok(Some(json).filter(|json| json != "null"))
+    }))
+}
+
+/// One job of the link-time collection.
+pub struct Registration {
+    definition: fn() -> JobDefinition,
+}
+
+impl Registration {
+    /// The registration of `J`.
+    pub const fn of<J: Job>() -> Self {
+        Self { definition: JobDefinition::of::<J> }
+    }
+}
+
+inventory::collect!(Registration);
+
+/// All jobs linked into this process, by kind.
+pub(crate) fn linked() -> Vec<JobDefinition> {
+    let mut jobs: Vec<_> = inventory::iter::<Registration>().map(|r| (r.definition)()).collect();
+    jobs.sort_by_key(|job| (job.kind, job.type_name));
+    jobs
+}

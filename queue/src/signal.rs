@@ -1,0 +1,232 @@
+//! Telling workers that something was enqueued: those of this process directly, those of others through the database.
+//!
+//! A signal is a hint and may be lost; polling finds what it missed. It is never sent inside the transaction that inserts:
+//! on PostgreSQL a NOTIFY serializes the commits of all who notify.
+//!
+//! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
+//!   wait and are sent as one, a few milliseconds later.
+//! * An enqueue through a connection or transaction is committed some time later, unknown to us: the signal is echoed with
+//!   a growing pause for a minute. The echo uses a connection of its own, made with the options of the pools that this
+//!   process has shown (by an enqueue, a worker or `migrate`).
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::Connection;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// The shortest pause between two signals to the same database.
+const COALESCE: Duration = Duration::from_millis(5);
+/// How long after an enqueue in a transaction its commit is still expected.
+const ECHO_FOR: Duration = Duration::from_secs(60);
+
+/// An engine, as far as signals go.
+pub(crate) trait Signals: sqlx::Database {
+    /// Whether the database passes signals between processes.
+    const NOTIFIES: bool;
+    /// Tells one database from another within this process.
+    fn address(pool: &sqlx::Pool<Self>) -> String;
+    /// Signals the workers of all processes; nothing where the engine cannot.
+    fn notify(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+#[cfg(feature = "postgres")]
+impl Signals for sqlx::Postgres {
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::query("SELECT pg_notify('queue_jobs', '')").execute(conn).await.map(drop)
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl Signals for sqlx::MySql {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
+    }
+
+    async fn notify(_: &mut sqlx::MySqlConnection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Signals for sqlx::Sqlite {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        pool.connect_options().get_filename().display().to_string()
+    }
+
+    async fn notify(_: &mut sqlx::SqliteConnection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
+/// What this process knows of one database.
+#[derive(Default)]
+struct Local {
+    /// Workers of this process.
+    workers: Vec<Arc<Notify>>,
+    sending: bool,
+    again: bool,
+    /// Since when an echo is owed, and whether a task sends it.
+    echo_since: Option<Instant>,
+    echoing: bool,
+    /// The connect options, for the connection of an echo.
+    options: Option<AnyOptions>,
+}
+
+type Options<DB> = Arc<<<DB as sqlx::Database>::Connection as Connection>::Options>;
+type AnyOptions = Arc<dyn std::any::Any + Send + Sync>;
+
+/// Databases by driver and address.
+static DATABASES: LazyLock<Mutex<HashMap<(TypeId, String), Local>>> = LazyLock::new(Mutex::default);
+
+fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
+    DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
+    (TypeId::of::<DB>(), DB::address(pool))
+}
+
+/// A worker's subscription; ends when dropped.
+pub(crate) struct Subscription {
+    key: (TypeId, String),
+    notify: Arc<Notify>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(local) = databases().get_mut(&self.key) {
+            local.workers.retain(|worker| !Arc::ptr_eq(worker, &self.notify));
+        }
+    }
+}
+
+/// Wakes `notify` when this process enqueues into the pool's database.
+pub(crate) fn subscribe<DB: Signals>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>) -> Subscription {
+    let key = key(pool);
+    databases().entry(key.clone()).or_default().workers.push(notify.clone());
+    Subscription { key, notify }
+}
+
+/// Something is in the database of `pool`.
+pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>) {
+    let key = key(pool);
+    {
+        let mut databases = databases();
+        let local = databases.entry(key.clone()).or_default();
+        local.options.get_or_insert_with(|| pool.connect_options());
+        local.workers.iter().for_each(|worker| worker.notify_one());
+        if !DB::NOTIFIES {
+            return;
+        }
+        if local.sending {
+            local.again = true;
+            return;
+        }
+        local.sending = true;
+    }
+    let pool = pool.clone();
+    tokio::spawn(async move {
+        let _reset = Reset(&key);
+        loop {
+            if let Ok(mut conn) = pool.acquire().await
+                && let Err(error) = DB::notify(&mut conn).await
+            {
+                tracing::debug!(%error, "the signal for an enqueue was not sent; polling will find it");
+            }
+            sleep(COALESCE).await;
+            let mut databases = databases();
+            match databases.get_mut(&key) {
+                Some(local) if local.again => local.again = false,
+                _ => break,
+            }
+        }
+    });
+
+    /// The task is over, however it ended.
+    struct Reset<'a>(&'a (TypeId, String));
+    impl Drop for Reset<'_> {
+        fn drop(&mut self) {
+            if let Some(local) = databases().get_mut(self.0) {
+                local.sending = false;
+                local.again = false;
+            }
+        }
+    }
+}
+
+/// Shows a pool, so that echoes can be sent to its database.
+pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
+    let options: Options<DB> = pool.connect_options();
+    databases().entry(key(pool)).or_default().options = Some(options);
+}
+
+/// Something was written in a transaction that may be committed later.
+pub(crate) fn maybe_committed_later<DB: Signals>() {
+    let mut databases = databases();
+    for (key, local) in databases.iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
+        let options = local.options.clone().filter(|_| DB::NOTIFIES);
+        let options = options.and_then(|options| options.downcast::<<DB::Connection as Connection>::Options>().ok());
+        local.echo_since = Some(Instant::now());
+        if !local.echoing {
+            local.echoing = true;
+            tokio::spawn(echo::<DB>(key.clone(), options));
+        }
+    }
+}
+
+async fn echo<DB: Signals>(key: (TypeId, String), options: Option<Options<DB>>) {
+    /// The task is over, however it ended.
+    struct Reset<'a>(&'a (TypeId, String));
+    impl Drop for Reset<'_> {
+        fn drop(&mut self) {
+            if let Some(local) = databases().get_mut(self.0) {
+                local.echoing = false;
+            }
+        }
+    }
+    let _reset = Reset(&key);
+    let mut connection: Option<DB::Connection> = None;
+    loop {
+        let age = {
+            let mut databases = databases();
+            let Some(local) = databases.get_mut(&key) else { return };
+            let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
+            if age >= ECHO_FOR {
+                return;
+            }
+            local.workers.iter().for_each(|worker| worker.notify_one());
+            age
+        };
+        if let Some(options) = &options {
+            if connection.is_none() {
+                connection = DB::Connection::connect_with(options).await.ok();
+            }
+            if let Some(open) = &mut connection
+                && DB::notify(open).await.is_err()
+            {
+                connection = None;
+            }
+        }
+        sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))).await;
+    }
+}

@@ -1,0 +1,352 @@
+//! What the engines do differently, and how a statement is run on any of them.
+//!
+//! Statements are files under `sql/`. Places for values are written `$1`, `$2`, … in all of them (the MySQL driver's `?`
+//! are made from that), values travel as [`Bind`]s, and rows are read as [`Cells`], so that no bound of sqlx appears
+//! anywhere else.
+//!
+//! What crosses, on every engine: whole numbers as `i64`; times as `i64` microseconds since 1970; durations as `i64`
+//! microseconds; lists as one JSON text. A statement that reads a time column converts it itself on MySQL
+//! (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`); on PostgreSQL the column is read as it is.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::{Database, Error};
+
+use crate::migrate::Engine;
+
+use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+
+/// A value on its way to the database.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bind<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+}
+
+impl From<i64> for Bind<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Bind<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Bind<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(Some(value))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Bind<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        Self::Text(value)
+    }
+}
+
+/// Reads a row by position. Whole numbers of any width (and booleans, and PostgreSQL's `timestamptz` as microseconds
+/// since 1970) are `int`s; text and JSON are `text`.
+pub(crate) trait Cells: Send + Unpin {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error>;
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error>;
+
+    fn int(&self, column: usize) -> Result<i64, Error> {
+        self.maybe_int(column)?.ok_or_else(|| unexpected_null(column))
+    }
+
+    fn text(&self, column: usize) -> Result<String, Error> {
+        self.maybe_text(column)?.ok_or_else(|| unexpected_null(column))
+    }
+}
+
+fn unexpected_null(column: usize) -> Error {
+    Error::ColumnDecode { index: column.to_string(), source: "the column is NULL".into() }
+}
+
+/// Which jobs of a batch a statement is for: one that concerns none of them is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    All,
+    /// Those whose attempt goes into `queue_attempts`.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "mysql")),
+        allow(dead_code, reason = "PostgreSQL does it in one statement")
+    )]
+    Recorded,
+}
+
+/// The statements of one transaction, in order; all get the same values. The rows of those that return any are ids: the
+/// transaction's answer.
+pub(crate) type Script = &'static [(For, &'static str)];
+
+/// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
+pub(crate) trait Dialect: Database<Row: Cells> {
+    /// Which engine it is.
+    const KIND: Engine;
+    /// How the engine is called in messages.
+    const ENGINE: &'static str;
+    /// How many connections a worker takes for itself.
+    const CONNECTIONS: u32;
+    /// Writers of this process stand in line here instead of in the database, and every operation takes its connection
+    /// from the pool anew.
+    const ONE_WRITER: bool;
+    /// Begins a transaction that writes.
+    const BEGIN: &'static str;
+    /// Sent before `BEGIN` on a connection that is not ours.
+    const BEFORE_BEGIN: Option<&'static str>;
+    /// Sent once on a connection that is ours.
+    const OPEN_LINE: &'static [&'static str];
+
+    /// Sent before a migration, outside its transaction.
+    const BEFORE_MIGRATION: &'static [&'static str];
+    /// Makes processes migrate one after the other, where the transaction alone does not.
+    const LOCK_MIGRATION: Option<&'static str>;
+    /// The opposite, where the lock outlives the transaction.
+    const UNLOCK_MIGRATION: Option<&'static str>;
+    /// Changes of the schema are undone when a transaction fails. Otherwise migrations must be written to be run again.
+    const DDL_IN_TRANSACTION: bool;
+    /// A claim is several statements.
+    const CLAIM_IN_TRANSACTION: bool;
+
+    /// One row: the schema's version, and the oldest version that a program may know to work with it.
+    const SCHEMA: &'static str;
+    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease. The answer, when there is one, is the id.
+    const JOIN: &'static str;
+    /// Binds: worker, lease. The rows of the last one: is the worker alive, has another one's lease run out, and a held job
+    /// that somebody asked to cancel with its lease, if any.
+    const BEAT: &'static [&'static str];
+    /// Binds: worker. Rows `(id, lease)`.
+    const HOLDING: &'static str;
+    /// Binds: worker.
+    const LEAVE: &'static str;
+    /// Binds: worker, a list of [`Finish`](super::Finish).
+    const FINISH: Script;
+    /// Binds: worker, a list of [`PutBack`](super::PutBack).
+    const PUT_BACK: Script;
+    /// Binds: worker, a list of [`Bury`](super::Bury).
+    const BURY: Script;
+    /// Declares workers dead whose lease has run out. Binds: what the one before answered, as a list.
+    const EXPIRE_WORKERS: &'static [&'static str];
+    /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
+    const LOST: &'static str;
+    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows `(id, fate)`, the fate being `ready`,
+    /// `dead` or `cancelled`.
+    const LOCK_LOST: &'static str;
+    /// Binds: a list of `{id, fate}`, of locked jobs.
+    const RESCUE: &'static [&'static str];
+    /// Binds: keep, limit. Ids of history rows to remove.
+    const OVER: &'static str;
+    /// Binds: ids.
+    const PURGE: &'static [&'static str];
+    /// Binds: keep.
+    const PURGE_WORKERS: &'static str;
+
+    /// Values in the order in which `sql` names them, and the text as the driver wants it.
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error>;
+    /// Runs a statement and returns its rows.
+    fn fetch(
+        conn: &mut Self::Connection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, Error>> + Send;
+    /// Runs a statement and returns how many rows it touched.
+    fn execute(
+        conn: &mut Self::Connection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> impl Future<Output = Result<u64, Error>> + Send;
+    /// Inserts one row and returns the number that it was given.
+    fn insert_row(
+        conn: &mut Self::Connection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> impl Future<Output = Result<i64, Error>> + Send;
+    /// Runs text without values: session settings, migrations.
+    fn raw(conn: &mut Self::Connection, sql: &'static str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// The statement failed because of others and may succeed when repeated. Nothing of it was done.
+    fn is_transient(error: &Error) -> bool;
+
+    /// The statement names a table that is not there.
+    fn is_missing_table(error: &Error) -> bool;
+
+    /// See [`Store::poll_interval`](super::Store::poll_interval).
+    fn poll_interval(idle: Duration) -> Duration;
+    /// The lanes of `kinds` that have waiting rows, whatever their queue, without those of paused queues.
+    fn lanes(
+        conn: &mut Self::Connection,
+        kinds: &[String],
+    ) -> impl Future<Output = Result<Vec<LaneHead>, Error>> + Send;
+    /// See [`Store::peek`](super::Store::peek).
+    fn peek(
+        conn: &mut Self::Connection,
+        asks: &[Ask],
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<u32>, Error>> + Send;
+    /// See [`Store::claim`](super::Store::claim).
+    fn claim(
+        conn: &mut Self::Connection,
+        worker: WorkerId,
+        asks: &[Ask],
+    ) -> impl Future<Output = Result<Vec<Claimed>, Error>> + Send;
+    /// Writes all of them or none, inside the caller's transaction if there is one; ids in the order given.
+    fn insert(conn: &mut Self::Connection, jobs: &[NewJob]) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// See [`Store::watch`](super::Store::watch).
+    fn watch(
+        pool: &sqlx::Pool<Self>,
+        housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// When this process last wrote something that concerns no waiting job: a heartbeat must not wake the worker that beats.
+#[derive(Debug)]
+pub(crate) struct Housekeeping {
+    begin: Instant,
+    /// Microseconds after `begin`.
+    until: AtomicU64,
+}
+
+impl Housekeeping {
+    /// How long after a write its traces may be met.
+    const TRACES: Duration = Duration::from_millis(5);
+
+    pub(crate) fn new() -> Self {
+        Self { begin: Instant::now(), until: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn starts(&self) {
+        self.until.store(u64::MAX, Ordering::Release);
+    }
+
+    pub(crate) fn ends(&self) {
+        self.until.store(self.now() + Self::TRACES.as_micros() as u64, Ordering::Release);
+    }
+
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only a file is watched"))]
+    pub(crate) fn is_near(&self) -> bool {
+        self.now() <= self.until.load(Ordering::Acquire)
+    }
+}
+
+/// Runs a statement and returns its rows.
+pub(crate) async fn rows<DB: Dialect>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    binds: &[Bind<'_>],
+) -> Result<Vec<DB::Row>, Error> {
+    let (sql, arguments) = DB::prepare(sql, binds)?;
+    DB::fetch(conn, sql, arguments).await
+}
+
+/// Runs a statement and returns its first column.
+pub(crate) async fn ids<DB: Dialect>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    binds: &[Bind<'_>],
+) -> Result<Vec<i64>, Error> {
+    rows::<DB>(conn, sql, binds).await?.iter().map(|row| row.int(0)).collect()
+}
+
+/// Runs a statement and returns how many rows it touched.
+pub(crate) async fn execute<DB: Dialect>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    binds: &[Bind<'_>],
+) -> Result<u64, Error> {
+    let (sql, arguments) = DB::prepare(sql, binds)?;
+    DB::execute(conn, sql, arguments).await
+}
+
+/// Implements the part of [`Dialect`] that is the same text for every driver but needs its concrete types.
+macro_rules! driver {
+    () => {
+        async fn fetch(
+            conn: &mut Self::Connection,
+            sql: std::borrow::Cow<'static, str>,
+            arguments: Self::Arguments,
+        ) -> Result<Vec<Self::Row>, sqlx::Error> {
+            // the text is ours, from the folder `sql`; no value is ever part of it
+            sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).fetch_all(conn).await
+        }
+
+        async fn execute(
+            conn: &mut Self::Connection,
+            sql: std::borrow::Cow<'static, str>,
+            arguments: Self::Arguments,
+        ) -> Result<u64, sqlx::Error> {
+            let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
+            Ok(done.rows_affected())
+        }
+
+        async fn raw(conn: &mut Self::Connection, sql: &'static str) -> Result<(), sqlx::Error> {
+            sqlx::raw_sql(sql).execute(conn).await.map(drop)
+        }
+    };
+}
+pub(crate) use driver;
+
+/// Adds values to a statement's arguments in the order given.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+macro_rules! add_binds {
+    ($binds:expr) => {{
+        let mut arguments = <Self as sqlx::Database>::Arguments::default();
+        for bind in $binds {
+            match *bind {
+                $crate::store::dialect::Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+                $crate::store::dialect::Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value),
+            }
+            .map_err(sqlx::Error::Encode)?;
+        }
+        arguments
+    }};
+}
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) use add_binds;
+
+/// `$1` … as `?`, and which value stands at each. The comment at the head, which may speak of places too, is left out.
+#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only that driver has places without numbers"))]
+pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
+    let mut text = String::with_capacity(sql.len());
+    let mut places = Vec::new();
+    let mut rest = sql;
+    while rest.starts_with("--") {
+        rest = rest.split_once('\n').map_or("", |(_comment, rest)| rest);
+    }
+    while let Some(at) = rest.find('$') {
+        let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        match rest[at + 1..at + 1 + digits].parse::<usize>() {
+            Ok(place) if place > 0 => {
+                text.push_str(&rest[..at]);
+                text.push('?');
+                places.push(place - 1);
+            }
+            _ => text.push_str(&rest[..=at]), // a JSON path
+        }
+        rest = &rest[at + 1 + digits..];
+    }
+    text.push_str(rest);
+    (text, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_become_question_marks() {
+        let (text, places) =
+            question_marks("-- of $1\n-- and $2\na = $2 AND b = $1 AND c = '$.id' AND d = $2 AND e = '$[*]'");
+        assert_eq!(text, "a = ? AND b = ? AND c = '$.id' AND d = ? AND e = '$[*]'");
+        assert_eq!(places, [1, 0, 1]);
+    }
+}

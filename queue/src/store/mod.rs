@@ -1,0 +1,297 @@
+//! What the workers and the administration ask of a database, without saying which.
+//!
+//! Above this trait no database type appears. Below it stands one implementation ([`sql`]) over a [`Dialect`] per engine:
+//! the statements are files, and only what differs in shape is code.
+
+mod admin;
+pub(crate) mod dialect;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+pub(crate) mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::error::Error;
+use crate::job::JobId;
+use crate::signal::Subscription;
+
+pub(crate) use dialect::Dialect;
+pub(crate) use sql::SqlStore;
+
+/// A store of any engine.
+pub(crate) type AnyStore = Arc<dyn Store>;
+/// What every verb returns.
+pub(crate) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// The row of a worker process in `queue_workers`; never zero.
+pub(crate) type WorkerId = i64;
+
+/// What a worker says of itself when it joins.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NewWorker {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) concurrency: u32,
+    /// Empty: all queues.
+    pub(crate) queues: Vec<String>,
+    pub(crate) kinds: Vec<String>,
+}
+
+/// The database's answer to a heartbeat.
+#[derive(Debug, Default)]
+pub(crate) struct Beat {
+    /// False: this worker was declared dead and holds nothing any more.
+    pub(crate) alive: bool,
+    /// Held jobs that somebody asked to cancel, with the lease under which they are held.
+    pub(crate) cancelled: Vec<(JobId, i32)>,
+    /// Some worker's lease has run out: rescue is due.
+    pub(crate) rescue_due: bool,
+}
+
+/// Which rows a worker may take.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    /// Kinds and aliases that this worker serves.
+    pub(crate) kinds: Vec<String>,
+    /// Empty: every queue.
+    pub(crate) queues: Vec<String>,
+}
+
+/// Waiting jobs of one kind, queue and priority: they stand side by side in the claim index, by due time and id, so that
+/// a claim never walks rows that it may not take.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Lane {
+    pub(crate) kind: Arc<str>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) priority: i16,
+}
+
+/// A lane with rows in it, as the skip scan found it. Lanes of paused queues are left out.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneHead {
+    pub(crate) lane: Lane,
+    /// Time until the first row is due; zero when it is.
+    pub(crate) due_in: Duration,
+}
+
+/// A place in a lane: the due time (microseconds since 1970) and id of a row.
+pub(crate) type Place = (i64, i64);
+
+/// How many jobs to take from one lane, and where to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub(crate) lane: Lane,
+    pub(crate) take: u32,
+    /// Start behind this place (first-in-first-out only): entries before it were taken earlier, and walking their
+    /// remains again is what makes queues slow.
+    pub(crate) behind: Option<Place>,
+    pub(crate) newest_first: bool,
+    /// Stored with rows that name no number of retries.
+    pub(crate) max_retries: u32,
+}
+
+/// A job as it was claimed.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimed {
+    pub(crate) id: JobId,
+    /// The fence: the number of this claim of the job. Every write of the attempt names it.
+    pub(crate) lease: i32,
+    pub(crate) attempt: u32,
+    pub(crate) max_retries: u32,
+    pub(crate) lane: Lane,
+    /// Microseconds since 1970.
+    pub(crate) run_at: i64,
+    pub(crate) enqueued_at: DateTime<Utc>,
+    /// JSON.
+    pub(crate) args: String,
+}
+
+/// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Completed,
+    Failed,
+    Panicked,
+    TimedOut,
+    Undecodable,
+    Cancelled,
+    Snoozed,
+    Released,
+}
+
+impl Outcome {
+    /// The word that is stored and logged.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed_out",
+            Self::Undecodable => "undecodable",
+            Self::Cancelled => "cancelled",
+            Self::Snoozed => "snoozed",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// A running job that ends as completed or cancelled.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Finish {
+    pub(crate) id: i64,
+    pub(crate) lease: i32,
+    /// How long the attempt ran.
+    pub(crate) ran_us: i64,
+    /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
+    pub(crate) state: Outcome,
+    /// JSON, as text.
+    pub(crate) result: Option<String>,
+    /// The reason of a cancellation.
+    pub(crate) error: Option<String>,
+}
+
+/// A running job that goes back to waiting: a failure with retries left, a snooze, or a give-back.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PutBack {
+    pub(crate) id: i64,
+    pub(crate) lease: i32,
+    pub(crate) ran_us: i64,
+    pub(crate) outcome: Outcome,
+    /// From now until it may run again; None keeps its place (`run_at` unchanged).
+    pub(crate) delay_us: Option<i64>,
+    /// 0 or 1: how much of the attempt counter is given back.
+    pub(crate) uncount: i32,
+    /// Whether the attempt goes into `queue_attempts` (not when it never started).
+    pub(crate) record: bool,
+    pub(crate) error: Option<String>,
+}
+
+/// A running job that goes to the dead letters.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Bury {
+    pub(crate) id: i64,
+    pub(crate) lease: i32,
+    pub(crate) ran_us: i64,
+    pub(crate) outcome: Outcome,
+    pub(crate) error: String,
+}
+
+/// What a round of rescue did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rescued {
+    /// Jobs that are ready again.
+    pub(crate) ready: u64,
+    /// Jobs whose lost attempt was their last.
+    pub(crate) dead: u64,
+    /// Jobs that somebody had asked to cancel.
+    pub(crate) cancelled: u64,
+}
+
+/// A job to be written.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NewJob {
+    pub(crate) kind: &'static str,
+    pub(crate) queue: String,
+    pub(crate) priority: i16,
+    pub(crate) max_retries: i32,
+    /// From now, in microseconds.
+    pub(crate) delay_us: Option<i64>,
+    /// Microseconds since 1970.
+    pub(crate) run_at_us: Option<i64>,
+    /// JSON, as text.
+    pub(crate) args: String,
+}
+
+/// The verbs. Each is one transaction, safe to call again after an error, and retries deadlocks, serialization failures
+/// and lock timeouts itself. Lists are bounded by the caller.
+pub(crate) trait Store: Send + Sync + 'static {
+    /// How this store is called in messages: `PostgreSQL`, `MySQL or MariaDB`, `SQLite`.
+    fn engine(&self) -> &'static str;
+    /// How many connections of the pool a worker takes for itself.
+    fn connections_needed(&self) -> u32;
+    /// How many connections the pool may open.
+    fn connections_allowed(&self) -> u32;
+    /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
+    fn poll_interval(&self, idle: Duration) -> Duration;
+
+    /// Wakes `notify` whenever this process enqueues into the same database, until the answer is dropped.
+    fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription;
+
+    /// Whether the schema is there and fits this binary; a message that says what to do if not.
+    fn check_schema(&self) -> Reply<'_, ()>;
+
+    /// Writes the worker's row; its lease runs for `lease` from now.
+    fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
+    /// Extends the lease of a worker that was not declared dead, and brings it the news.
+    fn beat(&self, worker: WorkerId, lease: Duration) -> Reply<'_, Beat>;
+    /// The jobs that the database counts as held by the worker, with the lease of each.
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>>;
+    /// The worker ended by itself and holds nothing.
+    fn leave(&self, worker: WorkerId) -> Reply<'_, ()>;
+
+    /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
+    fn abandon(&self);
+
+    /// The lanes in scope that have waiting rows, whether due or not.
+    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
+    /// How many of the next `limit` jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
+    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<u32>>;
+    /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
+    /// one caller only; jobs that others are claiming are skipped.
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
+
+    /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.
+    fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
+    /// running → scheduled or ready. Returns the ids that were accepted.
+    fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>>;
+    /// running → dead. Returns the ids that were accepted.
+    fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
+
+    /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
+    /// unknown: running → ready, or dead after the last attempt.
+    fn rescue(&self, limit: u32) -> Reply<'_, Rescued>;
+    /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago, and rows of workers that
+    /// are gone for as long. Returns how many jobs.
+    fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
+
+    /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
+    /// engine without such a signal never returns.
+    fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()>;
+
+    /// See [`crate::Admin::stats`].
+    fn stats(&self) -> Reply<'_, Vec<Stat>>;
+    /// See [`crate::Admin::jobs`].
+    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<Job>>;
+    /// See [`crate::Admin::job`].
+    fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>>;
+    /// scheduled → ready. Returns the ids that changed.
+    fn run_now<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    /// scheduled or ready → scheduled or ready at another time (microseconds since 1970). Returns the ids that changed.
+    fn reschedule<'a>(&'a self, ids: &'a [i64], run_at: i64) -> Reply<'a, Vec<i64>>;
+    /// scheduled or ready → cancelled at once; a running job is marked, and its worker told at its next heartbeat.
+    /// Returns the ids that were cancelled or marked.
+    fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>>;
+    /// dead → ready with a fresh count of attempts. Returns the ids that changed.
+    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    /// Removes jobs that no worker holds, with their attempts. Returns the ids that are gone.
+    fn delete<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    /// Replaces the arguments of a waiting or dead job. False: there is none such.
+    fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;
+    /// Pauses or resumes a queue.
+    fn set_paused<'a>(&'a self, queue: &'a str, paused: bool) -> Reply<'a, ()>;
+    /// Every queue that has waiting or running jobs or was paused.
+    fn queues(&self) -> Reply<'_, Vec<QueueInfo>>;
+    /// Workers that are alive, and those that ended within the retention.
+    fn workers(&self) -> Reply<'_, Vec<WorkerInfo>>;
+}

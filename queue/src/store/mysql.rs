@@ -1,0 +1,288 @@
+//! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
+
+use crate::migrate::Engine;
+
+use super::dialect::{
+    Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, execute, question_marks, rows,
+};
+use super::sql::{claimed, lane_head, merge};
+use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+
+/// Jobs, and bytes of arguments, in one INSERT.
+const CHUNK: usize = 1_000;
+const CHUNK_BYTES: usize = 1 << 20;
+
+impl Cells for MySqlRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        self.try_get_unchecked(column)
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        self.try_get_unchecked(column)
+    }
+}
+
+fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
+    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
+/// Before every time that can be stored.
+const FIRST: (i64, i64) = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
+
+impl Dialect for MySql {
+    const KIND: Engine = Engine::MySql;
+    const ENGINE: &'static str = "MySQL or MariaDB";
+    const CONNECTIONS: u32 = 4;
+    const ONE_WRITER: bool = false;
+    const BEGIN: &'static str = "BEGIN";
+    const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    // no gap is ever locked under it
+    const OPEN_LINE: &'static [&'static str] = &[
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        // below our own time limits: a statement that was given up must not wait on in the server
+        "SET SESSION innodb_lock_wait_timeout = 2",
+    ];
+    const BEFORE_MIGRATION: &'static [&'static str] = &[];
+    const LOCK_MIGRATION: Option<&'static str> =
+        Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
+    const UNLOCK_MIGRATION: Option<&'static str> =
+        Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
+    const DDL_IN_TRANSACTION: bool = false;
+    const CLAIM_IN_TRANSACTION: bool = true;
+
+    const SCHEMA: &'static str = include_str!("sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.mysql.sql");
+    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.mysql.sql"), include_str!("sql/news.mysql.sql")];
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
+    const FINISH: Script = &[
+        (For::All, include_str!("sql/ending_lock.mysql.sql")),
+        (For::Recorded, include_str!("sql/finish_attempts.mysql.sql")),
+        (For::All, include_str!("sql/finish_history.mysql.sql")),
+        (For::All, include_str!("sql/ending_delete.mysql.sql")),
+    ];
+    const PUT_BACK: Script = &[
+        (For::All, include_str!("sql/ending_lock.mysql.sql")),
+        (For::Recorded, include_str!("sql/put_back_attempts.mysql.sql")),
+        (For::All, include_str!("sql/put_back_history.mysql.sql")),
+        (For::All, include_str!("sql/put_back_delete.mysql.sql")),
+        (For::All, include_str!("sql/put_back.mysql.sql")),
+    ];
+    const BURY: Script = &[
+        (For::All, include_str!("sql/ending_lock.mysql.sql")),
+        (For::Recorded, include_str!("sql/bury_attempts.mysql.sql")),
+        (For::All, include_str!("sql/bury_dead.mysql.sql")),
+        (For::All, include_str!("sql/ending_delete.mysql.sql")),
+    ];
+    const EXPIRE_WORKERS: &'static [&'static str] =
+        &[include_str!("sql/expired_workers.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")];
+    const LOST: &'static str = include_str!("sql/lost.mysql.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.mysql.sql");
+    const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_attempts.mysql.sql"),
+        include_str!("sql/rescue_history.mysql.sql"),
+        include_str!("sql/rescue_dead.mysql.sql"),
+        include_str!("sql/rescue_delete.mysql.sql"),
+        include_str!("sql/rescue_ready.mysql.sql"),
+    ];
+    const OVER: &'static str = include_str!("sql/over.mysql.sql");
+    const PURGE: &'static [&'static str] =
+        &[include_str!("sql/purge_attempts.mysql.sql"), include_str!("sql/purge_history.mysql.sql")];
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        let (sql, places) = question_marks(sql);
+        Ok((Cow::Owned(sql), add_binds!(places.iter().map(|place| &binds[*place]))))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut MySqlConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        let done = sqlx::query_with(AssertSqlSafe(sql), arguments).execute(conn).await?;
+        Ok(done.last_insert_id().cast_signed())
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        // deadlock, lock wait timeout, MariaDB: the record has changed since the last read
+        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| matches!(e.number(), 1213 | 1205 | 1020))
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
+    }
+
+    fn poll_interval(idle: Duration) -> Duration {
+        match idle.as_millis() {
+            0..250 => Duration::from_millis(10),
+            250..60_000 => Duration::from_millis(45),
+            _ => Duration::from_millis(250),
+        }
+    }
+
+    async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
+        let mut arguments = MySqlArguments::default();
+        for kind in kinds {
+            arguments.add(kind.as_str()).map_err(Error::Encode)?;
+        }
+        let sql = include_str!("sql/lanes.mysql.sql").replace("/* kinds */", &places(kinds.len()));
+        let rows = Self::fetch(conn, Cow::Owned(sql), arguments).await?;
+        rows.iter().map(lane_head).collect()
+    }
+
+    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
+        let mut places = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let [kind, queue, priority] = lane_binds(ask);
+            let limit = i64::from(limit).into();
+            let rows = if ask.newest_first {
+                rows::<Self>(conn, include_str!("sql/peek_newest.mysql.sql"), &[kind, queue, priority, limit]).await?
+            } else {
+                let (run_at, id) = ask.behind.unwrap_or(FIRST);
+                let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
+                rows::<Self>(conn, include_str!("sql/peek.mysql.sql"), &binds).await?
+            };
+            places.push(rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, Error>>()?);
+        }
+        Ok(merge(asks, places, limit))
+    }
+
+    async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        let mut jobs = Vec::new();
+        for ask in asks {
+            let [kind, queue, priority] = lane_binds(ask);
+            let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
+            let rows = if ask.newest_first {
+                let binds = [worker.into(), kind, queue, priority, take, retries];
+                rows::<Self>(conn, include_str!("sql/claim_newest.mysql.sql"), &binds).await?
+            } else {
+                let (run_at, id) = ask.behind.unwrap_or(FIRST);
+                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries];
+                rows::<Self>(conn, include_str!("sql/claim.mysql.sql"), &binds).await?
+            };
+            for row in &rows {
+                jobs.push(claimed(row, asks)?);
+            }
+        }
+        if !jobs.is_empty() {
+            let mut taken: Vec<_> = jobs.iter().map(|job: &Claimed| (i64::from(job.id), job.max_retries)).collect();
+            taken.sort_unstable();
+            let list = serde_json::to_string(&taken).expect("numbers serialize");
+            execute::<Self>(conn, include_str!("sql/claim_mark.mysql.sql"), &[worker.into(), list.as_str().into()])
+                .await?;
+        }
+        Ok(jobs)
+    }
+
+    async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+        if let [job] = jobs {
+            let binds = [
+                job.kind.into(),
+                job.queue.as_str().into(),
+                i64::from(job.priority).into(),
+                i64::from(job.max_retries).into(),
+                job.args.as_str().into(),
+                job.delay_us.into(),
+                job.run_at_us.into(),
+            ];
+            let (sql, arguments) = match (job.delay_us, job.run_at_us) {
+                (None, None) => Self::prepare(include_str!("sql/insert_one.mysql.sql"), &binds)?,
+                _ => Self::prepare(include_str!("sql/insert_one_later.mysql.sql"), &binds)?,
+            };
+            return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
+        }
+        if jobs.len() == chunk_of(jobs.len()) && jobs.iter().map(|job| job.args.len()).sum::<usize>() <= CHUNK_BYTES {
+            let step = step(conn).await?;
+            let first = insert_chunk(conn, jobs).await?;
+            return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
+        }
+        let mut transaction = conn.begin().await?;
+        let step = step(&mut transaction).await?;
+        let mut all = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = rest.iter().take(chunk_of(rest.len())).take_while(|job| {
+                bytes += job.args.len();
+                bytes <= CHUNK_BYTES
+            });
+            let (chunk, later) = rest.split_at(fits.count().max(1));
+            let first = insert_chunk(&mut transaction, chunk).await?;
+            all.extend((0..chunk.len() as i64).map(|n| first + n * step));
+            rest = later;
+        }
+        transaction.commit().await?;
+        Ok(all)
+    }
+
+    async fn watch(
+        _pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        _wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        std::future::pending().await
+    }
+}
+
+/// `?, ?, ?`
+fn places(count: usize) -> String {
+    let mut text = "?, ".repeat(count);
+    text.truncate(text.len().saturating_sub(2));
+    text
+}
+
+/// Numbers of one statement are consecutive; clusters give every n-th.
+async fn step(conn: &mut MySqlConnection) -> Result<i64, Error> {
+    sqlx::query_scalar("SELECT CAST(@@auto_increment_increment AS SIGNED)").fetch_one(conn).await
+}
+
+/// How many of `jobs` rows go into one statement: one of few sizes.
+fn chunk_of(jobs: usize) -> usize {
+    [CHUNK, 256, 32].into_iter().find(|size| *size <= jobs).unwrap_or(jobs)
+}
+
+async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64, Error> {
+    let later = jobs.iter().any(|job| job.delay_us.is_some() || job.run_at_us.is_some());
+    let mut sql = String::from("INSERT INTO queue_jobs (kind, queue, priority, max_retries, args");
+    sql.push_str(if later { ", run_at) VALUES " } else { ") VALUES " });
+    let row = if later {
+        "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+         UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))"
+    } else {
+        "(?, ?, ?, ?, ?)"
+    };
+    let mut arguments = MySqlArguments::default();
+    for (number, job) in jobs.iter().enumerate() {
+        let _ = write!(sql, "{}{row}", if number == 0 { "" } else { ", " });
+        let mut add = || {
+            arguments.add(job.kind)?;
+            arguments.add(job.queue.as_str())?;
+            arguments.add(job.priority)?;
+            arguments.add(job.max_retries)?;
+            arguments.add(job.args.as_str())?;
+            if later {
+                arguments.add(job.run_at_us)?;
+                arguments.add(job.delay_us)?;
+            }
+            Ok(())
+        };
+        add().map_err(Error::Encode)?;
+    }
+    // Worth keeping prepared: the sizes are few. And a statement that is not kept is closed without an answer, after which
+    // the next one may wait 40 ms for the network's delayed acknowledgement.
+    let kept = jobs.len() == chunk_of(jobs.len());
+    let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
+    Ok(query.execute(conn).await?.last_insert_id().cast_signed())
+}

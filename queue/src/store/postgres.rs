@@ -1,0 +1,249 @@
+//! PostgreSQL: every verb is one statement, workers are woken by LISTEN.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::postgres::{PgListener, PgRow};
+use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
+
+use crate::migrate::Engine;
+
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, ids, rows};
+use super::sql::{claimed, lane_head, number};
+use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+
+/// The channel on which an enqueue is announced.
+pub(crate) const CHANNEL: &str = "queue_jobs";
+/// How often the listener's connection is tried.
+const WATCHDOG: Duration = Duration::from_secs(20);
+/// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
+const EPOCH: i64 = 946_684_800_000_000;
+
+impl Cells for PgRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        let value = self.try_get_raw(column)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        let wrong = |source| Error::ColumnDecode { index: column.to_string(), source };
+        let bytes = value.as_bytes().map_err(wrong)?;
+        let width = || wrong("neither a whole number nor a time".into());
+        let int = match *bytes {
+            [byte] => i64::from(byte),
+            [a, b] => i64::from(i16::from_be_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+            _ => i64::from_be_bytes(bytes.try_into().map_err(|_| width())?),
+        };
+        Ok(Some(if value.type_info().name() == "TIMESTAMPTZ" { int.saturating_add(EPOCH) } else { int }))
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        let value = self.try_get_raw(column)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        // json is text with another name
+        let text = value.as_str().map_err(|source| Error::ColumnDecode { index: column.to_string(), source })?;
+        Ok(Some(text.to_owned()))
+    }
+}
+
+#[derive(Serialize)]
+struct PgAsk<'a> {
+    ask: usize,
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+    take: u32,
+    after_us: i64,
+    after_id: i64,
+    newest: bool,
+    max_retries: u32,
+}
+
+fn asks_json(asks: &[Ask]) -> String {
+    let list: Vec<_> = asks
+        .iter()
+        .enumerate()
+        .map(|(number, ask)| PgAsk {
+            ask: number,
+            kind: &ask.lane.kind,
+            queue: &ask.lane.queue,
+            priority: ask.lane.priority,
+            take: ask.take,
+            after_us: behind(ask).0,
+            after_id: behind(ask).1,
+            newest: ask.newest_first,
+            max_retries: ask.max_retries.min(i32::MAX as u32),
+        })
+        .collect();
+    serde_json::to_string(&list).expect("plain structs of numbers and text serialize")
+}
+
+/// The place behind which a claim starts; before every time that can be stored when there is none.
+fn behind(ask: &Ask) -> (i64, i64) {
+    ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
+}
+
+impl Dialect for Postgres {
+    const KIND: Engine = Engine::Postgres;
+    const ENGINE: &'static str = "PostgreSQL";
+    const CONNECTIONS: u32 = 5;
+    const ONE_WRITER: bool = false;
+    const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    const BEFORE_BEGIN: Option<&'static str> = None;
+    // Plans follow the table's size at the time: it goes from nothing to millions of rows faster than statistics do.
+    const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_custom_plan; SET jit = off; \
+         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+    const BEFORE_MIGRATION: &'static [&'static str] = &[];
+    // the number is "queue" in ASCII
+    const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
+    const UNLOCK_MIGRATION: Option<&'static str> = None;
+    const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_IN_TRANSACTION: bool = false;
+
+    const SCHEMA: &'static str = include_str!("sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.postgres.sql");
+    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.postgres.sql")];
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
+    const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
+    const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
+    const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
+    const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.postgres.sql")];
+    const LOST: &'static str = include_str!("sql/lost.postgres.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.postgres.sql");
+    const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.postgres.sql")];
+    const OVER: &'static str = include_str!("sql/over.postgres.sql");
+    const PURGE: &'static [&'static str] =
+        &[include_str!("sql/purge_attempts.postgres.sql"), include_str!("sql/purge_history.postgres.sql")];
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        Ok((Cow::Borrowed(sql), add_binds!(binds)))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut PgConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        // serialization failure, deadlock, lock not available
+        matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
+    }
+
+    fn poll_interval(_idle: Duration) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn lanes(conn: &mut PgConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
+        let kinds = serde_json::to_string(kinds).expect("text serializes");
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.postgres.sql"), &[kinds.as_str().into()]).await?;
+        rows.iter().map(lane_head).collect()
+    }
+
+    async fn peek(conn: &mut PgConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
+        let list = asks_json(asks);
+        let binds = [list.as_str().into(), i64::from(limit).into()];
+        let mut counts = vec![0; asks.len()];
+        for row in rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await? {
+            let (ask, count): (usize, u32) = (number(row.int(0)?)?, number(row.int(1)?)?);
+            counts[ask] = count;
+        }
+        Ok(counts)
+    }
+
+    async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        let rows = match asks {
+            [ask] if !ask.newest_first => {
+                let lane = &ask.lane;
+                let binds = [
+                    worker.into(),
+                    (&*lane.kind).into(),
+                    (&*lane.queue).into(),
+                    i64::from(lane.priority).into(),
+                    behind(ask).0.into(),
+                    behind(ask).1.into(),
+                    i64::from(ask.take).into(),
+                    i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+                ];
+                rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?
+            }
+            _ => {
+                let list = asks_json(asks);
+                rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &[worker.into(), list.as_str().into()])
+                    .await?
+            }
+        };
+        rows.iter().map(|row| claimed(row, asks)).collect()
+    }
+
+    async fn insert(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+        if let [job] = jobs {
+            let binds = [
+                job.kind.into(),
+                job.queue.as_str().into(),
+                i64::from(job.priority).into(),
+                i64::from(job.max_retries).into(),
+                job.args.as_str().into(),
+                job.delay_us.into(),
+                job.run_at_us.into(),
+            ];
+            return match (job.delay_us, job.run_at_us) {
+                (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.postgres.sql"), &binds[..5]).await,
+                _ => ids::<Self>(conn, include_str!("sql/insert_one_later.postgres.sql"), &binds).await,
+            };
+        }
+        sqlx::query_scalar(include_str!("sql/insert.postgres.sql"))
+            .bind(jobs.iter().map(|job| job.kind).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.queue.as_str()).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.args.as_str()).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
+            .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
+            .fetch_all(conn)
+            .await
+    }
+
+    async fn watch(
+        pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.eager_reconnect(false);
+        listener.listen(CHANNEL).await?;
+        wake(); // for what came before
+        loop {
+            match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
+                Ok(Ok(Some(_))) => wake(),
+                Ok(Ok(None)) => return Err(lost("the connection was closed")),
+                Ok(Err(error)) => return Err(error),
+                // A connection that is gone without a word looks like a quiet one. Asking is the only way to know.
+                Err(_quiet) => {
+                    match tokio::time::timeout(Duration::from_secs(5), sqlx::raw_sql("").execute(&mut listener)).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => return Err(error),
+                        Err(_) => return Err(lost("the connection does not answer")),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lost(why: &'static str) -> Error {
+    Error::Io(std::io::Error::new(std::io::ErrorKind::ConnectionReset, why))
+}

@@ -1,0 +1,7 @@
+-- The recorded attempts of a job up to a lease. Attempts are only ever added, so these are the ones that the job's row,
+-- read just before, had behind it.
+SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), outcome, error
+FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
+WHERE job_id = $1 AND lease <= $2
+ORDER BY lease

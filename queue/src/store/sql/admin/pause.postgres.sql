@@ -1,0 +1,1 @@
+INSERT INTO queue_paused (queue) VALUES ($1) ON CONFLICT DO NOTHING

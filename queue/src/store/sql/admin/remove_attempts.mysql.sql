@@ -1,0 +1,2 @@
+DELETE a FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_attempts AS a ON a.job_id = b.id

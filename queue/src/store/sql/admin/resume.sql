@@ -1,0 +1,1 @@
+DELETE FROM queue_paused WHERE queue = $1

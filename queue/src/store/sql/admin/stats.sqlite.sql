@@ -1,0 +1,18 @@
+-- Jobs by kind, queue and state. The waiting ones, of which there may be millions, are counted apart: the claim index holds
+-- all that this needs.
+SELECT kind, queue, state, count(*), max(-62135596800000, min(min(run_at), 253402214400000)) * 1000
+FROM (SELECT kind, queue, run_at,
+             CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'
+                  ELSE 'ready' END AS state
+      FROM queue_jobs WHERE worker_id = 0) AS waiting
+GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'running', count(*),
+       max(-62135596800000, min(min(coalesce(claimed_at, run_at)), 253402214400000)) * 1000
+FROM queue_jobs WHERE worker_id <> 0 GROUP BY kind, queue
+UNION ALL
+SELECT kind, queue, state, count(*), min(finished_at) * 1000
+FROM queue_history GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'dead', count(*), min(finished_at) * 1000
+FROM queue_dead GROUP BY kind, queue

@@ -1,0 +1,17 @@
+-- One ask, the commonest case. The ids travel as an array, so that the update stays on the primary key whatever the
+-- statistics say.
+WITH next AS MATERIALIZED (
+    SELECT id FROM queue_jobs
+    WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
+      AND (run_at, id) > (timestamptz 'epoch' + $5 * interval '1 microsecond', $6)
+      AND EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > now())
+      AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = $3)
+    ORDER BY run_at, id
+    LIMIT $7
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE queue_jobs
+SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
+    max_retries = coalesce(max_retries, $8::integer)
+WHERE id = ANY (ARRAY(SELECT id FROM next))
+RETURNING id, lease, attempt, max_retries, kind, queue, priority, run_at, enqueued_at, args

@@ -1,0 +1,38 @@
+-- As claim.postgres.sql, for several asks at once and for newest-first ones.
+WITH ask AS MATERIALIZED (
+    SELECT a.* FROM json_to_recordset($2::json) AS a (
+        kind text, queue text, priority smallint, take bigint, after_us bigint, after_id bigint, newest boolean,
+        max_retries integer)
+    WHERE EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > now())
+      AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = a.queue)
+), oldest AS MATERIALIZED (
+    SELECT next.id
+    FROM ask
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM queue_jobs AS j
+        WHERE j.worker_id = 0 AND j.kind = ask.kind AND j.queue = ask.queue AND j.priority = ask.priority
+          AND j.run_at <= now()
+          AND (j.run_at, j.id) > (timestamptz 'epoch' + ask.after_us * interval '1 microsecond', ask.after_id)
+        ORDER BY j.run_at, j.id
+        LIMIT ask.take
+        FOR UPDATE SKIP LOCKED
+    ) AS next
+    WHERE NOT ask.newest
+), newest AS MATERIALIZED (
+    SELECT next.id
+    FROM ask
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM queue_jobs AS j
+        WHERE j.worker_id = 0 AND j.kind = ask.kind AND j.queue = ask.queue AND j.priority = ask.priority
+          AND j.run_at <= now()
+        ORDER BY j.run_at DESC, j.id DESC
+        LIMIT ask.take
+        FOR UPDATE SKIP LOCKED
+    ) AS next
+    WHERE ask.newest
+)
+UPDATE queue_jobs AS j
+SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
+    max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
+WHERE j.id = ANY (ARRAY(SELECT id FROM oldest UNION ALL SELECT id FROM newest))
+RETURNING j.id, j.lease, j.attempt, j.max_retries, j.kind, j.queue, j.priority, j.run_at, j.enqueued_at, j.args

@@ -1,0 +1,11 @@
+-- Locks the rows of one ask and nothing beside them.
+SELECT j.id, j.lease + 1, j.attempt + 1, COALESCE(j.max_retries, $6), j.kind, j.queue, j.priority,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at), j.args
+FROM queue_jobs AS j FORCE INDEX (queue_jobs_waiting)
+WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)
+  AND (SELECT COUNT(*) FROM queue_workers AS w
+       WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > UTC_TIMESTAMP(6)) = 1
+  AND (SELECT COUNT(*) FROM queue_paused AS p WHERE p.queue = $3) = 0
+ORDER BY j.run_at DESC, j.id DESC
+LIMIT $5
+FOR UPDATE SKIP LOCKED

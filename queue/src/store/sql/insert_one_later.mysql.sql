@@ -1,0 +1,3 @@
+INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
+VALUES ($1, $2, $3, $4, $5,
+        COALESCE(TIMESTAMP('1970-01-01') + INTERVAL $7 MICROSECOND, UTC_TIMESTAMP(6) + INTERVAL $6 MICROSECOND))

@@ -1,0 +1,1 @@
+DELETE FROM queue_workers WHERE stopped_at < now() - $1 * interval '1 microsecond'

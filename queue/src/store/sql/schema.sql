@@ -1,0 +1,1 @@
+SELECT MAX(version), MAX(compatible_since) FROM queue_migrations

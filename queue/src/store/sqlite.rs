@@ -1,0 +1,242 @@
+//! SQLite: one writer at a time, in a file that several processes may share.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
+
+use crate::migrate::Engine;
+
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, driver, ids, rows};
+use super::sql::{claimed, lane_head, merge};
+use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+
+/// How often the write-ahead log is looked at.
+const LOOK: Duration = Duration::from_millis(3);
+/// Jobs in one INSERT.
+const CHUNK: usize = 5_000;
+
+impl Cells for SqliteRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        self.try_get_unchecked(column)
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        // text that is not UTF-8 can be stored here: it is read all the same, and does not decode
+        let bytes: Option<Vec<u8>> = self.try_get_unchecked(column)?;
+        Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }))
+    }
+}
+
+fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
+    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
+impl Dialect for Sqlite {
+    const KIND: Engine = Engine::Sqlite;
+    const ENGINE: &'static str = "SQLite";
+    const CONNECTIONS: u32 = 1;
+    const ONE_WRITER: bool = true;
+    // a transaction that reads first and writes then may be refused for good; this one waits for its turn
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+    const BEFORE_BEGIN: Option<&'static str> = None;
+    const OPEN_LINE: &'static [&'static str] = &[];
+    const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
+    const LOCK_MIGRATION: Option<&'static str> = None;
+    const UNLOCK_MIGRATION: Option<&'static str> = None;
+    const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_IN_TRANSACTION: bool = false;
+
+    const SCHEMA: &'static str = include_str!("sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
+    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql"), include_str!("sql/news.sqlite.sql")];
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
+    const FINISH: Script = &[
+        (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
+        (For::All, include_str!("sql/finish_history.sqlite.sql")),
+        (For::All, include_str!("sql/ending_delete.sqlite.sql")),
+    ];
+    const PUT_BACK: Script = &[
+        (For::Recorded, include_str!("sql/put_back_attempts.sqlite.sql")),
+        (For::All, include_str!("sql/put_back_history.sqlite.sql")),
+        (For::All, include_str!("sql/put_back_delete.sqlite.sql")),
+        (For::All, include_str!("sql/put_back.sqlite.sql")),
+    ];
+    const BURY: Script = &[
+        (For::Recorded, include_str!("sql/bury_attempts.sqlite.sql")),
+        (For::All, include_str!("sql/bury_dead.sqlite.sql")),
+        (For::All, include_str!("sql/ending_delete.sqlite.sql")),
+    ];
+    const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.sqlite.sql")];
+    const LOST: &'static str = include_str!("sql/lost.sqlite.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sqlite.sql");
+    const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_attempts.sqlite.sql"),
+        include_str!("sql/rescue_history.sqlite.sql"),
+        include_str!("sql/rescue_dead.sqlite.sql"),
+        include_str!("sql/rescue_delete.sqlite.sql"),
+        include_str!("sql/rescue_ready.sqlite.sql"),
+    ];
+    const OVER: &'static str = include_str!("sql/over.sqlite.sql");
+    const PURGE: &'static [&'static str] =
+        &[include_str!("sql/purge_attempts.sqlite.sql"), include_str!("sql/purge_history.sqlite.sql")];
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        // owned copies: the driver's thread keeps them
+        let mut arguments = Self::Arguments::default();
+        for bind in binds {
+            match *bind {
+                Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+                Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value.map(str::to_owned)),
+            }
+            .map_err(Error::Encode)?;
+        }
+        Ok((Cow::Borrowed(sql), arguments))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut SqliteConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        let code = error.code().and_then(|code| code.parse::<u32>().ok());
+        matches!(code.map(|code| code & 0xff), Some(5 | 6)) // SQLITE_BUSY, SQLITE_LOCKED
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
+    }
+
+    fn poll_interval(_idle: Duration) -> Duration {
+        // the file is watched: this only finds what the watch missed
+        Duration::from_secs(2)
+    }
+
+    async fn lanes(conn: &mut SqliteConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
+        let kinds = serde_json::to_string(kinds).expect("text serializes");
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.sqlite.sql"), &[kinds.as_str().into()]).await?;
+        rows.iter().map(lane_head).collect()
+    }
+
+    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
+        let mut places = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let [kind, queue, priority] = lane_binds(ask);
+            let limit = i64::from(limit).into();
+            let rows = if ask.newest_first {
+                rows::<Self>(conn, include_str!("sql/peek_newest.sqlite.sql"), &[kind, queue, priority, limit]).await?
+            } else {
+                let (run_at, id) = ask.behind.unwrap_or((i64::MIN, 0));
+                let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
+                rows::<Self>(conn, include_str!("sql/peek.sqlite.sql"), &binds).await?
+            };
+            places.push(rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, Error>>()?);
+        }
+        Ok(merge(asks, places, limit))
+    }
+
+    async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        let mut jobs = Vec::new();
+        for ask in asks {
+            let [kind, queue, priority] = lane_binds(ask);
+            let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
+            let rows = if ask.newest_first {
+                let binds = [worker.into(), kind, queue, priority, take, retries];
+                rows::<Self>(conn, include_str!("sql/claim_newest.sqlite.sql"), &binds).await?
+            } else {
+                let (run_at, id) = ask.behind.unwrap_or((i64::MIN, 0));
+                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries];
+                rows::<Self>(conn, include_str!("sql/claim.sqlite.sql"), &binds).await?
+            };
+            for row in &rows {
+                jobs.push(claimed(row, asks)?);
+            }
+        }
+        Ok(jobs)
+    }
+
+    async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+        if let [job] = jobs {
+            let binds = [
+                job.kind.into(),
+                job.queue.as_str().into(),
+                i64::from(job.priority).into(),
+                i64::from(job.max_retries).into(),
+                job.args.as_str().into(),
+                job.delay_us.into(),
+                job.run_at_us.into(),
+            ];
+            return match (job.delay_us, job.run_at_us) {
+                (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sqlite.sql"), &binds[..5]).await,
+                _ => ids::<Self>(conn, include_str!("sql/insert_one_later.sqlite.sql"), &binds).await,
+            };
+        }
+        if jobs.len() <= CHUNK {
+            return insert_chunk(conn, jobs).await;
+        }
+        let mut transaction = conn.begin().await?;
+        let mut all = Vec::with_capacity(jobs.len());
+        for chunk in jobs.chunks(CHUNK) {
+            all.extend(insert_chunk(&mut transaction, chunk).await?);
+        }
+        transaction.commit().await?;
+        Ok(all)
+    }
+
+    /// Looks at the write-ahead log's length and time of change, which every commit of every process changes. Nothing is
+    /// opened: closing a second descriptor of the database file would drop SQLite's own locks on it.
+    async fn watch(
+        pool: &Pool<Self>,
+        housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        let file: Option<String> = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'")
+            .fetch_optional(pool)
+            .await?
+            .flatten();
+        let Some(mut log) = file.filter(|file| !file.is_empty()) else {
+            return std::future::pending().await; // in memory: nobody else can write
+        };
+        log.push_str("-wal");
+        let log = PathBuf::from(log);
+        let state = || -> Option<(u64, SystemTime)> {
+            // a stat of a file that is in use: microseconds, less than handing it to another thread
+            let meta = std::fs::metadata(&log).ok()?;
+            Some((meta.len(), meta.modified().ok()?))
+        };
+        let mut seen = state();
+        let mut again = false;
+        let mut ticks = tokio::time::interval(LOOK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let now = state();
+            let changed = now != seen && !housekeeping.is_near();
+            // Files' times are coarse: a second commit right after may show the same one.
+            if changed || std::mem::replace(&mut again, false) {
+                wake();
+            }
+            again |= changed;
+            seen = now;
+        }
+    }
+}
+
+async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
+    ids::<Sqlite>(conn, include_str!("sql/insert.sqlite.sql"), &[list.as_str().into()]).await
+}

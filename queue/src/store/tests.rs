@@ -1,0 +1,671 @@
+//! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them.
+
+use std::collections::HashSet;
+
+use sqlx::Connection;
+use sqlx::pool::PoolOptions;
+
+use super::super::NewJob;
+use super::*;
+
+/// What a test needs of an engine.
+trait TestDb: Dialect + admin::AdminDialect + Signals {
+    /// The engine's current time plus so many seconds, as an expression of a time column's type.
+    fn in_seconds(seconds: i64) -> String;
+}
+
+#[cfg(feature = "postgres")]
+impl TestDb for sqlx::Postgres {
+    fn in_seconds(seconds: i64) -> String {
+        format!("now() + {seconds} * interval '1 second'")
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl TestDb for sqlx::MySql {
+    fn in_seconds(seconds: i64) -> String {
+        format!("UTC_TIMESTAMP(6) + INTERVAL {seconds} SECOND")
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl TestDb for sqlx::Sqlite {
+    fn in_seconds(seconds: i64) -> String {
+        format!("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + {}", seconds * 1000)
+    }
+}
+
+struct Db<DB: TestDb> {
+    store: SqlStore<DB>,
+    pool: Pool<DB>,
+}
+
+const LEASE: Duration = Duration::from_secs(30);
+
+impl<DB: TestDb> Db<DB> {
+    async fn sql(&self, sql: impl Into<String>) -> u64 {
+        let sql: &'static str = Box::leak(sql.into().into_boxed_str());
+        let mut conn = self.pool.acquire().await.unwrap();
+        execute::<DB>(&mut conn, sql, &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+
+    async fn int(&self, sql: impl Into<String>) -> i64 {
+        let sql: &'static str = Box::leak(sql.into().into_boxed_str());
+        let mut conn = self.pool.acquire().await.unwrap();
+        rows::<DB>(&mut conn, sql, &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"))[0].int(0).unwrap()
+    }
+
+    async fn text(&self, sql: impl Into<String>) -> String {
+        let sql: &'static str = Box::leak(sql.into().into_boxed_str());
+        let mut conn = self.pool.acquire().await.unwrap();
+        rows::<DB>(&mut conn, sql, &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"))[0].text(0).unwrap()
+    }
+
+    async fn insert(&self, jobs: &[NewJob]) -> Vec<i64> {
+        let mut conn = self.pool.acquire().await.unwrap();
+        DB::insert(&mut conn, jobs).await.unwrap()
+    }
+
+    async fn worker(&self) -> WorkerId {
+        let worker = NewWorker { host: "here".into(), pid: 7, concurrency: 4, queues: vec![], kinds: vec!["a".into()] };
+        self.store.join(&worker, LEASE).await.unwrap()
+    }
+
+    async fn take(&self, worker: WorkerId, take: u32) -> Vec<Claimed> {
+        let mut jobs = self.store.claim(worker, &[ask("a", take)]).await.unwrap();
+        jobs.sort_by_key(|job| (job.run_at, job.id));
+        jobs
+    }
+}
+
+fn job(kind: &'static str) -> NewJob {
+    NewJob {
+        kind,
+        queue: "default".into(),
+        priority: 0,
+        max_retries: 1,
+        delay_us: None,
+        run_at_us: None,
+        args: "{}".into(),
+    }
+}
+
+fn ask(kind: &str, take: u32) -> Ask {
+    Ask {
+        lane: Lane { kind: kind.into(), queue: "default".into(), priority: 0 },
+        take,
+        behind: None,
+        newest_first: false,
+        max_retries: 1,
+    }
+}
+
+fn done(job: &Claimed) -> Finish {
+    Finish {
+        id: job.id.get(),
+        lease: job.lease,
+        ran_us: 2_000_000,
+        state: Outcome::Completed,
+        result: Some("{\"a\":\"\\u0000é\"}".into()),
+        error: None,
+    }
+}
+
+fn back(job: &Claimed) -> PutBack {
+    PutBack {
+        id: job.id.get(),
+        lease: job.lease,
+        ran_us: 5,
+        outcome: Outcome::Failed,
+        delay_us: Some(3_600_000_000),
+        uncount: 0,
+        record: true,
+        error: Some("no \0 luck".into()),
+    }
+}
+
+fn buried(job: &Claimed) -> Bury {
+    Bury { id: job.id.get(), lease: job.lease, ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
+}
+
+async fn insert_gives_ids_in_order<DB: TestDb>(db: Db<DB>) {
+    let one = db.insert(&[job("a")]).await;
+    let later = db.insert(&[NewJob { delay_us: Some(60_000_000), max_retries: 9, ..job("a") }]).await;
+    let at = db.insert(&[NewJob { run_at_us: Some(1_700_000_000_123_456), ..job("a") }]).await;
+    let many: Vec<_> = (0..12_001)
+        .map(|n| NewJob { args: format!("{{\"n\":{n}}}"), delay_us: (n % 3 == 0).then_some(9_000_000), ..job("b") })
+        .collect();
+    let ids = db.insert(&many).await;
+    assert_eq!(ids.len(), many.len());
+    assert!(one[0] < later[0] && later[0] < at[0] && at[0] < ids[0]);
+    for n in [0, 1, 999, 1_000, 4_999, 5_000, 12_000] {
+        assert_eq!(db.text(format!("SELECT args FROM queue_jobs WHERE id = {}", ids[n])).await, many[n].args);
+    }
+    assert_eq!(
+        db.int(format!("SELECT COUNT(*) FROM queue_jobs WHERE kind = 'b' AND run_at > {}", DB::in_seconds(0))).await,
+        4_001
+    );
+    assert_eq!(
+        db.int(format!("SELECT COUNT(*) FROM queue_jobs WHERE kind = 'a' AND run_at > {}", DB::in_seconds(50))).await,
+        1
+    );
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 10).await;
+    assert_eq!(jobs.iter().map(|j| j.id.get()).collect::<Vec<_>>(), [at[0], one[0]]);
+    assert!((jobs[0].run_at - 1_700_000_000_123_456).abs() < 1_000, "{}", jobs[0].run_at);
+    assert!(chrono::Utc::now().signed_duration_since(jobs[0].enqueued_at).abs() < chrono::TimeDelta::seconds(60));
+}
+
+async fn insert_is_all_or_nothing<DB: TestDb>(db: Db<DB>) {
+    let mut jobs: Vec<_> = (0..6_000).map(|_| job("a")).collect();
+    jobs[5_999].args = "not json".into();
+    let mut conn = db.pool.acquire().await.unwrap();
+    assert!(DB::insert(&mut conn, &jobs).await.is_err());
+    drop(conn);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+    // inside the caller's transaction, which goes on (except on PostgreSQL, whose transactions end with an error)
+    let mut conn = db.pool.acquire().await.unwrap();
+    let mut tx = conn.begin().await.unwrap();
+    let good: Vec<_> = (0..6_000).map(|_| job("a")).collect();
+    assert_eq!(DB::insert(&mut tx, &good).await.unwrap().len(), 6_000);
+    tx.rollback().await.unwrap();
+    drop(conn);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+}
+
+async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
+    let jobs: Vec<_> = (0..2_000).map(|_| job("a")).collect();
+    let ids: HashSet<_> = db.insert(&jobs).await.into_iter().collect();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let store = SqlStore::new(db.pool.clone());
+            tokio::spawn(async move {
+                let worker =
+                    NewWorker { host: "h".into(), pid: 1, concurrency: 1, queues: vec![], kinds: vec!["a".into()] };
+                let worker = store.join(&worker, LEASE).await.unwrap();
+                let mut mine = Vec::new();
+                loop {
+                    let jobs = store.claim(worker, &[ask("a", 37)]).await.unwrap();
+                    if jobs.is_empty() {
+                        return mine;
+                    }
+                    let batch: Vec<_> = jobs.iter().map(done).collect();
+                    let mut accepted = store.finish(worker, &batch).await.unwrap();
+                    accepted.sort_unstable();
+                    let mut wanted: Vec<_> = jobs.iter().map(|job| job.id.get()).collect();
+                    wanted.sort_unstable();
+                    assert_eq!(accepted, wanted);
+                    mine.extend(accepted);
+                }
+            })
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for task in tasks {
+        for id in task.await.unwrap() {
+            assert!(seen.insert(id), "{id} twice");
+        }
+    }
+    assert_eq!(seen, ids);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'completed'").await, 2_000);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 0);
+    let past = DB::in_seconds(-1);
+    assert_eq!(db.int(format!("SELECT COUNT(*) FROM queue_history WHERE started_at < {past}")).await, 2_000);
+}
+
+async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
+    let ids = db
+        .insert(
+            &(0..6)
+                .map(|n| NewJob { run_at_us: Some(1_000_000_000_000_000 + n * 1_000_000), ..job("a") })
+                .collect::<Vec<_>>(),
+        )
+        .await;
+    db.insert(&[
+        NewJob { delay_us: Some(60_000_000), ..job("a") },
+        NewJob { queue: "other".into(), max_retries: 0, ..job("b") },
+        job("b"),
+    ])
+    .await;
+    let worker = db.worker().await;
+    // behind the second, two of them
+    let behind = Some((1_000_000_000_000_000 + 1_000_000, ids[1]));
+    let jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 2) }]).await.unwrap();
+    let mut got: Vec<_> = jobs.iter().map(|j| j.id.get()).collect();
+    got.sort_unstable();
+    assert_eq!(got, ids[2..4]);
+    assert!(jobs.iter().all(|j| j.attempt == 1 && j.lease == 1 && j.max_retries == 1 && &*j.lane.kind == "a"));
+    // newest first, and two lanes at once
+    let other = Ask { lane: Lane { kind: "b".into(), queue: "other".into(), priority: 0 }, ..ask("b", 9) };
+    let jobs = db.store.claim(worker, &[Ask { newest_first: true, ..ask("a", 1) }, other]).await.unwrap();
+    assert_eq!(jobs.len(), 2);
+    let newest = jobs.iter().find(|j| &*j.lane.kind == "a").unwrap();
+    assert_eq!(newest.id.get(), ids[5]);
+    let other = jobs.iter().find(|j| &*j.lane.queue == "other").unwrap();
+    assert_eq!((other.max_retries, &*other.args), (0, "{}"));
+    // paused: nothing
+    db.store.set_paused("default", true).await.unwrap();
+    assert!(db.take(worker, 9).await.is_empty());
+    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
+    db.store.set_paused("default", false).await.unwrap();
+    // a worker that is not alive: nothing
+    assert!(db.take(worker + 1, 9).await.is_empty());
+    db.sql(format!("UPDATE queue_workers SET expires_at = {}", DB::in_seconds(-1))).await;
+    assert!(db.take(worker, 9).await.is_empty());
+    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
+}
+
+async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let first = db.take(worker, 3).await;
+    // given back unstarted: keeps its place, nothing counted, nothing recorded
+    let release: Vec<_> = first
+        .iter()
+        .map(|j| PutBack {
+            delay_us: None,
+            uncount: 1,
+            record: false,
+            outcome: Outcome::Released,
+            error: None,
+            ..back(j)
+        })
+        .collect();
+    assert_eq!(db.store.put_back(worker, &release).await.unwrap().len(), 3);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 0);
+    let second = db.take(worker, 3).await;
+    assert_eq!(second.len(), 3);
+    for (a, b) in first.iter().zip(&second) {
+        assert_eq!((a.id, a.run_at, a.attempt, a.lease + 1), (b.id, b.run_at, b.attempt, b.lease));
+    }
+    // same worker, older lease
+    assert!(db.store.finish(worker, &[done(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.put_back(worker, &[back(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.bury(worker, &[buried(&first[0])]).await.unwrap().is_empty());
+    // another worker
+    let other = db.worker().await;
+    assert!(db.store.finish(other, &[done(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.put_back(other, &[back(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.bury(other, &[buried(&second[0])]).await.unwrap().is_empty());
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 3);
+    // a batch of good and bad
+    let accepted = db.store.finish(worker, &[done(&first[1]), done(&second[0])]).await.unwrap();
+    assert_eq!(accepted, [second[0].id.get()]);
+    assert_eq!(db.store.put_back(worker, &[back(&second[1])]).await.unwrap(), [second[1].id.get()]);
+    assert_eq!(db.store.bury(worker, &[buried(&second[2])]).await.unwrap(), [second[2].id.get()]);
+    assert_eq!(db.text("SELECT result FROM queue_history").await, "{\"a\":\"\\u0000é\"}");
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 2);
+    assert_eq!(db.text("SELECT error FROM queue_dead").await, "gone \u{fffd}");
+    assert_eq!(db.text("SELECT outcome FROM queue_attempts ORDER BY job_id").await, "failed");
+    let (soon, late) = (DB::in_seconds(3_500), DB::in_seconds(3_700));
+    let waiting = format!(
+        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0 AND attempt = 1 AND lease = 2 AND max_retries = 1 AND run_at BETWEEN {soon} AND {late}"
+    );
+    assert_eq!(db.int(waiting).await, 1);
+}
+
+async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 3).await;
+    // a row that should not be there
+    db.sql(format!(
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at)
+         SELECT id, kind, queue, 'completed', args, priority, attempt, lease, worker_id, enqueued_at, run_at, run_at
+         FROM queue_jobs WHERE id = {}", jobs[1].id)).await;
+    let batch: Vec<_> = jobs.iter().map(done).collect();
+    let error = db.store.finish(worker, &batch).await.unwrap_err();
+    assert!(error.blames_the_row(), "{error}");
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 3);
+    // the recorder takes the batch apart
+    assert_eq!(db.store.finish(worker, &batch[..1]).await.unwrap(), [jobs[0].id.get()]);
+    assert_eq!(db.store.finish(worker, &batch[2..]).await.unwrap(), [jobs[2].id.get()]);
+    assert!(db.store.finish(worker, &batch[1..2]).await.is_err());
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
+}
+
+async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[job("a"), job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 3).await;
+    let last = db.take(worker, 1).await;
+    let asked: Vec<_> = jobs.iter().map(|j| j.id.get()).collect();
+    db.sql(format!(
+        "UPDATE queue_jobs SET cancel_requested_at = {} WHERE id IN ({}, {}, {})",
+        DB::in_seconds(0),
+        asked[0],
+        asked[1],
+        asked[2]
+    ))
+    .await;
+    let beat = db.store.beat(worker, LEASE).await.unwrap();
+    assert!(beat.alive && !beat.rescue_due);
+    let mut told: Vec<_> = beat.cancelled.iter().map(|(id, lease)| (id.get(), *lease)).collect();
+    told.sort_unstable();
+    assert_eq!(told, asked.iter().map(|id| (*id, 1)).collect::<Vec<_>>());
+    let mut accepted = db.store.put_back(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
+    accepted.sort_unstable();
+    assert_eq!(accepted, [asked[0], last[0].id.get()]);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 1);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 1);
+    // by its own will, with the attempt on record
+    let cancelled = Finish { state: Outcome::Cancelled, error: Some("why".into()), result: None, ..done(&jobs[1]) };
+    assert_eq!(db.store.finish(worker, &[cancelled]).await.unwrap(), [asked[1]]);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'cancelled' AND error = 'why'").await, 1);
+    // lost meanwhile
+    db.sql(format!("UPDATE queue_workers SET expires_at = {}", DB::in_seconds(-1))).await;
+    assert_eq!(db.store.rescue(10).await.unwrap(), Rescued { cancelled: 1, ..Rescued::default() });
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 3);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
+}
+
+async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
+    db.insert(&(0..5).map(|_| job("a")).collect::<Vec<_>>()).await;
+    db.insert(&[NewJob { max_retries: 0, ..job("b") }]).await;
+    let (lost, well) = (db.worker().await, db.worker().await);
+    let mut held = db.store.claim(lost, &[ask("a", 3), ask("b", 1)]).await.unwrap();
+    held.sort_by_key(|j| j.id);
+    let kept = db.take(well, 1).await;
+    assert_eq!((held.len(), kept.len()), (4, 1));
+    assert_eq!(db.store.rescue(100).await.unwrap(), Rescued::default());
+    assert!(!db.store.beat(well, LEASE).await.unwrap().rescue_due);
+    db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {lost}", DB::in_seconds(-1))).await;
+    assert!(db.store.beat(well, LEASE).await.unwrap().rescue_due);
+    // bounded, and by several at once
+    assert_eq!(db.store.rescue(1).await.unwrap(), Rescued { ready: 1, ..Rescued::default() });
+    let stores: Vec<_> = (0..3).map(|_| SqlStore::new(db.pool.clone())).collect();
+    let mut sum = Rescued::default();
+    for one in futures_util::future::join_all(stores.iter().map(|store| store.rescue(100))).await {
+        let one = one.unwrap();
+        sum.ready += one.ready;
+        sum.dead += one.dead;
+    }
+    // nobody waits for another, so one of them may have been skipped by all
+    let rest = db.store.rescue(100).await.unwrap();
+    assert_eq!((sum.ready + rest.ready, sum.dead + rest.dead), (2, 1));
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'lost'").await, 4);
+    assert!(
+        db.text("SELECT error FROM queue_dead")
+            .await
+            .starts_with("the worker (here:7) running this job was lost (no heartbeat since 2")
+    );
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 4);
+    // the dead stay dead
+    assert!(!db.store.beat(lost, LEASE).await.unwrap().alive);
+    assert!(db.take(lost, 9).await.is_empty());
+    assert!(db.store.finish(lost, &[done(&held[0])]).await.unwrap().is_empty());
+    assert!(db.store.beat(well, LEASE).await.unwrap().alive);
+    assert_eq!(db.store.finish(well, &[done(&kept[0])]).await.unwrap().len(), 1);
+    // jobs of a worker without a row
+    let more = db.take(well, 9).await;
+    assert_eq!(more.len(), 4);
+    db.sql("DELETE FROM queue_workers").await;
+    assert_eq!(db.store.rescue(100).await.unwrap(), Rescued { ready: 1, dead: 3, cancelled: 0 });
+    let gone = db.worker().await;
+    db.store.leave(gone).await.unwrap();
+    assert!(!db.store.beat(gone, LEASE).await.unwrap().alive);
+}
+
+async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
+    let lane =
+        |kind, queue: &str, priority, delay| NewJob { queue: queue.into(), priority, delay_us: delay, ..job(kind) };
+    db.insert(&[
+        lane("a", "default", 0, None),
+        lane("a", "default", 0, Some(60_000_000)),
+        lane("a", "default", -5, None),
+        lane("a", "mail", 7, Some(100_000_000)),
+        lane("a", "held", 0, None),
+        lane("b", "default", 0, None),
+        lane("foreign", "default", 0, None),
+    ])
+    .await;
+    db.store.set_paused("held", true).await.unwrap();
+    let scope = |kinds: &[&str], queues: &[&str]| Scope {
+        kinds: kinds.iter().map(|k| (*k).to_owned()).collect(),
+        queues: queues.iter().map(|q| (*q).to_owned()).collect(),
+    };
+    let heads = async |scope: Scope| {
+        let mut lanes = db.store.lanes(&scope).await.unwrap();
+        lanes.sort_by_key(|h| (h.lane.kind.clone(), h.lane.queue.clone(), h.lane.priority));
+        lanes
+    };
+    let all = heads(scope(&["a", "b", "nothing"], &[])).await;
+    let names: Vec<_> = all.iter().map(|h| (&*h.lane.kind, &*h.lane.queue, h.lane.priority)).collect();
+    assert_eq!(names, [("a", "default", -5), ("a", "default", 0), ("a", "mail", 7), ("b", "default", 0)]);
+    assert_eq!(all[0].due_in, Duration::ZERO);
+    assert_eq!(all[1].due_in, Duration::ZERO);
+    assert!(
+        all[2].due_in > Duration::from_secs(90) && all[2].due_in <= Duration::from_secs(101),
+        "{:?}",
+        all[2].due_in
+    );
+    assert_eq!(heads(scope(&["a"], &["mail"])).await.len(), 1);
+    assert!(heads(scope(&["nothing"], &[])).await.is_empty());
+}
+
+async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
+    let at = |kind, priority, second: i64| NewJob {
+        priority,
+        run_at_us: Some(1_000_000_000_000_000 + second * 1_000_000),
+        ..job(kind)
+    };
+    let ids = db
+        .insert(&[
+            at("a", 0, 1),
+            at("b", 0, 2),
+            at("a", 0, 3),
+            at("b", 0, 4),
+            at("a", 0, 5),
+            at("c", -1, 9),
+            at("a", 5, 0),
+        ])
+        .await;
+    let urgent = Ask { lane: Lane { priority: -1, ..ask("c", 0).lane }, ..ask("c", 0) };
+    let asks = [ask("a", 0), ask("b", 0), urgent];
+    for (limit, counts) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
+        assert_eq!(db.store.peek(&asks, limit).await.unwrap(), counts, "{limit}");
+    }
+    let behind = Ask { behind: Some((1_000_000_001_000_000, ids[0])), ..ask("a", 0) };
+    assert_eq!(db.store.peek(&[behind, ask("b", 0)], 2).await.unwrap(), [1, 1]);
+    assert_eq!(db.store.peek(&[Ask { newest_first: true, ..ask("a", 0) }], 2).await.unwrap(), [2]);
+}
+
+async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
+    db.insert(&(0..10).map(|_| job("a")).collect::<Vec<_>>()).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 10).await;
+    let ends: Vec<_> = jobs.iter().map(|j| Finish { state: Outcome::Cancelled, result: None, ..done(j) }).collect();
+    assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 10);
+    let week = Duration::from_secs(7 * 86_400);
+    assert_eq!(db.store.purge(week, 100).await.unwrap(), 0);
+    db.sql(format!("UPDATE queue_history SET finished_at = {} WHERE id < {}", DB::in_seconds(-8 * 86_400), jobs[7].id))
+        .await;
+    assert_eq!(db.store.purge(week, 5).await.unwrap(), 5);
+    assert_eq!(db.store.purge(week, 5).await.unwrap(), 2);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 3);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 3);
+    let gone = db.worker().await;
+    db.store.leave(gone).await.unwrap();
+    db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", DB::in_seconds(-8 * 86_400))).await;
+    db.store.purge(week, 5).await.unwrap();
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);
+}
+
+async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
+    db.insert(&(0..200).map(|_| job("a")).collect::<Vec<_>>()).await;
+    let worker = db.worker().await;
+    for after in 0..40 {
+        let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.claim(worker, &[ask("a", 1)])).await;
+        let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.beat(worker, LEASE)).await;
+    }
+    assert!(db.store.beat(worker, LEASE).await.unwrap().alive);
+    assert!(!db.take(worker, 500).await.is_empty());
+    db.store.leave(worker).await.unwrap();
+    db.sql("DELETE FROM queue_jobs").await;
+}
+
+async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND == migrate::Engine::MySql {
+        return;
+    }
+    let heard = Arc::new(tokio::sync::Notify::new());
+    let store = db.store.clone();
+    let watcher = {
+        let heard = heard.clone();
+        tokio::spawn(async move { store.watch(&move || heard.notify_one()).await })
+    };
+    let worker = db.worker().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+    // a heartbeat wakes nobody
+    db.store.beat(worker, LEASE).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
+    for _ in 0..3 {
+        db.insert(&[job("a")]).await;
+        if DB::KIND == migrate::Engine::Postgres {
+            db.sql("SELECT 1 FROM pg_notify('queue_jobs', '')").await;
+        }
+        tokio::time::timeout(Duration::from_secs(1), heard.notified()).await.expect("heard in time");
+    }
+    watcher.abort();
+}
+
+async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
+    db.store.check_schema().await.unwrap();
+    migrate::run(db.pool.clone()).await.unwrap();
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_migrations").await, 1);
+    for view in ["queue_all", "queue_stats"] {
+        db.sql(format!("DROP VIEW {}", if view == "queue_all" { "queue_stats" } else { "queue_all" })).await;
+    }
+    for table in ["jobs", "history", "dead", "attempts", "workers", "paused", "migrations"] {
+        db.sql(format!("DROP TABLE queue_{table}")).await;
+    }
+    let missing = db.store.check_schema().await.unwrap_err();
+    assert!(matches!(missing, Error::Schema(_)), "{missing}");
+    let ten = (0..10).map(|_| tokio::spawn(migrate::run(db.pool.clone())));
+    for one in futures_util::future::join_all(ten).await {
+        one.unwrap().unwrap();
+    }
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_migrations").await, 1);
+    if !DB::DDL_IN_TRANSACTION {
+        // stopped half way
+        db.sql("DELETE FROM queue_migrations").await;
+        db.sql("DROP TABLE queue_paused").await;
+        migrate::run(db.pool.clone()).await.unwrap();
+        db.store.check_schema().await.unwrap();
+    }
+    db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 1").await;
+    db.store.check_schema().await.unwrap();
+    migrate::run(db.pool.clone()).await.unwrap();
+    db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 8").await;
+    assert!(matches!(db.store.check_schema().await, Err(Error::Schema(_))));
+    assert!(matches!(migrate::run(db.pool.clone()).await, Err(Error::Schema(_))));
+}
+
+/// Claim and finish in batches of 500, one worker: `cargo test -p queue --release --all-features -- rate --ignored --nocapture`.
+async fn rate<DB: TestDb>(db: Db<DB>) {
+    const JOBS: usize = 50_000;
+    let jobs: Vec<_> =
+        (0..JOBS).map(|n| NewJob { args: format!("{{\"n\":{n},\"s\":\"{:032}\"}}", n), ..job("a") }).collect();
+    let begin = Instant::now();
+    db.insert(&jobs).await;
+    let inserted = begin.elapsed();
+    let worker = db.worker().await;
+    let (mut claim, mut finish) = (Duration::ZERO, Duration::ZERO);
+    let mut behind = None;
+    let begin = Instant::now();
+    loop {
+        let start = Instant::now();
+        let mut jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 500) }]).await.unwrap();
+        claim += start.elapsed();
+        jobs.sort_by_key(|j| (j.run_at, j.id));
+        let Some(last) = jobs.last() else { break };
+        behind = Some((last.run_at, last.id.get()));
+        let batch: Vec<_> = jobs.iter().map(|j| Finish { result: None, ..done(j) }).collect();
+        let start = Instant::now();
+        assert_eq!(db.store.finish(worker, &batch).await.unwrap().len(), jobs.len());
+        finish += start.elapsed();
+    }
+    let both = begin.elapsed();
+    println!(
+        "{}: insert {:.0}/s, claim+finish {:.0}/s (claim {:.2} ms, finish {:.2} ms per 500)",
+        DB::ENGINE,
+        JOBS as f64 / inserted.as_secs_f64(),
+        JOBS as f64 / both.as_secs_f64(),
+        claim.as_secs_f64() * 1e3 / 100.0,
+        finish.as_secs_f64() * 1e3 / 100.0,
+    );
+}
+
+#[cfg(feature = "sqlite")]
+async fn on_sqlite<F: Future<Output = ()>>(test: impl FnOnce(Db<sqlx::Sqlite>) -> F) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(dir.path().join("queue.db"))
+        .create_if_missing(true)
+        .busy_timeout(Duration::from_secs(5));
+    let pool = PoolOptions::new().max_connections(12).connect_with(options).await.unwrap();
+    migrate::run(pool.clone()).await.unwrap();
+    test(Db { store: SqlStore::new(pool.clone()), pool }).await;
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+async fn on_server<DB: TestDb, F: Future<Output = ()>>(
+    variable: &str,
+    named: impl FnOnce(<DB::Connection as Connection>::Options, &str) -> <DB::Connection as Connection>::Options,
+    test: impl FnOnce(Db<DB>) -> F,
+) {
+    let Ok(url) = std::env::var(variable) else { return };
+    let options: <DB::Connection as Connection>::Options = url.parse().unwrap();
+    let name = format!("queue_unit_{}_{}", std::process::id(), fastrand::u32(..));
+    let mut admin = DB::Connection::connect_with(&options).await.unwrap();
+    let leak = |sql: String| -> &'static str { Box::leak(sql.into_boxed_str()) };
+    DB::raw(&mut admin, leak(format!("CREATE DATABASE {name}"))).await.unwrap();
+    let pool = PoolOptions::<DB>::new().max_connections(24).connect_with(named(options, &name)).await.unwrap();
+    migrate::run(pool.clone()).await.unwrap();
+    test(Db { store: SqlStore::new(pool.clone()), pool: pool.clone() }).await;
+    let _ = tokio::time::timeout(Duration::from_secs(5), pool.close()).await;
+    DB::raw(&mut admin, leak(format!("DROP DATABASE {name}"))).await.unwrap();
+}
+
+macro_rules! on_each {
+    ($($(#[$attribute:meta])* $test:ident),* $(,)?) => {
+        on_each!(@ sqlite "sqlite", $($(#[$attribute])* $test),*; |test| super::on_sqlite(test));
+        on_each!(@ postgres "postgres", $($(#[$attribute])* $test),*;
+            |test| super::on_server::<sqlx::Postgres, _>("QUEUE_TEST_POSTGRES_URL", |o, name| o.database(name), test));
+        on_each!(@ mariadb "mysql", $($(#[$attribute])* $test),*;
+            |test| super::on_server::<sqlx::MySql, _>("QUEUE_TEST_MARIADB_URL", |o, name| o.database(name), test));
+        on_each!(@ mysql "mysql", $($(#[$attribute])* $test),*;
+            |test| super::on_server::<sqlx::MySql, _>("QUEUE_TEST_MYSQL_URL", |o, name| o.database(name), test));
+    };
+    (@ $engine:ident $feature:literal, $($(#[$attribute:meta])* $test:ident),*; |$t:ident| $run:expr) => {
+        #[cfg(feature = $feature)]
+        mod $engine {
+            $($(#[$attribute])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                let $t = super::$test;
+                $run.await;
+            })*
+        }
+    };
+}
+
+on_each!(
+    insert_gives_ids_in_order,
+    insert_is_all_or_nothing,
+    claim_is_exclusive,
+    claim_honours_its_asks,
+    late_writes_are_refused,
+    a_refused_batch_is_not_half_recorded,
+    a_cancelled_job_does_not_go_back,
+    lost_jobs_come_back,
+    lanes_leave_out_what_is_not_served,
+    peek_counts_in_order,
+    purge_is_bounded,
+    a_dropped_operation_leaves_the_store_usable,
+    watchers_hear_of_others,
+    migrations_agree,
+    #[ignore = "a measurement"]
+    rate,
+);

@@ -1,0 +1,41 @@
+//! The names of spans, events and fields. They are stable: dashboards and alerts are built on them.
+//!
+//! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt`.
+//! Events carry `event = "…"`, one of the constants below, and the same fields. Arguments, results and error texts of jobs
+//! are never logged above the trace level: they may hold what is private.
+
+/// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
+pub(crate) const WORKER_STARTED: &str = "worker.started";
+/// A worker was told to stop. Fields: `worker`, `running`, `given_back`.
+pub(crate) const WORKER_STOPPING: &str = "worker.stopping";
+/// A worker has ended. Fields: `worker`.
+pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
+/// A worker lost its lease and cancelled what it ran; it starts over under another number. Fields: `worker`, `running`,
+/// `waiting` (claimed, not started).
+pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
+/// A worker that lost its lease has another number. Fields: `worker`.
+pub(crate) const WORKER_JOINED: &str = "worker.joined";
+/// The database does not answer. Once per outage. Fields: `error`.
+pub(crate) const DATABASE_LOST: &str = "database.lost";
+/// The database answers again. Fields: `outage_ms`.
+pub(crate) const DATABASE_BACK: &str = "database.back";
+/// An attempt completed its job. Fields: the job's, `job.duration_ms`.
+pub(crate) const JOB_COMPLETED: &str = "job.completed";
+/// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`, `job.retry_in_ms`.
+pub(crate) const JOB_FAILED: &str = "job.failed";
+/// A job went to the dead letters. Fields: the job's, `job.duration_ms`, `job.outcome`.
+pub(crate) const JOB_DEAD: &str = "job.dead";
+/// A job was cancelled. Fields: the job's, `job.duration_ms`.
+pub(crate) const JOB_CANCELLED: &str = "job.cancelled";
+/// A job asked to be run later. Fields: the job's, `job.retry_in_ms`.
+pub(crate) const JOB_SNOOZED: &str = "job.snoozed";
+/// A job was given back at shutdown, without counting an attempt. Fields: the job's.
+pub(crate) const JOB_RELEASED: &str = "job.released";
+/// An attempt did not end when it was told to, and was dropped or left behind. Fields: the job's.
+pub(crate) const JOB_ABANDONED: &str = "job.abandoned";
+/// The database refused a write, because another attempt is current by now. Fields: `job.id`.
+pub(crate) const JOB_REFUSED: &str = "job.refused";
+/// Jobs of lost workers were taken back. Fields: `ready`, `dead`, `cancelled`.
+pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";
+/// Finished jobs were removed. Fields: `jobs`.
+pub(crate) const JOBS_PURGED: &str = "jobs.purged";

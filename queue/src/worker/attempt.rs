@@ -1,0 +1,431 @@
+//! Running one attempt: decode, run, classify. Recording is another's work ([`super::record`]).
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::context::{ContextParts, JobContext, States};
+use crate::enqueue::micros;
+use crate::outcome::{BoxError, Failure, JobError};
+use crate::registry::JobDefinition;
+use crate::store::{Bury, Claimed, Finish, Outcome, PutBack};
+use crate::telemetry;
+
+/// Error texts are cut here.
+const MAX_ERROR_BYTES: usize = 8 * 1024;
+/// Results over this size are not kept; the job is completed all the same.
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
+
+/// Why an attempt was told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stop {
+    Timeout = 1,
+    Cancelled = 2,
+    Shutdown = 3,
+    LeaseLost = 4,
+}
+
+/// The switch of a running attempt: fired once, with the first reason; a lost lease overrules every other.
+#[derive(Debug, Default)]
+pub(crate) struct Switch {
+    pub(crate) token: CancellationToken,
+    /// Ends even the grace: somebody else may have the job by now.
+    lost: CancellationToken,
+    reason: AtomicU8,
+}
+
+impl Switch {
+    pub(crate) fn stop(&self, why: Stop) {
+        if why == Stop::LeaseLost {
+            self.reason.store(why as u8, Ordering::Release);
+            self.lost.cancel();
+        }
+        let _ = self.reason.compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
+        self.token.cancel();
+    }
+
+    pub(crate) fn reason(&self) -> Option<Stop> {
+        match self.reason.load(Ordering::Acquire) {
+            1 => Some(Stop::Timeout),
+            2 => Some(Stop::Cancelled),
+            3 => Some(Stop::Shutdown),
+            4 => Some(Stop::LeaseLost),
+            _ => None,
+        }
+    }
+}
+
+/// How an attempt ended: the edge that the job shall take.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Finish(Finish),
+    PutBack(PutBack),
+    Bury(Bury),
+}
+
+impl Ended {
+    /// The job, and the lease under which it ended.
+    pub(crate) fn key(&self) -> (i64, i32) {
+        match self {
+            Self::Finish(it) => (it.id, it.lease),
+            Self::PutBack(it) => (it.id, it.lease),
+            Self::Bury(it) => (it.id, it.lease),
+        }
+    }
+
+    /// Gives a job back that was under way, without counting the attempt.
+    pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
+        Self::PutBack(PutBack {
+            id: job.id.get(),
+            lease: job.lease,
+            ran_us: micros(ran),
+            outcome: Outcome::Released,
+            delay_us: None,
+            uncount: 1,
+            record: true,
+            error: None,
+        })
+    }
+
+    /// Gives a job back that was never started.
+    pub(crate) fn unstarted(job: &Claimed) -> Self {
+        Self::stray((job.id.get(), job.lease))
+    }
+
+    /// Gives a job back of which only the number and the lease are known.
+    pub(crate) fn stray((id, lease): (i64, i32)) -> Self {
+        Self::PutBack(PutBack {
+            id,
+            lease,
+            ran_us: 0,
+            outcome: Outcome::Released,
+            delay_us: None,
+            uncount: 1,
+            record: false,
+            error: None,
+        })
+    }
+}
+
+/// An attempt about to run.
+pub(crate) struct Attempt {
+    pub(crate) job: Arc<Claimed>,
+    pub(crate) definition: Arc<JobDefinition>,
+    pub(crate) states: Arc<States>,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) started: Instant,
+}
+
+/// What the handler's future came to.
+enum Raw {
+    Returned(Result<Option<String>, JobError>),
+    Panicked(String),
+    /// Dropped: told to stop, it did not.
+    Dropped(Stop),
+    Undecodable(String),
+}
+
+impl Attempt {
+    /// Runs the attempt to its end. None: the lease was lost, and there is nothing to record.
+    pub(crate) async fn run(self) -> Option<Ended> {
+        let span = tracing::info_span!(
+            "job",
+            job.id = %self.job.id,
+            job.kind = %self.job.lane.kind,
+            job.queue = %self.job.lane.queue,
+            job.attempt = self.job.attempt
+        );
+        async {
+            let raw = self.execute().await;
+            self.classify(raw)
+        }
+        .instrument(span)
+        .await
+    }
+
+    async fn execute(&self) -> Raw {
+        let job = &self.job;
+        let ctx = JobContext::new(ContextParts {
+            id: job.id,
+            attempt: job.attempt,
+            max_attempts: job.max_retries.saturating_add(1),
+            kind: job.lane.kind.clone(),
+            queue: job.lane.queue.clone(),
+            enqueued_at: job.enqueued_at,
+            token: self.switch.token.clone(),
+            states: self.states.clone(),
+        });
+        let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(&job.args, ctx)));
+        let future = match started {
+            Ok(Ok(future)) => future,
+            Ok(Err(error)) => return Raw::Undecodable(error.to_string()),
+            Err(panic) => return Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic))),
+        };
+        let mut future = AssertUnwindSafe(future).catch_unwind();
+        let deadline = self.definition.timeout.and_then(|timeout| self.started.checked_add(timeout));
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut future => return returned(result),
+                () = self.switch.token.cancelled() => break,
+                () = until(deadline), if deadline.is_some() => self.switch.stop(Stop::Timeout),
+            }
+        }
+        // told to stop: it may still end by itself
+        let reason = self.switch.reason().unwrap_or(Stop::Cancelled);
+        tokio::select! {
+            biased;
+            () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
+            result = &mut future => returned(result),
+            () = tokio::time::sleep(self.cancel_grace) => {
+                tracing::warn!(event = telemetry::JOB_ABANDONED, ?reason, "the job did not stop in time and was dropped");
+                Raw::Dropped(reason)
+            }
+        }
+    }
+
+    fn classify(&self, raw: Raw) -> Option<Ended> {
+        let reason = self.switch.reason();
+        if reason == Some(Stop::LeaseLost) {
+            return None;
+        }
+        let elapsed = self.started.elapsed();
+        let ran_us = micros(elapsed);
+        let duration_ms = elapsed.as_secs_f64() * 1e3;
+        let (id, lease) = (self.job.id.get(), self.job.lease);
+        Some(match raw {
+            Raw::Returned(Ok(result)) => {
+                tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
+                let result = result.filter(|json| {
+                    let fits = json.len() <= MAX_RESULT_BYTES;
+                    if !fits {
+                        tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
+                    }
+                    fits
+                });
+                Ended::Finish(Finish { id, lease, ran_us, state: Outcome::Completed, result, error: None })
+            }
+            Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
+                let delay_us = micros(delay);
+                tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
+                self.put_back(Outcome::Snoozed, Some(delay_us), 1, None)
+            }
+            Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
+            Raw::Returned(Err(JobError(Failure::Dead { error }))) => {
+                self.bury(Outcome::Failed, chain(&error), duration_ms)
+            }
+            // a failure after it was told to stop: the reason for stopping decides
+            Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
+                Some(Stop::Shutdown) => self.released(),
+                Some(Stop::Cancelled) => self.cancelled(chain(&error)),
+                Some(Stop::Timeout) => self.failed(Outcome::TimedOut, after, self.timeout_text(), duration_ms),
+                _ => self.failed(Outcome::Failed, after, chain(&error), duration_ms),
+            },
+            Raw::Panicked(text) => self.failed(Outcome::Panicked, None, format!("panicked: {text}"), duration_ms),
+            Raw::Dropped(Stop::Shutdown) => self.released(),
+            Raw::Dropped(Stop::Timeout) => self.failed(Outcome::TimedOut, None, self.timeout_text(), duration_ms),
+            Raw::Dropped(_) => self.cancelled("cancelled while it ran".to_owned()),
+            Raw::Undecodable(text) => {
+                let text = format!("the arguments do not fit `{}`: {text}", self.definition.type_name);
+                self.bury(Outcome::Undecodable, text, duration_ms)
+            }
+        })
+    }
+
+    /// What is left of an attempt whose own task cannot say how it ended.
+    fn remains(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Self {
+        Self {
+            job: job.clone(),
+            definition: definition.clone(),
+            states: Arc::default(),
+            switch: Arc::default(),
+            cancel_grace: Duration::ZERO,
+            started: Instant::now().checked_sub(ran).unwrap_or_else(Instant::now),
+        }
+    }
+
+    /// An attempt that blocks its thread and cannot even be dropped.
+    pub(crate) fn timed_out(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Ended {
+        let attempt = Self::remains(job, definition, ran);
+        let text = attempt.timeout_text();
+        attempt.failed(Outcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
+    }
+
+    /// An attempt that panicked outside the handler: in its error's text, or while it was dropped.
+    pub(crate) fn panicked(
+        job: &Arc<Claimed>,
+        definition: &Arc<JobDefinition>,
+        ran: Duration,
+        panic: &(dyn Any + Send),
+    ) -> Ended {
+        let text = format!("panicked: {}", panic_text(panic));
+        Self::remains(job, definition, ran).failed(Outcome::Panicked, None, text, ran.as_secs_f64() * 1e3)
+    }
+
+    fn failed(&self, outcome: Outcome, after: Option<Duration>, error: String, duration_ms: f64) -> Ended {
+        if self.job.attempt > self.job.max_retries {
+            return self.bury(outcome, error, duration_ms);
+        }
+        let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
+        let delay_us = micros(delay);
+        tracing::warn!(
+            event = telemetry::JOB_FAILED,
+            job.duration_ms = duration_ms,
+            job.outcome = outcome.as_str(),
+            job.retry_in_ms = delay_us / 1000,
+            "failed; will be retried"
+        );
+        tracing::trace!(error, "why it failed");
+        self.put_back(outcome, Some(delay_us), 0, Some(error))
+    }
+
+    fn released(&self) -> Ended {
+        tracing::info!(event = telemetry::JOB_RELEASED, "given back at shutdown");
+        self.put_back(Outcome::Released, None, 1, None)
+    }
+
+    fn put_back(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
+        Ended::PutBack(PutBack {
+            id: self.job.id.get(),
+            lease: self.job.lease,
+            ran_us: micros(self.started.elapsed()),
+            outcome,
+            delay_us,
+            uncount,
+            record: true,
+            error: error.map(storable),
+        })
+    }
+
+    fn cancelled(&self, why: String) -> Ended {
+        let elapsed = self.started.elapsed();
+        tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = elapsed.as_secs_f64() * 1e3, "cancelled");
+        Ended::Finish(Finish {
+            id: self.job.id.get(),
+            lease: self.job.lease,
+            ran_us: micros(elapsed),
+            state: Outcome::Cancelled,
+            result: None,
+            error: Some(storable(why)),
+        })
+    }
+
+    fn bury(&self, outcome: Outcome, error: String, duration_ms: f64) -> Ended {
+        tracing::error!(
+            event = telemetry::JOB_DEAD,
+            job.duration_ms = duration_ms,
+            job.outcome = outcome.as_str(),
+            "set aside as a dead letter"
+        );
+        tracing::trace!(error, "why it is dead");
+        Ended::Bury(Bury {
+            id: self.job.id.get(),
+            lease: self.job.lease,
+            ran_us: micros(self.started.elapsed()),
+            outcome,
+            error: storable(error),
+        })
+    }
+
+    fn timeout_text(&self) -> String {
+        let limit = self.definition.timeout.unwrap_or_default();
+        format!("timed out: it ran longer than {limit:?}")
+    }
+}
+
+fn returned(result: Result<Result<Option<String>, JobError>, Box<dyn Any + Send>>) -> Raw {
+    match result {
+        Ok(result) => Raw::Returned(result),
+        Err(panic) => Raw::Panicked(panic_text(&*panic)),
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "(a value that is not a text)".to_owned(),
+    }
+}
+
+/// An error and its causes, one a line.
+fn chain(error: &BoxError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source.filter(|_| text.len() < MAX_ERROR_BYTES) {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str("\ncaused by: ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Cut to size, and without the NUL that PostgreSQL refuses.
+fn storable(mut text: String) -> String {
+    if text.contains('\0') {
+        text = text.replace('\0', "\u{FFFD}");
+    }
+    if text.len() > MAX_ERROR_BYTES {
+        const MARK: &str = " … (cut)";
+        let mut end = MAX_ERROR_BYTES - MARK.len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_texts_fit_every_engine() {
+        assert_eq!(storable("a\0b".into()), "a\u{FFFD}b");
+        let long = storable("ä".repeat(MAX_ERROR_BYTES));
+        assert!(long.len() <= MAX_ERROR_BYTES && long.ends_with("(cut)"));
+    }
+
+    #[test]
+    fn causes_are_kept_in_order() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer")]
+        struct Outer(#[source] std::num::ParseIntError);
+        let inner = "x".parse::<i32>().unwrap_err();
+        let error: BoxError = Box::new(Outer(inner));
+        assert_eq!(chain(&error), "outer\ncaused by: invalid digit found in string");
+    }
+
+    #[test]
+    fn the_first_reason_to_stop_counts() {
+        let switch = Switch::default();
+        assert_eq!(switch.reason(), None);
+        switch.stop(Stop::Timeout);
+        switch.stop(Stop::Shutdown);
+        assert_eq!(switch.reason(), Some(Stop::Timeout));
+        assert!(switch.token.is_cancelled());
+        switch.stop(Stop::LeaseLost);
+        assert_eq!(switch.reason(), Some(Stop::LeaseLost));
+    }
+}

@@ -1,0 +1,309 @@
+//! Claiming: which lanes have work, how much to take from each, and where to start.
+//!
+//! A look (the skip scan over lanes) is a scan from the beginning, and so is a claim without a cursor. Both walk the
+//! remains of rows that were taken earlier while an old snapshot keeps the database from removing them. They are therefore
+//! rationed to a small share of the time; in between, claims start behind the last place taken.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Shared;
+use super::health::Failures;
+use super::record::BACKLOG;
+use crate::error::Error;
+use crate::store::{Ask, Claimed, Lane, LaneHead, Place, WorkerId};
+
+/// A lane that is served is scanned from its beginning, and new lanes are looked for, at least this seldom …
+const RESCAN: Duration = Duration::from_millis(250);
+/// … and so much more seldom than a scan takes …
+const RATION: u32 = 50;
+/// … but never more seldom than this.
+const LONGEST: Duration = Duration::from_secs(2);
+/// A lane that is due later than this is looked at again before.
+const FAR: Duration = Duration::from_secs(60 * 60);
+/// A cheap scan needs no ration.
+const CHEAP: Duration = Duration::from_millis(5);
+
+/// What scans from the beginning cost: the least of the last few, because a pause of the machine or the network may fall
+/// into any one of them, but an expensive scan is expensive every time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    last: [Duration; 3],
+    next: usize,
+}
+
+impl Cost {
+    fn add(&mut self, cost: Duration) {
+        self.last[self.next % 3] = cost;
+        self.next += 1;
+    }
+
+    /// Zero until there were three.
+    fn least(&self) -> Duration {
+        self.last.into_iter().min().unwrap_or_default()
+    }
+
+    fn is_cheap(&self) -> bool {
+        self.least() < CHEAP
+    }
+
+    /// How long to wait before the next scan from the beginning.
+    fn pause(&self) -> Duration {
+        (self.least() * RATION).clamp(RESCAN, LONGEST)
+    }
+}
+
+/// What the claim loop remembers of a lane.
+struct Known {
+    lane: Lane,
+    /// From when on rows are due.
+    due: Instant,
+    behind: Option<Place>,
+    scanned: Instant,
+    cost: Cost,
+}
+
+impl Known {
+    fn may_rescan(&self, now: Instant) -> bool {
+        now - self.scanned >= self.cost.pause()
+    }
+}
+
+/// The loop's memory.
+pub(crate) struct Claims {
+    shared: Arc<Shared>,
+    known: Vec<Known>,
+    looked: Option<Instant>,
+    look_cost: Cost,
+    /// The number under which all this was learnt.
+    worker: WorkerId,
+    /// Which slots come first.
+    turn: usize,
+}
+
+/// Claims until told to stop.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let stop = shared.stop_claiming.clone();
+    let mut claims = Claims::new(shared.clone());
+    let mut failures = Failures::default();
+    let mut idle_since = Instant::now();
+    // after a wait there may be something new; right after a claim, nothing says so
+    let mut waited = true;
+    while !stop.is_cancelled() {
+        let wants = claims.wants();
+        if wants.is_empty() {
+            tokio::select! {
+                () = shared.room.notified() => {}
+                () = stop.cancelled() => {}
+            }
+            continue;
+        }
+        match claims.round(&wants, waited).await {
+            Ok(0) => {
+                shared.health.up(&mut failures);
+                let poll = shared.config.store.poll_interval(idle_since.elapsed());
+                let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
+                waited = tokio::select! {
+                    () = shared.wake.notified() => true,
+                    () = sleep(pause) => true,
+                    // another queue has room: it may be one whose lanes are known
+                    () = shared.room.notified(), if shared.slots.len() > 1 => false,
+                    () = stop.cancelled() => false,
+                };
+            }
+            Ok(_) => {
+                shared.health.up(&mut failures);
+                idle_since = Instant::now();
+                waited = false;
+            }
+            Err(error) => {
+                claims.looked = None;
+                shared.health.down(&mut failures, &error).await;
+            }
+        }
+    }
+}
+
+impl Claims {
+    fn new(shared: Arc<Shared>) -> Self {
+        let worker = shared.id();
+        Self { shared, known: Vec::new(), looked: None, look_cost: Cost::default(), worker, turn: 0 }
+    }
+
+    /// How many jobs each of the slots takes now.
+    fn wants(&mut self) -> Vec<(usize, u32)> {
+        let shared = &self.shared;
+        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG {
+            return Vec::new();
+        }
+        // queues share what the whole worker may run: another one comes first each time
+        self.turn = self.turn.wrapping_add(1);
+        let count = shared.slots.len();
+        let mut free = shared.total.free();
+        let mut wants = Vec::with_capacity(count);
+        for index in (0..count).map(|n| (n + self.turn) % count) {
+            let wanted = shared.slots[index].wants(free);
+            free = free.saturating_sub(wanted);
+            if wanted > 0 {
+                wants.push((index, wanted));
+            }
+        }
+        wants
+    }
+
+    /// One claim. Returns how many jobs it brought.
+    async fn round(&mut self, wants: &[(usize, u32)], waited: bool) -> Result<usize, Error> {
+        if self.worker != self.shared.id() {
+            // the lease was lost in between: what was learnt may be long out of date
+            *self = Self::new(self.shared.clone());
+        }
+        let now = Instant::now();
+        let stale = self.looked.is_none_or(|at| now - at >= self.look_cost.pause());
+        if stale {
+            self.look().await?;
+            return self.claim(wants).await;
+        }
+        let claimed = self.claim(wants).await?;
+        if claimed > 0 {
+            return Ok(claimed);
+        }
+        // nothing where we knew something: look again, unless looking is dear
+        if waited && self.look_cost.is_cheap() {
+            self.look().await?;
+            return self.claim(wants).await;
+        }
+        Ok(0)
+    }
+
+    /// Finds the lanes that have rows.
+    async fn look(&mut self) -> Result<(), Error> {
+        let started = Instant::now();
+        let heads = self.shared.config.store.lanes(&self.shared.scope).await?;
+        let now = Instant::now();
+        self.look_cost.add(now - started);
+        self.looked = Some(now);
+        let mut remembered: HashMap<Lane, Known> =
+            self.known.drain(..).map(|known| (known.lane.clone(), known)).collect();
+        self.known = heads
+            .into_iter()
+            .map(|LaneHead { lane, due_in }| {
+                let due = now + due_in.min(FAR);
+                match remembered.remove(&lane) {
+                    Some(known) => Known { due, ..known },
+                    None => Known { lane, due, behind: None, scanned: now, cost: Cost::default() },
+                }
+            })
+            .collect();
+        Ok(())
+    }
+
+    async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
+        let now = Instant::now();
+        let mut asks = Vec::new();
+        for (slots, take) in wants {
+            let mut of_slots = self.asks(*slots, *take, now);
+            if of_slots.len() > 1 {
+                let counts = self.shared.config.store.peek(&of_slots, *take).await?;
+                for (ask, count) in of_slots.iter_mut().zip(counts) {
+                    ask.take = count;
+                }
+                // behind the cursors nothing is due: the claim finds out lane by lane
+                if of_slots.iter().all(|ask| ask.take == 0) {
+                    of_slots.iter().for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
+                }
+                of_slots.retain(|ask| ask.take > 0);
+            }
+            asks.append(&mut of_slots);
+        }
+        if asks.is_empty() {
+            return Ok(0);
+        }
+        let worker = self.shared.id();
+        let started = Instant::now();
+        let jobs = self.shared.config.store.claim(worker, &asks).await?;
+        self.learn(&asks, &jobs, started);
+        let count = jobs.len();
+        self.hand_over(worker, jobs);
+        Ok(count)
+    }
+
+    /// What to ask of the due lanes that some slots serve.
+    fn asks(&self, slots: usize, take: u32, now: Instant) -> Vec<Ask> {
+        let shared = &self.shared;
+        let served =
+            self.known.iter().filter(|known| known.due <= now && shared.slots_of(&known.lane.queue) == Some(slots));
+        served
+            .filter_map(|known| {
+                let definition = shared.config.jobs.get(&*known.lane.kind)?;
+                let newest_first = shared.config.newest_first.contains(&*known.lane.queue);
+                Some(Ask {
+                    lane: known.lane.clone(),
+                    take,
+                    behind: known.behind.filter(|_| !newest_first && !known.may_rescan(now)),
+                    newest_first,
+                    max_retries: definition.max_retries,
+                })
+            })
+            .collect()
+    }
+
+    /// Moves the cursors, and remembers which lanes gave less than was asked.
+    fn learn(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
+        let now = Instant::now();
+        for ask in asks {
+            let mine = jobs.iter().filter(|job| job.lane == ask.lane);
+            let (mut count, mut last) = (0, None);
+            for job in mine {
+                count += 1;
+                last = last.max(Some((job.run_at, job.id.get())));
+            }
+            let Some(known) = self.known.iter_mut().find(|known| known.lane == ask.lane) else { continue };
+            if ask.behind.is_none() {
+                known.scanned = now;
+                known.cost.add(now - started);
+            }
+            if last.is_some() && !ask.newest_first {
+                known.behind = last;
+            }
+            if count < ask.take {
+                self.exhausted(&ask.lane, ask.behind.is_some(), now);
+            }
+        }
+    }
+
+    /// A lane gave less than was asked: start from its beginning when that is allowed again, else wait for the next look.
+    fn exhausted(&mut self, lane: &Lane, had_cursor: bool, now: Instant) {
+        let Some(known) = self.known.iter_mut().find(|known| known.lane == *lane) else { return };
+        if had_cursor && (known.may_rescan(now) || known.cost.is_cheap()) {
+            known.behind = None;
+        } else {
+            known.due = now + known.cost.pause();
+        }
+    }
+
+    /// Until the next lane falls due that is known and whose slots want jobs.
+    fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
+        let now = Instant::now();
+        let wanted = |slots: usize| wants.iter().any(|(index, _)| *index == slots);
+        let served = self.known.iter().filter(|known| self.shared.slots_of(&known.lane.queue).is_some_and(wanted));
+        // a millisecond more: the database's clock is read a little later than ours
+        served.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
+    }
+
+    fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
+        let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
+        for job in jobs {
+            let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);
+            if let Some(slots) = self.shared.slots_of(&job.lane.queue) {
+                by_slots[slots].push((job, newest_first));
+            }
+        }
+        for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {
+            self.shared.slots[index].admit(worker, jobs);
+        }
+        self.shared.start_slots();
+    }
+}

@@ -1,0 +1,288 @@
+//! What a worker can be told, and what it refuses.
+
+use std::any::TypeId;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::States;
+use crate::enqueue::check_name;
+use crate::error::Error;
+use crate::job::Job;
+use crate::registry::{JobDefinition, linked};
+use crate::store::AnyStore;
+use crate::target::Pool;
+
+use super::Worker;
+
+/// Settings of a [`Worker`]. Every one has a default that is meant for production.
+///
+/// ```standalone_crate
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// # #[queue::job(queue = "mail")] async fn send_email(to: String) { let _ = to; }
+/// use std::time::Duration;
+///
+/// let worker = queue::Worker::builder(pool)
+///     .queue("mail", 8)
+///     .queue("default", 32)
+///     .state(String::from("smtp://localhost"))
+///     .retention(Duration::from_secs(24 * 60 * 60))
+///     .build()?;
+/// # drop(worker); Ok(()) }
+/// ```
+#[must_use = "a worker runs only after `.build()?.run(…).await`"]
+pub struct WorkerBuilder {
+    store: AnyStore,
+    concurrency: Option<u32>,
+    queues: Vec<(String, u32)>,
+    newest_first: HashSet<String>,
+    states: States,
+    registered: Vec<JobDefinition>,
+    linked: bool,
+    timing: Timing,
+}
+
+/// The durations of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) heartbeat: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) retention: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(2),
+            lease: Duration::from_secs(6),
+            shutdown_grace: Duration::from_secs(30),
+            cancel_grace: Duration::from_secs(5),
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}
+
+/// No wait of a worker is longer.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Jobs that run at a time, without [`WorkerBuilder::concurrency`].
+const CONCURRENCY: u32 = 32;
+
+/// A checked configuration.
+pub(crate) struct Config {
+    pub(crate) store: AnyStore,
+    /// Jobs at a time, over all queues.
+    pub(crate) concurrency: u32,
+    /// Limits by queue; empty: all queues.
+    pub(crate) queues: BTreeMap<String, u32>,
+    pub(crate) newest_first: HashSet<String>,
+    pub(crate) states: Arc<States>,
+    /// By kind and alias.
+    pub(crate) jobs: HashMap<&'static str, Arc<JobDefinition>>,
+    pub(crate) timing: Timing,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(pool: impl Pool) -> Self {
+        Self {
+            store: pool.store(),
+            concurrency: None,
+            queues: Vec::new(),
+            newest_first: HashSet::new(),
+            states: States::new(),
+            registered: Vec::new(),
+            linked: true,
+            timing: Timing::default(),
+        }
+    }
+
+    /// How many jobs run at a time, over all queues: 32 by default, or the sum of the limits given with
+    /// [`queue`](Self::queue). Raise it for jobs that wait (for the network, say), lower it for jobs that compute.
+    pub fn concurrency(mut self, jobs: u32) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+
+    /// Serves only the queues named, each with its own limit of jobs at a time. Without it, all queues.
+    pub fn queue(mut self, queue: impl Into<String>, limit: u32) -> Self {
+        self.queues.push((queue.into(), limit));
+        self
+    }
+
+    /// Takes this queue last-in-first-out: within a priority the job that fell due last comes first. For work that is worth
+    /// most while it is fresh; old jobs may starve.
+    pub fn lifo(mut self, queue: impl Into<String>) -> Self {
+        self.newest_first.insert(queue.into());
+        self
+    }
+
+    /// Gives jobs a value for their [`State<T>`](crate::State) parameters; each attempt gets a clone. The last value of a
+    /// type counts.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Serves a job that was not collected at link time (some targets cannot), or whose [`Job`] was written by hand. Twice
+    /// is once.
+    pub fn register<J: Job>(mut self) -> Self {
+        self.registered.push(JobDefinition::of::<J>());
+        self
+    }
+
+    /// Serves only the jobs given with [`register`](Self::register), not those collected at link time: a worker dedicated
+    /// to some jobs (on a machine with a GPU, say) in a binary that links many.
+    pub fn only_registered(mut self) -> Self {
+        self.linked = false;
+        self
+    }
+
+    /// How often the worker tells the database that it lives: every 2 s by default. Must be at most a third of the
+    /// [`lease`](Self::lease).
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.timing.heartbeat = every;
+        self
+    }
+
+    /// How long after its last heartbeat a worker is taken for dead and its jobs are given to others: 6 s by default.
+    /// Longer survives longer pauses of the machine or the database, shorter rescues sooner.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.timing.lease = lease;
+        self
+    }
+
+    /// How long running jobs may go on after the shutdown signal before they are cancelled and given back: 30 s by default.
+    /// Keep it below the time that your platform waits before it kills.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.timing.shutdown_grace = grace;
+        self
+    }
+
+    /// How long a job whose token was cancelled (timeout, cancellation, shutdown) has to end by itself before it is
+    /// dropped: 5 s by default.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.timing.cancel_grace = grace;
+        self
+    }
+
+    /// How long completed and cancelled jobs are kept: 7 days by default. Dead letters stay until somebody acts. Any worker
+    /// removes jobs of all queues, so give all workers of a database the same retention.
+    pub fn retention(mut self, keep: Duration) -> Self {
+        self.timing.retention = keep;
+        self
+    }
+
+    /// Checks everything that can be checked without the database.
+    ///
+    /// # Errors
+    /// [`Error::Config`], which says what to write instead: a zero limit, a queue named twice, durations that contradict
+    /// each other, two jobs of one kind, a missing [`state`](Self::state), no jobs at all, a pool with too few connections.
+    pub fn build(self) -> Result<Worker, Error> {
+        let jobs = self.check_jobs()?;
+        self.check_timing()?;
+        self.check_pool()?;
+        let mut queues = BTreeMap::new();
+        for (queue, limit) in self.queues {
+            check_name("queue", &queue)
+                .map_err(|why| Error::config(format!("the worker cannot serve a queue: {why}")))?;
+            if limit == 0 {
+                return Err(Error::config(format!(
+                    "the limit of queue `{queue}` is 0: give at least 1, or leave the queue out"
+                )));
+            }
+            if queues.insert(queue.clone(), limit).is_some() {
+                return Err(Error::config(format!("queue `{queue}` is named twice: name it once, with one limit")));
+            }
+        }
+        if let Some(queue) = self.newest_first.iter().find(|q| !queues.is_empty() && !queues.contains_key(*q)) {
+            return Err(Error::config(format!(
+                "`.lifo(\"{queue}\")` names a queue that this worker does not serve: add `.queue(\"{queue}\", …)`"
+            )));
+        }
+        let sum = queues.values().fold(0u32, |sum, limit| sum.saturating_add(*limit));
+        let concurrency = self.concurrency.unwrap_or(if queues.is_empty() { CONCURRENCY } else { sum });
+        if concurrency == 0 {
+            return Err(Error::config("`.concurrency(0)` would never run a job: give at least 1"));
+        }
+        Ok(Worker::new(Config {
+            store: self.store,
+            concurrency,
+            queues,
+            newest_first: self.newest_first,
+            states: Arc::new(self.states),
+            jobs,
+            timing: self.timing,
+        }))
+    }
+
+    fn check_jobs(&self) -> Result<HashMap<&'static str, Arc<JobDefinition>>, Error> {
+        let mut jobs: HashMap<&'static str, Arc<JobDefinition>> = HashMap::new();
+        let found = if self.linked { linked() } else { Vec::new() };
+        for job in found.into_iter().chain(self.registered.iter().cloned()) {
+            let job = Arc::new(job);
+            for name in std::iter::once(job.kind).chain(job.aliases.iter().copied()) {
+                check_name("kind", name).map_err(|why| Error::config(format!("`{}`: {why}", job.type_name)))?;
+                match jobs.get(name) {
+                    Some(other) if other.type_id != job.type_id => {
+                        return Err(Error::config(format!(
+                            "two jobs are called `{name}`: `{}` and `{}`; give one of them another \
+                             `#[job(name = \"…\")]` or drop the alias",
+                            other.type_name, job.type_name
+                        )));
+                    }
+                    _ => drop(jobs.insert(name, job.clone())),
+                }
+            }
+            for state in &job.requires {
+                if !self.states.contains_key(&state.id) {
+                    return Err(Error::config(format!(
+                        "job `{}` takes `State<{}>`, but the worker was not given one: add `.state(…)` with a value of that \
+                         type",
+                        job.kind, state.name
+                    )));
+                }
+            }
+        }
+        if jobs.is_empty() {
+            return Err(Error::config(
+                "this worker knows no job: link the crate with the `#[job]` functions into this binary (a `use` of one of its \
+                 items is enough), or add `.register::<YourJob>()`",
+            ));
+        }
+        Ok(jobs)
+    }
+
+    fn check_timing(&self) -> Result<(), Error> {
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention: _ } = self.timing;
+        if heartbeat < Duration::from_millis(100) {
+            return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
+        }
+        for (name, duration) in [("lease", lease), ("shutdown_grace", shutdown_grace), ("cancel_grace", cancel_grace)] {
+            if duration > YEAR {
+                return Err(Error::config(format!("`{name}` is {duration:?}: give at most a year")));
+            }
+        }
+        if lease / 3 < heartbeat {
+            return Err(Error::config(format!(
+                "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late beat costs all jobs: raise the \
+                 lease or lower the heartbeat"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_pool(&self) -> Result<(), Error> {
+        let (needed, allowed) = (self.store.connections_needed(), self.store.connections_allowed());
+        if allowed < needed {
+            return Err(Error::config(format!(
+                "a worker on {} takes {needed} connections of its pool for itself, but the pool may open only {allowed}: set \
+                 `max_connections` to at least {needed}, and more if the jobs use the pool too",
+                self.store.engine()
+            )));
+        }
+        Ok(())
+    }
+}

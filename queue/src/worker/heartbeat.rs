@@ -1,0 +1,191 @@
+//! Keeping the lease: one small statement per beat for everything that the worker holds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::attempt::{Attempt, Ended, Stop};
+use super::health::Failures;
+use super::slots::Slots;
+use super::{STUCK, Shared};
+use crate::error::Error;
+use crate::maintenance::{rescue, retention};
+use crate::store::WorkerId;
+use crate::telemetry;
+
+/// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
+const RESCUE_EVERY: u32 = 10;
+/// Between two rounds of retention, with jitter; or the retention itself, where that is shorter.
+const RETENTION_EVERY: Duration = Duration::from_secs(60);
+const RETENTION_LEAST: Duration = Duration::from_millis(100);
+
+/// Beats until the run is over.
+pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
+    let timing = shared.config.timing;
+    let mut failures = Failures::default();
+    let mut ticks = interval(timing.heartbeat);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // the lease runs from before the statement was sent: ours ends no later than the database's
+    let mut held_since = joined;
+    let mut beats: u32 = 0;
+    loop {
+        ticks.tick().await;
+        let id = shared.id();
+        if id == 0 {
+            held_since = rejoin(&shared, &mut failures).await;
+            continue;
+        }
+        let sent = Instant::now();
+        match beat(&shared, id, held_since).await {
+            Some(Ok(beat)) => {
+                shared.health.up(&mut failures);
+                if !beat.alive {
+                    shared.drop_everything();
+                    ticks.reset_immediately();
+                    continue;
+                }
+                held_since = sent;
+                for key in beat.cancelled {
+                    if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
+                        held.switch.stop(Stop::Cancelled);
+                    }
+                }
+                beats = beats.wrapping_add(1);
+                if beat.rescue_due || beats.is_multiple_of(RESCUE_EVERY) {
+                    shared.rescue.notify_one();
+                }
+            }
+            Some(Err(error)) => {
+                shared.health.down(&mut failures, &error).await;
+                ticks.reset_immediately();
+            }
+            None => {
+                // the lease may have run out by now: whoever has our jobs must not find us still running them
+                shared.drop_everything();
+                ticks.reset_immediately();
+                // give the old number up, so that what it still holds is taken back; best effort
+                let store = shared.config.store.clone();
+                tokio::spawn(async move { store.leave(id).await });
+            }
+        }
+        give_back_surplus(&shared);
+        leave_stuck_behind(&shared);
+    }
+}
+
+/// One beat; None when the lease ran out before an answer.
+async fn beat(shared: &Shared, id: WorkerId, held_since: Instant) -> Option<Result<crate::store::Beat, Error>> {
+    let lease = shared.config.timing.lease;
+    // stop a little before the database's clock can say so
+    let deadline = held_since + lease - lease / 6;
+    tokio::select! {
+        biased;
+        answer = shared.config.store.beat(id, lease) => {
+            if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
+        }
+        () = tokio::time::sleep_until(deadline) => None,
+    }
+}
+
+/// Joins under a new number.
+async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
+    loop {
+        let sent = Instant::now();
+        match shared.config.store.join(&shared.card, shared.config.timing.lease).await {
+            Ok(id) => {
+                shared.health.up(failures);
+                tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
+                shared.set_id(id);
+                shared.room.notify_one();
+                return sent;
+            }
+            Err(error) => shared.health.down(failures, &error).await,
+        }
+    }
+}
+
+/// Takes back what workers left that are gone, when a beat says so, until the run is over. A task of its own: nothing slow
+/// may keep the next beat.
+pub(crate) async fn run_rescue(shared: Arc<Shared>) {
+    let mut failures = Failures::default();
+    let mut strays = Strays::new();
+    loop {
+        shared.rescue.notified().await;
+        loop {
+            match rescue::run_once(&*shared.config.store).await {
+                Ok(rescued) => {
+                    shared.health.up(&mut failures);
+                    if rescued.ready > 0 {
+                        shared.wake.notify_one();
+                    }
+                    break;
+                }
+                Err(error) => shared.health.down(&mut failures, &error).await,
+            }
+        }
+        give_back_strays(&shared, &mut strays).await;
+    }
+}
+
+/// Jobs that the database counts as ours although nobody here has them, since when.
+type Strays = HashMap<(i64, i32), Instant>;
+
+/// Longer than any claim may still be on its way.
+const STRAY: Duration = Duration::from_secs(15);
+
+/// Gives back what a claim took whose answer was lost with its connection.
+async fn give_back_strays(shared: &Shared, strays: &mut Strays) {
+    let worker = shared.id();
+    let Ok(held) = shared.config.store.holding(worker).await else { return };
+    // after the question, in the order in which jobs go through these hands
+    let mut known: HashSet<(i64, i32)> = shared.slots.iter().flat_map(Slots::keys).collect();
+    known.extend(shared.held().keys().copied());
+    known.extend(shared.recorder.keys().iter().copied());
+    strays.retain(|key, _| held.contains(key) && !known.contains(key));
+    for key in held.into_iter().filter(|key| !known.contains(key)) {
+        let since = strays.entry(key).or_insert_with(Instant::now);
+        if since.elapsed() > STRAY && worker == shared.id() {
+            tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; given back");
+            shared.recorder.record(worker, Ended::stray(key));
+        }
+    }
+}
+
+/// Jobs that were claimed ahead of slots that have become slow go back to whoever is free.
+fn give_back_surplus(shared: &Shared) {
+    for slots in &shared.slots {
+        for (job, worker) in slots.surplus() {
+            shared.recorder.record(worker, Ended::unstarted(&job));
+        }
+    }
+}
+
+/// Attempts that should have been dropped long ago block their thread: their slot is given to another.
+fn leave_stuck_behind(shared: &Arc<Shared>) {
+    let grace = shared.config.timing.cancel_grace + STUCK;
+    let stuck: Vec<_> = {
+        let held = shared.held();
+        let past = |held: &&Arc<super::Held>| {
+            held.definition.timeout.is_some_and(|timeout| held.started.elapsed() > timeout.saturating_add(grace))
+        };
+        held.values().filter(past).cloned().collect()
+    };
+    for held in stuck {
+        held.switch.stop(Stop::Timeout);
+        let ended = Attempt::timed_out(&held.job, &held.definition, held.started.elapsed());
+        shared.leave_behind(&held, ended);
+    }
+}
+
+/// Removes what is past its retention, now and then, until the run is over.
+pub(crate) async fn run_retention(shared: Arc<Shared>) {
+    let every = RETENTION_EVERY.min(shared.config.timing.retention).max(RETENTION_LEAST);
+    loop {
+        sleep(every.mul_f64(0.5 + fastrand::f64())).await;
+        if let Err(error) = retention::run_once(&*shared.config.store, shared.config.timing.retention).await {
+            tracing::debug!(%error, "retention failed; the next round goes on");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The worker: loops that share one [`Shared`], each in its own file.
+//!
+//! ```text
+//!  claim ──jobs──► slots ──► attempt ──how it ended──► record
+//!    ▲  wake: enqueues of this process, the engine's signal, the poll, a slot that became free
+//!  heartbeat: keeps the lease, brings cancellations, starts rescue and retention
+//!  shutdown: stop claiming → give unstarted jobs back → wait → cancel → give back → leave
+//! ```
+
+mod attempt;
+mod claim;
+mod config;
+mod health;
+mod heartbeat;
+mod record;
+mod shutdown;
+mod slots;
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use config::WorkerBuilder;
+
+use crate::error::Error;
+use crate::registry::JobDefinition;
+use crate::store::{Claimed, NewWorker, Scope, WorkerId};
+use crate::target::Pool;
+use crate::telemetry;
+
+use attempt::{Attempt, Ended, Stop, Switch};
+use config::Config;
+use health::Health;
+use record::Recorder;
+use slots::{Slots, Total};
+
+/// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
+///
+/// A worker takes a small number of connections of its pool for itself, whatever its concurrency: 5 on PostgreSQL (claims,
+/// endings, heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, none permanently on SQLite. Jobs that use the same pool need
+/// theirs on top.
+///
+/// ```no_run
+/// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
+/// use queue::Worker;
+///
+/// # let ctrl_c = std::future::pending();
+/// Worker::builder(pool).concurrency(32).build()?.run(ctrl_c).await
+/// # }
+/// ```
+#[must_use = "a worker does nothing until `.run(…)` is awaited"]
+pub struct Worker {
+    config: Config,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("engine", &self.config.store.engine())
+            .field("concurrency", &self.config.concurrency)
+            .field("queues", &self.config.queues)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool` (or a reference to one). No I/O.
+    pub fn builder(pool: impl Pool) -> WorkerBuilder {
+        WorkerBuilder::new(pool)
+    }
+
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config }
+    }
+
+    /// Works until `shutdown` is ready (Ctrl-C, SIGTERM, whatever the program decides), then stops claiming, gives back at
+    /// once what was not started, lets running jobs go on for [`shutdown_grace`](WorkerBuilder::shutdown_grace), cancels
+    /// the rest and gives them back without counting an attempt.
+    ///
+    /// An outage of the database is survived: the worker cancels what it runs before its lease can have run out, and works
+    /// on when the database is back.
+    ///
+    /// # Errors
+    /// Before it claims anything: [`Error::Schema`] when the tables are missing, older than this binary, or newer and not
+    /// compatible; [`Error::Database`] when the database cannot be reached.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the running jobs with it; they are rescued by other workers as after a crash.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        self.run_until(shutdown, std::future::pending()).await
+    }
+
+    /// As [`run`](Self::run), and ends at once when `immediately` is ready too (a second Ctrl-C, say): running jobs are
+    /// dropped and given back without counting an attempt.
+    pub async fn run_until(
+        self,
+        shutdown: impl Future<Output = ()>,
+        immediately: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        shutdown::supervise(self.config, shutdown, immediately).await
+    }
+}
+
+/// What the loops of one worker share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) slots: Vec<Slots>,
+    pub(crate) total: Arc<Total>,
+    pub(crate) scope: Scope,
+    /// What this worker says of itself, each time that it joins.
+    pub(crate) card: NewWorker,
+    /// The number under which it claims; 0 while it has none.
+    id: AtomicI64,
+    /// Attempts in hand, by job and lease.
+    held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
+    pub(crate) health: Health,
+    pub(crate) recorder: Recorder,
+    /// Something may have been enqueued.
+    pub(crate) wake: Arc<Notify>,
+    /// A slot may take more.
+    pub(crate) room: Notify,
+    /// A slot became free, or something was recorded.
+    pub(crate) progress: Notify,
+    pub(crate) stop_claiming: CancellationToken,
+    /// Jobs of workers that are gone may wait to be taken back.
+    pub(crate) rescue: Notify,
+    /// The slots.
+    pub(crate) tasks: TaskTracker,
+    /// The run is over or was dropped.
+    pub(crate) over: CancellationToken,
+}
+
+/// An attempt in hand.
+pub(crate) struct Held {
+    pub(crate) job: Arc<Claimed>,
+    pub(crate) worker: WorkerId,
+    pub(crate) definition: Arc<JobDefinition>,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) started: Instant,
+    /// Index into [`Shared::slots`].
+    pub(crate) slots: usize,
+}
+
+impl Held {
+    pub(crate) fn key(&self) -> (i64, i32) {
+        (self.job.id.get(), self.job.lease)
+    }
+}
+
+impl Shared {
+    pub(crate) fn id(&self) -> WorkerId {
+        self.id.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_id(&self, id: WorkerId) {
+        self.id.store(id, Ordering::Release);
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<(i64, i32), Arc<Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which slots a queue's jobs run in.
+    pub(crate) fn slots_of(&self, queue: &str) -> Option<usize> {
+        self.slots.iter().position(|slots| slots.queue.as_deref().is_none_or(|name| name == queue))
+    }
+
+    /// Jobs in hand or claimed and waiting.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slots.iter().all(Slots::is_idle)
+    }
+
+    /// Starts slots for what waits; each runs jobs until none waits.
+    pub(crate) fn start_slots(self: &Arc<Self>) {
+        let waiting = self.slots.iter().enumerate();
+        for slots in waiting.flat_map(|(index, slots)| std::iter::repeat_n(index, slots.start() as usize)) {
+            let shared = self.clone();
+            self.tasks.spawn(async move {
+                let over = shared.over.clone();
+                tokio::select! {
+                    biased;
+                    () = over.cancelled() => {}
+                    () = shared.work(slots) => {}
+                }
+            });
+        }
+    }
+
+    async fn work(self: &Arc<Self>, slots: usize) {
+        let mut took = None;
+        loop {
+            let (next, low) = self.slots[slots].next(took.take());
+            if low {
+                self.room.notify_one();
+            }
+            let Some((job, worker)) = next else {
+                if self.slots.len() > 1 {
+                    // what this slot leaves free may be another queue's
+                    self.start_slots();
+                }
+                self.progress.notify_waiters();
+                return;
+            };
+            let job = Arc::new(job);
+            let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
+                // the scope holds only known kinds, so this is a row that changed its kind under the claim
+                self.recorder.record(worker, Ended::unstarted(&job));
+                continue;
+            };
+            if worker != self.id() {
+                // claimed under a number whose lease is lost: not ours to start
+                self.recorder.record(worker, Ended::unstarted(&job));
+                continue;
+            }
+            let key = (job.id.get(), job.lease);
+            let held = Arc::new(Held {
+                job: job.clone(),
+                worker,
+                definition: definition.clone(),
+                switch: Arc::default(),
+                started: Instant::now(),
+                slots,
+            });
+            self.held().insert(key, held.clone());
+            let attempt = Attempt {
+                job,
+                definition,
+                states: self.config.states.clone(),
+                switch: held.switch.clone(),
+                cancel_grace: self.config.timing.cancel_grace,
+                started: held.started,
+            };
+            let ended = match AssertUnwindSafe(attempt.run()).catch_unwind().await {
+                Ok(ended) => ended,
+                Err(panic) => Some(Attempt::panicked(&held.job, &held.definition, held.started.elapsed(), &*panic)),
+            };
+            let mine = self.held().remove(&key).is_some();
+            if !mine {
+                // left behind: somebody recorded the end and gave the slot away
+                return;
+            }
+            took = Some(held.started.elapsed());
+            if let Some(ended) = ended {
+                self.recorder.record(worker, ended);
+            }
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Tells every attempt in hand to stop.
+    pub(crate) fn stop_all(&self, why: Stop) -> usize {
+        let held: Vec<_> = self.held().values().cloned().collect();
+        held.iter().for_each(|held| held.switch.stop(why));
+        held.len()
+    }
+
+    /// Takes an attempt away from a slot that does not come back, and lets another slot take its place.
+    pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, ended: Ended) {
+        if self.held().remove(&held.key()).is_none() {
+            return;
+        }
+        tracing::warn!(
+            event = telemetry::JOB_ABANDONED,
+            job.id = %held.job.id,
+            job.kind = %held.job.lane.kind,
+            job.queue = %held.job.lane.queue,
+            job.attempt = held.job.attempt,
+            "the job blocks its thread and was left behind; use #[job(blocking)] for work that does not await"
+        );
+        self.recorder.record(held.worker, ended);
+        self.slots[held.slots].replace();
+        self.start_slots();
+        self.room.notify_one();
+        self.progress.notify_waiters();
+    }
+
+    /// The lease is gone, or must be taken for gone: nothing in hand is ours any more.
+    pub(crate) fn drop_everything(&self) {
+        let lost = self.id.swap(0, Ordering::AcqRel);
+        let waiting: usize = self.slots.iter().map(|slots| slots.clear().len()).sum();
+        let running = self.stop_all(Stop::LeaseLost);
+        self.config.store.abandon();
+        tracing::error!(
+            event = telemetry::WORKER_LEASE_LOST,
+            worker = lost,
+            running,
+            waiting,
+            "the lease was lost; what ran was cancelled and is run elsewhere"
+        );
+    }
+}
+
+/// How often one looks whether an attempt past its end still blocks its thread.
+pub(crate) const STUCK: Duration = Duration::from_secs(1);

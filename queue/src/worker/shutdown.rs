@@ -1,0 +1,253 @@
+//! The life of a run, from joining to leaving.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::attempt::{Ended, Stop};
+use super::config::Config;
+use super::health::Health;
+use super::record::Recorder;
+use super::slots::{Slots, Total};
+use super::{Shared, claim, heartbeat, record};
+use crate::error::Error;
+use crate::store::{NewWorker, Scope};
+use crate::telemetry;
+
+/// How long what was dropped may take to be gone.
+const STRAGGLE: Duration = Duration::from_millis(500);
+
+/// Between two tries to hear the engine's signals.
+const SIGNAL_RETRY: Duration = Duration::from_millis(500);
+
+/// Runs a worker from its first look at the schema to its last write.
+pub(crate) async fn supervise(
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+    immediately: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let store = config.store.clone();
+    store.check_schema().await?;
+
+    let wake = Arc::new(Notify::new());
+    let _subscription = store.subscribe(wake.clone());
+    let (recorder, ends) = Recorder::new();
+    let shared = Arc::new(share(config, recorder, wake));
+    // ends every task of this run, also when the caller drops it
+    let _over = shared.over.clone().drop_guard();
+
+    let joined = Instant::now();
+    let id = store.join(&shared.card, shared.config.timing.lease).await?;
+    shared.set_id(id);
+    announce(&shared);
+
+    let mut tasks = JoinSet::new();
+    let claiming = tasks.spawn(claim::run(shared.clone()));
+    tasks.spawn(heartbeat::run(shared.clone(), joined));
+    tasks.spawn(heartbeat::run_rescue(shared.clone()));
+    tasks.spawn(heartbeat::run_retention(shared.clone()));
+    tasks.spawn(listen(shared.clone()));
+    let mut recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+
+    let mut immediately = pin!(immediately);
+    let mut hurry = false;
+    tokio::select! {
+        () = shutdown => {}
+        () = &mut immediately => hurry = true,
+        Some(Err(failed)) = tasks.join_next() => resume(failed),
+        Err(failed) = &mut recording.0 => resume(failed),
+    }
+
+    // 1. nothing new; what was not started goes back at once
+    shared.stop_claiming.cancel();
+    while !claiming.is_finished() {
+        tokio::select! {
+            Some(ended) = tasks.join_next() => ended.unwrap_or_else(resume),
+            () = &mut immediately, if !hurry => {
+                hurry = true;
+                // what a claim under way may still bring is given back by the rescue after we left
+                claiming.abort();
+            }
+        }
+    }
+    let given_back = give_back_unstarted(&shared);
+    let running = shared.held().len();
+    tracing::info!(
+        event = telemetry::WORKER_STOPPING,
+        worker = shared.id(),
+        running,
+        given_back,
+        "stopping: no more claims, waiting for what runs"
+    );
+
+    // 2. what runs may go on for a while
+    if !hurry {
+        tokio::select! {
+            () = idle(&shared) => {}
+            () = tokio::time::sleep(shared.config.timing.shutdown_grace) => {}
+            () = &mut immediately => hurry = true,
+        }
+    }
+
+    // 3. what still runs is cancelled, then dropped by its slot
+    if !shared.is_idle() {
+        shared.stop_all(Stop::Shutdown);
+        let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
+        tokio::select! {
+            () = idle(&shared) => {}
+            () = tokio::time::sleep(grace) => {}
+            () = &mut immediately, if !hurry => {}
+        }
+    }
+
+    // 4. what is left is dropped before it is given back; only what blocks its thread goes on, left behind
+    shared.over.cancel();
+    shared.tasks.close();
+    let _ = timeout(STRAGGLE, shared.tasks.wait()).await;
+    let rest: Vec<_> = shared.held().drain().map(|(_, held)| held).collect();
+    for held in rest {
+        shared.recorder.record(held.worker, Ended::released(&held.job, held.started.elapsed()));
+    }
+
+    // 5. the last words; if the database is away, others take the jobs back when the lease has run out
+    let lease = shared.config.timing.lease;
+    let told = timeout(lease, recorded(&shared)).await.is_ok();
+    drop(recording);
+    tasks.shutdown().await;
+    let id = shared.id();
+    if told && id != 0 {
+        store.leave(id).await?;
+    }
+    tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
+    Ok(())
+}
+
+fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
+    let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
+    kinds.sort();
+    let queues: Vec<String> = config.queues.keys().cloned().collect();
+    let total = Arc::new(Total::new(config.concurrency));
+    let slots = if queues.is_empty() {
+        vec![Slots::new(None, config.concurrency, total.clone())]
+    } else {
+        let limits = config.queues.iter();
+        limits.map(|(queue, limit)| Slots::new(Some(queue.clone()), *limit, total.clone())).collect()
+    };
+    Shared {
+        slots,
+        total,
+        scope: Scope { kinds: kinds.clone(), queues: queues.clone() },
+        card: NewWorker { host: host(), pid: std::process::id(), concurrency: config.concurrency, queues, kinds },
+        id: AtomicI64::new(0),
+        held: Mutex::default(),
+        health: Health::default(),
+        recorder,
+        wake,
+        room: Notify::new(),
+        progress: Notify::new(),
+        rescue: Notify::new(),
+        tasks: TaskTracker::new(),
+        stop_claiming: CancellationToken::new(),
+        over: CancellationToken::new(),
+        config,
+    }
+}
+
+fn announce(shared: &Shared) {
+    let config = &shared.config;
+    let queues = if config.queues.is_empty() {
+        "all".to_owned()
+    } else {
+        let limits: Vec<_> = config.queues.iter().map(|(queue, limit)| format!("{queue}: {limit}")).collect();
+        limits.join(", ")
+    };
+    tracing::info!(
+        event = telemetry::WORKER_STARTED,
+        worker = shared.id(),
+        engine = config.store.engine(),
+        concurrency = config.concurrency,
+        queues,
+        kinds = shared.scope.kinds.join(", "),
+        "worker started"
+    );
+}
+
+/// Passes the engine's signals on; a broken connection is made again. Work goes on without them, by polling, so that this
+/// has no part in telling whether the database is away.
+async fn listen(shared: Arc<Shared>) {
+    let wake = || shared.wake.notify_one();
+    let mut told = false;
+    loop {
+        let began = Instant::now();
+        if let Err(error) = shared.config.store.watch(&wake).await {
+            told &= began.elapsed() < SIGNAL_RETRY * 10;
+            if !std::mem::replace(&mut told, true) {
+                tracing::debug!(%error, "the database's signals were lost; polling until they are back");
+            }
+        }
+        tokio::time::sleep(SIGNAL_RETRY).await;
+        wake();
+    }
+}
+
+fn give_back_unstarted(shared: &Shared) -> usize {
+    let unstarted: Vec<_> = shared.slots.iter().flat_map(Slots::clear).collect();
+    let count = unstarted.len();
+    for (job, worker) in unstarted {
+        shared.recorder.record(worker, Ended::unstarted(&job));
+    }
+    count
+}
+
+async fn idle(shared: &Shared) {
+    until(shared, || shared.is_idle()).await;
+}
+
+async fn recorded(shared: &Shared) {
+    until(shared, || shared.recorder.unrecorded() == 0).await;
+}
+
+/// Waits for progress until `done`.
+async fn until(shared: &Shared, done: impl Fn() -> bool) {
+    loop {
+        let mut progress = pin!(shared.progress.notified());
+        progress.as_mut().enable();
+        if done() {
+            return;
+        }
+        progress.await;
+    }
+}
+
+/// A loop of ours panicked: a defect, not to be hidden.
+fn resume(failed: tokio::task::JoinError) {
+    if !failed.is_cancelled()
+        && let Ok(panic) = failed.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Ends a task with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The machine's name, for people.
+fn host() -> String {
+    let from_file = || std::fs::read_to_string("/etc/hostname").ok();
+    let name = std::env::var("HOSTNAME").ok().or_else(from_file).unwrap_or_default();
+    let name: String = name.trim().chars().take(255).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}

@@ -1,0 +1,322 @@
+//! Where claimed jobs wait for a free slot, and how many to claim: one `Slots` per limit.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::store::Claimed;
+
+/// How much work is claimed ahead: what is started within this time. Jobs that take long are not claimed ahead at all.
+const AHEAD: Duration = Duration::from_millis(50);
+/// Never more than this ahead.
+const MOST_AHEAD: f64 = 1000.0;
+/// A pause this long forgets how fast the jobs were.
+const FORGET: Duration = Duration::from_secs(1);
+/// A job that waited this long in the buffer was claimed too early: the surplus goes back.
+const STALE: Duration = Duration::from_secs(1);
+
+/// The slots of one queue, or of all queues.
+pub(crate) struct Slots {
+    /// None: any queue.
+    pub(crate) queue: Option<String>,
+    limit: u32,
+    total: Arc<Total>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: BinaryHeap<Waiting>,
+    /// Slots that have a job in hand.
+    busy: u32,
+    pace: Pace,
+}
+
+/// A claimed job that waits for a slot.
+struct Waiting {
+    job: Claimed,
+    worker: i64,
+    newest_first: bool,
+    since: Instant,
+}
+
+impl Waiting {
+    /// Greater runs first.
+    fn rank(&self) -> impl Ord {
+        let key = (self.job.run_at, self.job.id.get());
+        let (late, early) = if self.newest_first { (key, (0, 0)) } else { ((0, 0), key) };
+        (std::cmp::Reverse(self.job.lane.priority), late, std::cmp::Reverse(early))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Waiting {}
+
+/// How long jobs take: the mean of the last ones. It says how many will start soon (as many as the slots get through in
+/// [`AHEAD`]); a rate of starts would not, because slots that fill all at once look like fast jobs.
+#[derive(Default)]
+struct Pace {
+    mean: Option<Duration>,
+    ended: Option<Instant>,
+}
+
+impl Pace {
+    fn end(&mut self, took: Duration, now: Instant) {
+        let mean = self.recent(now).map_or(took, |mean| mean.mul_f64(0.9) + took.mul_f64(0.1));
+        (self.mean, self.ended) = (Some(mean), Some(now));
+    }
+
+    /// Nothing after a pause: what comes next may be of another kind, and shall not be hoarded.
+    fn recent(&self, now: Instant) -> Option<Duration> {
+        self.mean.filter(|_| self.ended.is_some_and(|ended| now - ended <= FORGET))
+    }
+
+    /// How many jobs `slots` slots get through in the time ahead; less than one is none.
+    fn ahead(&self, slots: u32, now: Instant) -> u32 {
+        self.recent(now).map_or(0, |mean| {
+            let jobs = f64::from(slots) * AHEAD.as_secs_f64() / mean.as_secs_f64().max(1e-6);
+            jobs.min(MOST_AHEAD) as u32
+        })
+    }
+}
+
+/// The slots of a whole worker, over all queues.
+pub(crate) struct Total {
+    limit: u32,
+    busy: AtomicU32,
+}
+
+impl Total {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self { limit, busy: AtomicU32::new(0) }
+    }
+
+    pub(crate) fn free(&self) -> u32 {
+        self.limit.saturating_sub(self.busy.load(Relaxed))
+    }
+
+    /// Takes up to `count` and says how many.
+    fn take(&self, count: u32) -> u32 {
+        let mut taken = 0;
+        let _ = self.busy.fetch_update(Relaxed, Relaxed, |busy| {
+            taken = count.min(self.limit.saturating_sub(busy));
+            Some(busy + taken)
+        });
+        taken
+    }
+
+    fn give_back(&self) {
+        self.busy.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(queue: Option<String>, limit: u32, total: Arc<Total>) -> Self {
+        Self { queue, limit, total, inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait.
+    pub(crate) fn wants(&self, free: u32) -> u32 {
+        let inner = self.lock();
+        let ahead = inner.pace.ahead(self.limit, Instant::now());
+        let waiting = inner.waiting.len() as u32;
+        let free = self.limit.saturating_sub(inner.busy).min(free);
+        if waiting > free + ahead / 2 {
+            return 0;
+        }
+        (free + ahead).saturating_sub(waiting)
+    }
+
+    /// Takes claimed jobs in.
+    pub(crate) fn admit(&self, worker: i64, jobs: impl IntoIterator<Item = (Claimed, bool)>) {
+        let since = Instant::now();
+        let jobs = jobs.into_iter();
+        self.lock().waiting.extend(jobs.map(|(job, newest_first)| Waiting { job, worker, newest_first, since }));
+    }
+
+    /// How many slots to start for what waits; they count as busy from now on.
+    pub(crate) fn start(&self) -> u32 {
+        let mut inner = self.lock();
+        let wanted = self.limit.saturating_sub(inner.busy).min(inner.waiting.len() as u32);
+        let start = self.total.take(wanted);
+        inner.busy += start;
+        start
+    }
+
+    /// The next job for a slot, which ended one that took `took`; None frees the slot. Says also whether more should be
+    /// claimed.
+    pub(crate) fn next(&self, took: Option<Duration>) -> (Option<(Claimed, i64)>, bool) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        if let Some(took) = took {
+            inner.pace.end(took, now);
+        }
+        let next = inner.waiting.pop();
+        if next.is_none() {
+            self.free_one(&mut inner);
+        }
+        let low = (inner.waiting.len() as u32) <= inner.pace.ahead(self.limit, now) / 2;
+        (next.map(|w| (w.job, w.worker)), low)
+    }
+
+    /// A slot does not come back (its job blocks it): another may take its place.
+    pub(crate) fn replace(&self) {
+        self.free_one(&mut self.lock());
+    }
+
+    fn free_one(&self, inner: &mut Inner) {
+        inner.busy = inner.busy.saturating_sub(1);
+        self.total.give_back();
+    }
+
+    /// Everything that waits, to be given back.
+    pub(crate) fn clear(&self) -> Vec<(Claimed, i64)> {
+        self.lock().waiting.drain().map(|w| (w.job, w.worker)).collect()
+    }
+
+    /// What was claimed too early: jobs that wait although the slots have become slow.
+    pub(crate) fn surplus(&self) -> Vec<(Claimed, i64)> {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let (stale, fresh) = std::mem::take(&mut inner.waiting).into_iter().partition(|w| now - w.since > STALE);
+        let (stale, fresh): (Vec<Waiting>, Vec<Waiting>) = (stale, fresh);
+        inner.waiting = fresh.into();
+        if !stale.is_empty() {
+            // the jobs at hand are slower than the mean says: claim nothing ahead until some of them have ended
+            inner.pace = Pace::default();
+        }
+        stale.into_iter().map(|w| (w.job, w.worker)).collect()
+    }
+
+    /// Jobs and leases that wait.
+    pub(crate) fn keys(&self) -> Vec<(i64, i32)> {
+        self.lock().waiting.iter().map(|w| (w.job.id.get(), w.job.lease)).collect()
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.busy == 0 && inner.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::Utc;
+
+    use super::*;
+    use crate::store::Lane;
+
+    fn job(id: i64, priority: i16, run_at: i64) -> Claimed {
+        Claimed {
+            id: id.into(),
+            lease: 1,
+            attempt: 1,
+            max_retries: 0,
+            lane: Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority },
+            run_at,
+            enqueued_at: Utc::now(),
+            args: String::new(),
+        }
+    }
+
+    fn slots(limit: u32) -> Slots {
+        Slots::new(None, limit, Arc::new(Total::new(limit)))
+    }
+
+    fn order(slots: &Slots) -> Vec<i64> {
+        slots.start();
+        std::iter::from_fn(|| slots.next(None).0.map(|(job, _)| job.id.get())).collect()
+    }
+
+    #[tokio::test]
+    async fn runs_by_priority_then_due_time_then_id() {
+        let slots = slots(1);
+        slots
+            .admit(1, [job(1, 5, 10), job(2, 0, 30), job(4, 0, 20), job(3, 0, 20), job(5, -1, 99)].map(|j| (j, false)));
+        assert_eq!(order(&slots), [5, 3, 4, 2, 1]);
+    }
+
+    #[tokio::test]
+    async fn newest_first_turns_the_order_within_a_priority() {
+        let slots = slots(1);
+        slots.admit(1, [job(1, 0, 10), job(2, 0, 30), job(3, 1, 40), job(4, 0, 30)].map(|j| (j, true)));
+        assert_eq!(order(&slots), [4, 2, 1, 3]);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_claimed_ahead_of_slow_jobs() {
+        let slots = slots(4);
+        assert_eq!(slots.wants(4), 4);
+        slots.admit(1, (0..4).map(|id| (job(id, 0, 0), false)));
+        assert_eq!(slots.start(), 4);
+        for _ in 0..4 {
+            slots.next(None);
+        }
+        assert_eq!(slots.wants(0), 0);
+        // all four end at the same moment: that makes them no faster
+        for _ in 0..4 {
+            slots.next(Some(Duration::from_millis(400)));
+        }
+        assert_eq!(slots.wants(4), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fast_jobs_are_claimed_ahead_and_a_pause_forgets_it() {
+        let slots = slots(4);
+        slots.admit(1, (0..100).map(|id| (job(id, 0, 0), false)));
+        slots.start();
+        while slots.next(Some(Duration::from_micros(50))).0.is_some() {}
+        (0..3).for_each(|_| drop(slots.next(None))); // the other slots find nothing either
+        assert_eq!(slots.wants(4), 1004);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(slots.wants(4), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_claimed_too_early_goes_back() {
+        let slots = slots(1);
+        slots.admit(1, (0..50).map(|id| (job(id, 0, id), false)));
+        slots.start();
+        slots.next(None);
+        assert!(slots.surplus().is_empty());
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(slots.surplus().len(), 49);
+    }
+
+    #[tokio::test]
+    async fn queues_share_what_the_worker_may_run() {
+        let total = Arc::new(Total::new(3));
+        let [a, b] = ["a", "b"].map(|name| Slots::new(Some(name.into()), 2, total.clone()));
+        for slots in [&a, &b] {
+            slots.admit(1, (0..9).map(|id| (job(id, 0, id), false)));
+        }
+        assert_eq!((a.start(), b.start(), a.start()), (2, 1, 0));
+        a.replace();
+        assert_eq!((b.start(), a.start()), (1, 0));
+    }
+}

@@ -1,0 +1,149 @@
+//! The worker process of the tests in `processes`: what a user's worker binary looks like, told by its environment what
+//! database to serve.
+//!
+//! | variable | meaning, or what it sets |
+//! |---|---|
+//! | `QUEUE_WORKER_URL` | the database |
+//! | `QUEUE_WORKER_RECORDS` | the file that the jobs write to |
+//! | `QUEUE_WORKER_LOG` | the file for the log; `QUEUE_WORKER_FILTER` says what of it (`info`) |
+//! | `QUEUE_WORKER_CONCURRENCY`, `QUEUE_WORKER_QUEUE` | `concurrency`, `queue` (with that concurrency) |
+//! | `QUEUE_WORKER_HEARTBEAT_MS`, `…_LEASE_MS`, `…_SHUTDOWN_GRACE_MS`, `…_CANCEL_GRACE_MS` | the durations |
+//!
+//! What is not set keeps the library's default. SIGTERM ends it gracefully, a second one at once.
+
+mod jobs;
+
+use std::env;
+use std::error::Error;
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::exit;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use queue::{Worker, WorkerBuilder};
+use sqlx::mysql::MySqlPoolOptions;
+use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing_subscriber::EnvFilter;
+
+use crate::jobs::Recorder;
+
+/// A worker's own connections, and one to spare.
+const CONNECTIONS: u32 = 5;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    end_with_the_test();
+    write_log()?;
+    let (shutdown, immediately) = signals()?;
+    let worker = builder().await?.build()?;
+    let ended = worker
+        .run_until(
+            async {
+                let _ = shutdown.await;
+            },
+            async {
+                let _ = immediately.await;
+            },
+        )
+        .await;
+    if let Err(error) = ended {
+        eprintln!("{error}");
+        exit(1);
+    }
+    // Not by returning: a job that blocks its thread would keep the process.
+    exit(0)
+}
+
+async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
+    let url: String = variable("QUEUE_WORKER_URL").ok_or("QUEUE_WORKER_URL is not set")?;
+    let mut builder = match url.split(':').next() {
+        Some("sqlite") => {
+            let options = SqliteConnectOptions::from_str(&url)?
+                .journal_mode(SqliteJournalMode::Wal)
+                .busy_timeout(Duration::from_secs(10));
+            let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
+            Worker::builder(pool.connect_with(options).await?)
+        }
+        Some("postgres") => {
+            let pool = PgPoolOptions::new().max_connections(CONNECTIONS);
+            Worker::builder(pool.connect(&url).await?)
+        }
+        _ => {
+            let pool = MySqlPoolOptions::new().max_connections(CONNECTIONS);
+            Worker::builder(pool.connect(&url).await?)
+        }
+    };
+    let records: String = variable("QUEUE_WORKER_RECORDS").ok_or("QUEUE_WORKER_RECORDS is not set")?;
+    builder = builder.state(Recorder::open(Path::new(&records))?);
+    let concurrency = variable("QUEUE_WORKER_CONCURRENCY");
+    if let Some(queue) = variable::<String>("QUEUE_WORKER_QUEUE") {
+        builder = builder.queue(queue, concurrency.unwrap_or(32));
+    } else if let Some(jobs) = concurrency {
+        builder = builder.concurrency(jobs);
+    }
+    if let Some(every) = duration("QUEUE_WORKER_HEARTBEAT_MS") {
+        builder = builder.heartbeat(every);
+    }
+    if let Some(lease) = duration("QUEUE_WORKER_LEASE_MS") {
+        builder = builder.lease(lease);
+    }
+    if let Some(grace) = duration("QUEUE_WORKER_SHUTDOWN_GRACE_MS") {
+        builder = builder.shutdown_grace(grace);
+    }
+    if let Some(grace) = duration("QUEUE_WORKER_CANCEL_GRACE_MS") {
+        builder = builder.cancel_grace(grace);
+    }
+    Ok(builder)
+}
+
+/// Two futures: the first SIGTERM, and the second.
+fn signals() -> Result<(oneshot::Receiver<()>, oneshot::Receiver<()>), Box<dyn Error>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (first, shutdown) = oneshot::channel();
+    let (second, immediately) = oneshot::channel();
+    tokio::spawn(async move {
+        terminate.recv().await;
+        let _ = first.send(());
+        terminate.recv().await;
+        let _ = second.send(());
+    });
+    Ok((shutdown, immediately))
+}
+
+fn write_log() -> Result<(), Box<dyn Error>> {
+    let path: String = variable("QUEUE_WORKER_LOG").ok_or("QUEUE_WORKER_LOG is not set")?;
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    let filter = variable("QUEUE_WORKER_FILTER").unwrap_or_else(|| "info".to_owned());
+    tracing_subscriber::fmt()
+        .with_writer(Mutex::new(file))
+        .with_ansi(false)
+        .with_env_filter(EnvFilter::new(filter))
+        .init();
+    Ok(())
+}
+
+/// A test that was killed cannot end its workers.
+fn end_with_the_test() {
+    let test = std::os::unix::process::parent_id();
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == test {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        exit(1);
+    });
+}
+
+fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+}
+
+fn duration(name: &str) -> Option<Duration> {
+    variable(name).map(Duration::from_millis)
+}

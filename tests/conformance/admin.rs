@@ -1,0 +1,530 @@
+//! Administration: every operation on a job in every state, lists of many jobs, and many hands at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use queue::{Admin, Error, Filter, JobDetail, JobId, JobState};
+use queue_test_support::Engine;
+use queue_tests::Db;
+
+conformance! {
+    every_state_is_listed_counted_and_shown,
+    an_empty_database_has_nothing_to_show,
+    pages_go_through_all_tables_in_the_order_of_ids,
+    retry_makes_scheduled_and_dead_jobs_ready,
+    cancel_ends_waiting_jobs_and_marks_running_ones,
+    delete_removes_what_no_worker_holds,
+    reschedule_moves_waiting_jobs,
+    send_back_starts_dead_letters_afresh,
+    edit_replaces_the_arguments_of_waiting_and_dead_jobs,
+    a_pause_is_kept_until_it_is_taken_back,
+    operations_on_thousands_reach_all_that_match_and_no_other,
+    many_hands_change_each_job_once,
+    a_job_on_the_move_is_in_one_place_and_never_missed,
+    odd_numbers_and_times_are_shown_as_well_as_they_can_be,
+}
+
+/// A database whose jobs were not put there by the library, so that each state can be had at will.
+struct Desk {
+    db: Db,
+    admin: Admin,
+}
+
+/// A worker that holds jobs; its row is there.
+const WORKER: i64 = 7;
+
+impl Desk {
+    async fn new(db: Db) -> Self {
+        let desk = Self { admin: db.admin(), db };
+        let (now, later, own) = (desk.in_secs(0), desk.in_secs(3600), desk.own_ids());
+        desk.db
+            .sql(format!(
+                "INSERT INTO queue_workers (id, host, pid, concurrency, queues, kinds, started_at, heartbeat_at, expires_at)
+                 {own} VALUES ({WORKER}, 'host', 42, 5, '[]', '[\"a\",\"b\"]', {now}, {now}, {later})"
+            ))
+            .await;
+        desk
+    }
+
+    fn own_ids(&self) -> &'static str {
+        if self.db.engine() == Engine::Postgres { "OVERRIDING SYSTEM VALUE" } else { "" }
+    }
+
+    /// SQL for a time from now.
+    fn in_secs(&self, secs: i64) -> String {
+        self.db.time(secs * 1000)
+    }
+
+    /// Puts jobs there as if they had come to this state: enqueued an hour ago, the second attempt under lease 5.
+    async fn put(&self, state: JobState, ids: impl IntoIterator<Item = i64>, kind: &str, queue: &str) {
+        let hour_ago = self.in_secs(-3600);
+        let run_at = self.in_secs(if state == JobState::Scheduled { 3600 } else { -60 });
+        let (start, end) = (self.in_secs(-30), self.in_secs(-10));
+        let own = self.own_ids();
+        let (mut jobs, mut attempts) = (Vec::new(), Vec::new());
+        for id in ids {
+            let common = format!("({id}, '{kind}', '{queue}', '{{\"n\": {id}}}', 3, 1, 2, 5, {hour_ago}, {run_at}");
+            jobs.push(match state {
+                JobState::Completed => format!("{common}, 'completed', {WORKER}, {start}, {end}, '\"done\"', NULL)"),
+                JobState::Cancelled => format!("{common}, 'cancelled', {WORKER}, {start}, {end}, NULL, 'no more')"),
+                JobState::Dead => format!("{common}, {WORKER}, {start}, {end}, 'boom')"),
+                JobState::Running => format!("{common}, {WORKER}, {start})"),
+                _ => format!("{common})"),
+            });
+            attempts.push(format!("({id}, 2, 1, {WORKER}, {start}, {end}, 'failed', 'first boom')"));
+            if !matches!(state, JobState::Completed | JobState::Running) {
+                attempts.push(format!("({id}, 5, 2, {}, {start}, {end}, 'panicked', NULL)", WORKER + 1));
+            }
+        }
+        let common = "id, kind, queue, args, priority, max_retries, attempt, lease, enqueued_at, run_at";
+        let into = match state {
+            JobState::Completed | JobState::Cancelled => {
+                format!("queue_history ({common}, state, worker_id, started_at, finished_at, result, error)")
+            }
+            JobState::Dead => format!("queue_dead ({common}, worker_id, started_at, finished_at, error)"),
+            JobState::Running => format!("queue_jobs ({common}, worker_id, claimed_at) {own}"),
+            _ => format!("queue_jobs ({common}) {own}"),
+        };
+        for jobs in jobs.chunks(500) {
+            self.db.sql(format!("INSERT INTO {into} VALUES {}", jobs.join(", "))).await;
+        }
+        for attempts in attempts.chunks(500) {
+            self.db.sql(format!(
+                "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error) \
+                 VALUES {}",
+                attempts.join(", ")
+            ))
+            .await;
+        }
+    }
+
+    /// One job in each state: its number is the state's place in `JobState::ALL`, from 1.
+    async fn put_one_of_each(&self) {
+        for state in JobState::ALL {
+            self.put(state, [id_of(state).get()], "a", "q").await;
+        }
+    }
+
+    async fn detail(&self, id: JobId) -> JobDetail {
+        self.admin.job(id).await.unwrap().unwrap_or_else(|| panic!("no job {id}"))
+    }
+
+    /// None: it is gone.
+    async fn state(&self, id: JobId) -> Option<JobState> {
+        self.admin.job(id).await.unwrap().map(|detail| detail.job.state)
+    }
+
+    async fn all(&self, filter: &Filter) -> Vec<i64> {
+        let (mut filter, mut ids) = (filter.clone(), Vec::new());
+        loop {
+            let page = self.admin.jobs(&filter).await.unwrap();
+            ids.extend(page.items.iter().map(|job| job.id.get()));
+            match page.next {
+                Some(next) => filter = filter.after(next),
+                None => return ids,
+            }
+        }
+    }
+
+    async fn attempts(&self) -> i64 {
+        self.db.count("queue_attempts").await
+    }
+}
+
+fn id_of(state: JobState) -> JobId {
+    JobId::from(1 + JobState::ALL.iter().position(|s| *s == state).unwrap() as i64)
+}
+
+/// Expects an operation to succeed in some states (and where it leads to), and to be refused in all others.
+async fn expect_states(
+    db: &Desk,
+    operation: impl AsyncFn(JobId) -> Result<(), Error>,
+    allowed: &[(JobState, Option<JobState>)],
+) {
+    for state in JobState::ALL {
+        let id = id_of(state);
+        let result = operation(id).await;
+        match allowed.iter().find(|(from, _)| *from == state) {
+            Some((_, to)) => {
+                result.unwrap_or_else(|error| panic!("{state}: {error}"));
+                assert_eq!(db.state(id).await, *to, "from {state}");
+            }
+            None => {
+                match result {
+                    Err(Error::Conflict { id: of, state: is, .. }) => assert_eq!((of, is), (id, state)),
+                    other => panic!("{state}: {other:?}"),
+                }
+                assert_eq!(db.state(id).await, Some(state));
+            }
+        }
+    }
+    let nobody = JobId::from(999);
+    assert!(matches!(operation(nobody).await, Err(Error::NotFound(id)) if id == nobody));
+}
+
+fn near(time: DateTime<Utc>, secs_from_now: i64) -> bool {
+    (time - Utc::now() - TimeDelta::seconds(secs_from_now)).abs() < TimeDelta::seconds(20)
+}
+
+async fn every_state_is_listed_counted_and_shown(db: Db) {
+    let db = Desk::new(db).await;
+    db.put_one_of_each().await;
+    assert_eq!(db.all(&Filter::new()).await, [1, 2, 3, 4, 5, 6]);
+    for state in JobState::ALL {
+        let page = db.admin.jobs(&Filter::new().state(state)).await.unwrap();
+        assert_eq!(page.next, None);
+        let [job] = &page.items[..] else { panic!("{state}: {page:?}") };
+        assert_eq!((job.id, job.state), (id_of(state), state));
+        assert_eq!((job.kind.as_str(), job.queue.as_str(), job.priority), ("a", "q", 3));
+        assert_eq!((job.attempt, job.max_retries), (2, Some(1)));
+        assert!(near(job.enqueued_at, -3600), "{job:?}");
+        assert!(near(job.run_at, if state == JobState::Scheduled { 3600 } else { -60 }), "{job:?}");
+        assert_eq!(job.claimed_at.is_some(), state.is_final() || state == JobState::Running);
+        assert_eq!(job.finished_at.is_some(), state.is_final());
+        assert_eq!(job.worker, (state.is_final() || state == JobState::Running).then_some(WORKER));
+        assert!(!job.cancel_requested);
+        let error = match state {
+            JobState::Dead => Some("boom"),
+            JobState::Cancelled => Some("no more"),
+            _ => None,
+        };
+        assert_eq!(job.error.as_deref(), error);
+
+        let detail = db.detail(job.id).await;
+        assert_eq!(detail.job, *job);
+        assert_eq!(detail.args.replace(' ', ""), format!("{{\"n\":{}}}", job.id));
+        assert_eq!(detail.result.as_deref(), (state == JobState::Completed).then_some("\"done\""));
+        let [first, second] = &detail.attempts[..] else { panic!("{state}: {detail:?}") };
+        assert_eq!((first.attempt, first.worker, first.worker_name.as_deref()), (1, WORKER, Some("host:42")));
+        assert_eq!((first.outcome.as_str(), first.error.as_deref()), ("failed", Some("first boom")));
+        assert!(near(first.started_at, -30) && first.ended_at.is_some_and(|end| near(end, -10)), "{first:?}");
+        assert_eq!(second.attempt, 2);
+        match state {
+            JobState::Running | JobState::Completed => {
+                assert_eq!(second.outcome, state.as_str());
+                assert_eq!((second.worker, second.worker_name.as_deref()), (WORKER, Some("host:42")));
+                assert_eq!((Some(second.started_at), second.ended_at), (job.claimed_at, job.finished_at));
+            }
+            _ => {
+                assert_eq!(second.outcome, "panicked");
+                assert_eq!((second.worker, second.worker_name.as_deref()), (WORKER + 1, None));
+            }
+        }
+    }
+    assert_eq!(db.admin.job(999.into()).await.unwrap(), None);
+
+    // a worker records the end of an attempt after the job's row was read
+    let times = format!("{}, {}", db.in_secs(-2), db.in_secs(-1));
+    db.db
+        .sql(format!(
+            "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome)
+             VALUES ({}, 5, 2, {WORKER}, {times}, 'failed'), ({}, 6, 3, {WORKER}, {times}, 'failed')",
+            id_of(JobState::Running),
+            id_of(JobState::Ready)
+        ))
+        .await;
+    let running = db.detail(id_of(JobState::Running)).await;
+    assert_eq!((running.attempts.len(), running.attempts[1].outcome.as_str()), (2, "running"));
+    assert_eq!(db.detail(id_of(JobState::Ready)).await.attempts.len(), 2);
+
+    db.put(JobState::Scheduled, [11, 12], "B", "q").await;
+    let stats = db.admin.stats().await.unwrap();
+    let counted: Vec<_> = stats.iter().map(|s| (s.kind.as_str(), s.queue.as_str(), s.state, s.jobs)).collect();
+    let mut expected = vec![("B", "q", JobState::Scheduled, 2)];
+    expected.extend(JobState::ALL.map(|state| ("a", "q", state, 1)));
+    assert_eq!(counted, expected);
+    for stat in &stats {
+        let oldest = match stat.state {
+            JobState::Scheduled => 3600,
+            JobState::Ready => -60,
+            JobState::Running => -30,
+            _ => -10,
+        };
+        assert!(near(stat.oldest, oldest), "{stat:?}");
+    }
+
+    let queues = db.admin.queues().await.unwrap();
+    assert_eq!(queues.len(), 1);
+    assert_eq!((queues[0].scheduled, queues[0].ready, queues[0].running), (3, 1, 1));
+
+    let workers = db.admin.workers().await.unwrap();
+    let [worker] = &workers[..] else { panic!("{workers:?}") };
+    assert_eq!((worker.id, worker.host.as_str(), worker.pid, worker.concurrency), (WORKER, "host", 42, 5));
+    assert_eq!((worker.queues.len(), &worker.kinds[..]), (0, &["a".to_owned(), "b".to_owned()][..]));
+    assert!(worker.alive && worker.stopped_at.is_none() && near(worker.heartbeat_at, 0) && worker.running == 1);
+    db.db.sql(format!("UPDATE queue_workers SET expires_at = {}", db.in_secs(-1))).await;
+    assert!(!db.admin.workers().await.unwrap()[0].alive);
+    db.db.sql(format!("UPDATE queue_workers SET stopped_at = {}", db.in_secs(-5))).await;
+    let worker = &db.admin.workers().await.unwrap()[0];
+    assert!(!worker.alive && worker.stopped_at.is_some_and(|at| near(at, -5)));
+}
+
+async fn an_empty_database_has_nothing_to_show(db: Db) {
+    let db = Desk::new(db).await;
+    assert_eq!(db.admin.stats().await.unwrap(), []);
+    assert_eq!(db.admin.queues().await.unwrap(), []);
+    let page = db.admin.jobs(&Filter::new()).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (0, None));
+    assert_eq!(db.admin.cancel_all(&Filter::new()).await.unwrap(), 0);
+    assert_eq!(db.admin.delete_all(&Filter::new()).await.unwrap(), 0);
+}
+
+async fn pages_go_through_all_tables_in_the_order_of_ids(db: Db) {
+    let db = Desk::new(db).await;
+    // a thousand waiting, a thousand over, 500 dead, mixed
+    db.put(JobState::Ready, (1..=2500).filter(|id| id % 5 < 2), "a", "q").await;
+    db.put(JobState::Completed, (1..=2500).filter(|id| (2..4).contains(&(id % 5))), "a", "q").await;
+    db.put(JobState::Dead, (1..=2500).filter(|id| id % 5 == 4), "b", "q").await;
+
+    let page = db.admin.jobs(&Filter::new().limit(1000)).await.unwrap();
+    assert!(page.items.iter().map(|job| job.id.get()).eq(1..=1000));
+    assert_eq!(page.next, Some(1000.into()));
+    let page = db.admin.jobs(&Filter::new().limit(5000).after(2000.into())).await.unwrap();
+    assert!(page.items.iter().map(|job| job.id.get()).eq(2001..=2500));
+    assert_eq!(page.next, None);
+    // the page is full and nothing comes after it
+    let page = db.admin.jobs(&Filter::new().limit(500).after(2000.into())).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (500, None));
+    assert_eq!(db.admin.jobs(&Filter::new()).await.unwrap().items.len(), 100);
+    assert_eq!(db.admin.jobs(&Filter::new().limit(0)).await.unwrap().items.len(), 1);
+    assert_eq!(db.admin.jobs(&Filter::new().limit(5000)).await.unwrap().items.len(), 1000);
+
+    assert!(db.all(&Filter::new().limit(7)).await.into_iter().eq(1..=2500));
+    assert!(db.all(&Filter::new().kind("b")).await.into_iter().eq((1..=2500).filter(|id| id % 5 == 4)));
+    let ready = Filter::new().kind("a").queue("q").state(JobState::Ready).limit(300);
+    assert!(db.all(&ready).await.into_iter().eq((1..=2500).filter(|id| id % 5 < 2)));
+    assert_eq!(db.all(&Filter::new().queue("Q")).await, [0_i64; 0], "names are case sensitive");
+    assert_eq!(db.all(&Filter::new().kind("' OR 1 = 1 --")).await, [0_i64; 0]);
+    assert_eq!(db.all(&Filter::new().after(JobId::from(i64::MAX))).await, [0_i64; 0]);
+}
+
+async fn retry_makes_scheduled_and_dead_jobs_ready(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Dead, Ready, Scheduled};
+    db.put_one_of_each().await;
+    let to = Some(Ready);
+    let allowed = [(Scheduled, to), (Ready, to), (Dead, to)];
+    expect_states(&db, async |id| db.admin.retry(id).await, &allowed).await;
+    assert!(near(db.detail(id_of(Ready)).await.job.run_at, -60), "a ready job keeps its place");
+}
+
+async fn cancel_ends_waiting_jobs_and_marks_running_ones(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Cancelled, Ready, Running, Scheduled};
+    db.put_one_of_each().await;
+    let to = Some(Cancelled);
+    let allowed = [(Scheduled, to), (Ready, to), (Running, Some(Running)), (Cancelled, to)];
+    expect_states(&db, async |id| db.admin.cancel(id).await, &allowed).await;
+    let running = db.detail(id_of(Running)).await;
+    assert!(running.job.cancel_requested);
+    assert_eq!(running.job.worker, Some(WORKER), "its worker holds it as before");
+    let cancelled = db.detail(id_of(Ready)).await;
+    assert_eq!(cancelled.job.error.as_deref(), Some("cancelled by an administrator"));
+    assert_eq!((cancelled.job.attempt, cancelled.job.worker, cancelled.attempts.len()), (2, None, 2));
+    assert!(cancelled.job.finished_at.is_some_and(|at| near(at, 0)));
+    assert_eq!(db.detail(id_of(Cancelled)).await.job.error.as_deref(), Some("no more"), "the first reason stays");
+}
+
+async fn delete_removes_what_no_worker_holds(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Cancelled, Completed, Dead, Ready, Scheduled};
+    db.put_one_of_each().await;
+    let allowed = [Scheduled, Ready, Completed, Cancelled, Dead].map(|state| (state, None));
+    expect_states(&db, async |id| db.admin.delete(id).await, &allowed).await;
+    assert_eq!(db.attempts().await, 1, "only that of the running job is left");
+}
+
+async fn reschedule_moves_waiting_jobs(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Ready, Scheduled};
+    db.put_one_of_each().await;
+    let later = Utc::now() + TimeDelta::seconds(7200);
+    let allowed = [(Scheduled, Some(Scheduled)), (Ready, Some(Scheduled))];
+    expect_states(&db, async |id| db.admin.reschedule(id, later).await, &allowed).await;
+    let id = id_of(Ready);
+    let off = db.detail(id).await.job.run_at - later;
+    assert!(off.abs() <= TimeDelta::milliseconds(1), "{off}");
+    let far = [
+        (DateTime::<Utc>::MAX_UTC, Scheduled),
+        (DateTime::<Utc>::MIN_UTC, Ready),
+        (DateTime::UNIX_EPOCH, Ready),
+        (DateTime::UNIX_EPOCH + TimeDelta::days(400), Ready), // SQLite's table takes this for a mistake
+        (DateTime::UNIX_EPOCH - TimeDelta::milliseconds(1), Ready),
+        (Utc::now() - TimeDelta::days(1), Ready),
+    ];
+    for (time, state) in far {
+        db.admin.reschedule(id, time).await.unwrap_or_else(|error| panic!("{time}: {error}"));
+        assert_eq!(db.state(id).await, Some(state), "{time}");
+    }
+}
+
+async fn send_back_starts_dead_letters_afresh(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Dead, Ready};
+    db.put_one_of_each().await;
+    expect_states(&db, async |id| db.admin.send_back(id).await, &[(Dead, Some(Ready))]).await;
+    let detail = db.detail(id_of(Dead)).await;
+    let job = &detail.job;
+    assert_eq!((job.kind.as_str(), job.queue.as_str(), job.priority), ("a", "q", 3));
+    assert_eq!((job.attempt, job.max_retries, job.worker), (0, Some(1), None));
+    assert!(near(job.run_at, 0) && near(job.enqueued_at, -3600) && job.finished_at.is_none());
+    assert_eq!(detail.attempts.len(), 2, "what it had stays on record");
+    let lease = db.db.int(format!("SELECT lease FROM queue_jobs WHERE id = {}", job.id)).await;
+    assert_eq!(lease, 5, "the fence goes on from where it stood");
+}
+
+async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Dead, Ready, Scheduled};
+    db.put_one_of_each().await;
+    let args = serde_json::json!({"to": "ö\"\\\u{1F600}\n'", "n": [1, null, "\u{0}".repeat(2)]});
+    let allowed = [Scheduled, Ready, Dead].map(|state| (state, Some(state)));
+    expect_states(&db, async |id| db.admin.edit_args(id, &args).await, &allowed).await;
+    for (state, _) in allowed {
+        let detail = db.detail(id_of(state)).await;
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&detail.args).unwrap(), args);
+        assert_eq!(detail.job.attempt, 2);
+    }
+    let id = id_of(Dead);
+    let most = serde_json::Value::String("\"".repeat(queue::MAX_ARGS_BYTES / 2 - 1));
+    db.admin.edit_args(id, &most).await.unwrap();
+    assert_eq!(db.detail(id).await.args, most.to_string());
+    let more = serde_json::Value::String("x".repeat(queue::MAX_ARGS_BYTES));
+    assert!(matches!(db.admin.edit_args(id, &more).await, Err(Error::Config(_))));
+}
+
+async fn a_pause_is_kept_until_it_is_taken_back(db: Db) {
+    let db = Desk::new(db).await;
+    db.put(JobState::Ready, [1], "a", "mail").await;
+    db.admin.pause("mail").await.unwrap();
+    let first = db.admin.queues().await.unwrap()[0].paused_at.expect("paused");
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    db.admin.pause("mail").await.unwrap();
+    db.admin.pause("Mail").await.unwrap();
+    let queues = db.admin.queues().await.unwrap();
+    assert_eq!(queues.iter().map(|q| q.queue.as_str()).collect::<Vec<_>>(), ["Mail", "mail"]);
+    assert_eq!((queues[0].ready, queues[1].ready), (0, 1));
+    assert_eq!(queues[1].paused_at, Some(first), "the second pause changes nothing");
+    db.admin.resume("Mail").await.unwrap();
+    db.admin.resume("mail").await.unwrap();
+    db.admin.resume("mail").await.unwrap();
+    let queues = db.admin.queues().await.unwrap();
+    assert_eq!((queues.len(), queues[0].paused_at), (1, None));
+    assert!(matches!(db.admin.pause("").await, Err(Error::Config(_))));
+    assert!(matches!(db.admin.pause(&"x".repeat(129)).await, Err(Error::Config(_))));
+}
+
+async fn operations_on_thousands_reach_all_that_match_and_no_other(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
+    db.put(Scheduled, 1..=2500, "a", "q").await;
+    db.put(Ready, 2501..=2600, "a", "q").await;
+    db.put(Running, 2601..=2700, "a", "q").await;
+    db.put(Dead, 5001..=7500, "a", "q").await;
+    db.put(Completed, 8001..=8100, "a", "q").await;
+    db.put(Scheduled, [9001], "b", "q").await;
+    db.put(Scheduled, [9002], "a", "other").await;
+    db.put(Dead, [9003], "b", "q").await;
+    let mine = Filter::new().kind("a").queue("q");
+    let count = async |state| db.all(&mine.clone().state(state).limit(1000)).await.len();
+
+    let later = Utc::now() + TimeDelta::hours(5);
+    assert_eq!(db.admin.reschedule_all(&mine, later).await.unwrap(), 2600);
+    assert_eq!((count(Scheduled).await, count(Ready).await), (2600, 0));
+    assert_eq!(db.admin.reschedule_all(&mine.clone().state(Dead), later).await.unwrap(), 0);
+    assert_eq!(db.admin.retry_all(&mine.clone().state(Scheduled)).await.unwrap(), 2600);
+    assert_eq!((count(Scheduled).await, count(Ready).await, count(Dead).await), (0, 2600, 2500));
+    assert_eq!(db.admin.retry_all(&mine).await.unwrap(), 2500);
+    assert_eq!((count(Ready).await, count(Dead).await), (5100, 0));
+    assert_eq!(db.admin.send_back_all(&Filter::new()).await.unwrap(), 1, "the dead letter of another kind");
+    assert_eq!(db.admin.cancel_all(&mine.clone().state(Completed)).await.unwrap(), 0);
+    assert_eq!(db.admin.cancel_all(&mine).await.unwrap(), 5200);
+    assert_eq!((count(Cancelled).await, count(Running).await, count(Completed).await), (5100, 100, 100));
+    assert_eq!(db.admin.delete_all(&mine).await.unwrap(), 5200);
+    assert_eq!(db.all(&mine).await.len(), 100, "the running ones");
+    assert_eq!(db.all(&Filter::new().limit(1000).after(9000.into())).await, [9001, 9002, 9003]);
+    assert_eq!(db.attempts().await, 100 + 3 * 2);
+}
+
+async fn many_hands_change_each_job_once(db: Db) {
+    let db = Desk::new(db).await;
+    let db = Arc::new(db);
+    let together = async |act: for<'a> fn(&'a Admin) -> Counting<'a>| {
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let db = Arc::clone(&db);
+                tokio::spawn(async move { act(&db.admin).await.unwrap() })
+            })
+            .collect();
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await.unwrap();
+        }
+        sum
+    };
+    db.put(JobState::Dead, 1..=1500, "a", "q").await;
+    assert_eq!(together(|admin| Box::pin(async { admin.send_back_all(&Filter::new()).await })).await, 1500);
+    assert_eq!(together(|admin| Box::pin(async { admin.cancel_all(&Filter::new()).await })).await, 1500);
+    assert_eq!(together(|admin| Box::pin(async { admin.delete_all(&Filter::new()).await })).await, 1500);
+    assert_eq!(db.attempts().await, 0);
+}
+
+type Counting<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'a>>;
+
+async fn a_job_on_the_move_is_in_one_place_and_never_missed(db: Db) {
+    let db = Desk::new(db).await;
+    // a worker that takes and gives back all the time, beside an administrator who cancels
+    db.put(JobState::Ready, 1..=200, "a", "q").await;
+    let take =
+        format!("UPDATE queue_jobs SET worker_id = {WORKER} WHERE worker_id = 0 AND cancel_requested_at IS NULL");
+    let give =
+        format!("UPDATE queue_jobs SET worker_id = 0 WHERE worker_id = {WORKER} AND cancel_requested_at IS NULL");
+    let worker = async {
+        for _ in 0..40 {
+            db.db.sql(&take).await;
+            db.db.sql(&give).await;
+        }
+    };
+    let administrator = async {
+        for id in 1..=200 {
+            db.admin.cancel(id.into()).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert!(db.state(id.into()).await.is_some());
+        }
+    };
+    tokio::join!(worker, administrator);
+    let mut seen = BTreeSet::new();
+    for job in db.admin.jobs(&Filter::new().limit(1000)).await.unwrap().items {
+        assert!(job.state == JobState::Cancelled || job.cancel_requested, "{job:?}");
+        assert!(seen.insert(job.id));
+    }
+    assert_eq!(seen.len(), 200);
+    assert_eq!(db.db.count("queue_all").await, 200);
+}
+
+async fn odd_numbers_and_times_are_shown_as_well_as_they_can_be(db: Db) {
+    let db = Desk::new(db).await;
+    let own = db.own_ids();
+    // what the tables take at the most; `enqueued_at` has no bounds of its own
+    let [past, future, from, to] = match db.db.engine() {
+        Engine::Postgres => ["'0001-01-01 00:00Z'", "'294276-12-31 00:00Z'", "'-infinity'", "'infinity'"],
+        Engine::MariaDb | Engine::MySql => ["'0001-01-01'", "'9999-12-31 23:59:59'", "'1000-01-01'", "'9999-12-31'"],
+        Engine::Sqlite => {
+            ["-9223372036854775808", "9223372036854775807", "-9223372036854775808", "9223372036854775807"]
+        }
+    };
+    db.db
+        .sql(format!(
+            "INSERT INTO queue_jobs (id, kind, run_at, enqueued_at, attempt) {own} \
+         VALUES (1, 'a', {past}, {from}, 0), (2, 'a', {future}, {to}, 1000000000)"
+        ))
+        .await;
+    let jobs = db.admin.jobs(&Filter::new()).await.unwrap().items;
+    assert_eq!((jobs[0].state, jobs[0].attempt), (JobState::Ready, 0));
+    assert_eq!((jobs[1].state, jobs[1].attempt), (JobState::Scheduled, 1_000_000_000));
+    assert!(jobs[1].run_at > Utc::now() + TimeDelta::days(1_000_000), "{}", jobs[1].run_at);
+    assert_eq!(db.detail(2.into()).await.job, jobs[1]);
+    assert_eq!(db.admin.stats().await.unwrap().len(), 2);
+    assert_eq!(db.admin.queues().await.unwrap()[0].scheduled, 1);
+}

@@ -1,0 +1,99 @@
+//! Migrations: many at the same time, again and again, by hand.
+
+use queue::Job;
+use queue_tests::jobs::Note;
+use queue_tests::{Db, What, within};
+
+conformance! {
+    may_run_ten_times_at_once,
+    change_nothing_the_second_time,
+    may_run_by_hand,
+    prefix_everything,
+    may_share_the_database,
+    survive_being_dropped,
+}
+
+async fn may_run_ten_times_at_once(db: Db) {
+    let empty = db.another().await;
+    let mut starts = Vec::new();
+    for _ in 0..10 {
+        let pool = empty.open(2).await;
+        starts.push(tokio::spawn(async move { pool.migrate().await }));
+    }
+    for start in starts {
+        within("a migration", start).await.expect("no panic").expect("migrated");
+    }
+    let versions = empty.column("SELECT version FROM queue_migrations ORDER BY version").await;
+    assert_eq!(versions, db.column("SELECT version FROM queue_migrations ORDER BY version").await, "each ran once");
+    works(&empty).await;
+}
+
+async fn works(db: &Db) {
+    let worker = db.start(db.worker());
+    db.enqueue(Note::new("works")).await;
+    db.probe.wait_for(What::Ended, "works", 1).await;
+    worker.stop().await;
+}
+
+async fn change_nothing_the_second_time(db: Db) {
+    db.enqueue(Note::new("a")).await;
+    let before =
+        db.sql("SELECT version, name, applied_at, compatible_since FROM queue_migrations ORDER BY version").await;
+    assert!(!before.is_empty());
+    for _ in 0..2 {
+        db.migrate().await.expect("migrated");
+    }
+    let after =
+        db.sql("SELECT version, name, applied_at, compatible_since FROM queue_migrations ORDER BY version").await;
+    assert_eq!((before, 1), (after, db.count("queue_jobs").await));
+}
+
+async fn may_run_by_hand(db: Db) {
+    let empty = db.another().await;
+    empty.sql(queue::migration_sql(empty.dialect())).await;
+    works(&empty).await;
+    empty.migrate().await.expect("there is nothing left to do");
+    assert_eq!(
+        empty.sql("SELECT version, name, compatible_since FROM queue_migrations").await,
+        db.sql("SELECT version, name, compatible_since FROM queue_migrations").await
+    );
+}
+
+async fn prefix_everything(db: Db) {
+    let names = db.objects().await;
+    assert!(names.len() >= 8, "{names:?}");
+    let strangers: Vec<_> = names.iter().filter(|name| !name.starts_with("queue_")).collect();
+    assert!(strangers.is_empty(), "{strangers:?}");
+}
+
+/// Beside the tables of an application, in its own transaction: the reason for all of this.
+async fn may_share_the_database(db: Db) {
+    db.sql("CREATE TABLE orders (id integer PRIMARY KEY, total integer NOT NULL)").await;
+    let mut tx = db.begin().await;
+    tx.sql("INSERT INTO orders VALUES (1, 100)").await.expect("inserted");
+    tx.enqueue(Note::new("order 1")).await.expect("enqueued");
+    tx.commit().await;
+    let mut tx = db.begin().await;
+    tx.sql("INSERT INTO orders VALUES (2, 100)").await.expect("inserted");
+    tx.enqueue(Note::new("order 2")).await.expect("enqueued");
+    tx.rollback().await;
+    let worker = db.start(db.worker());
+    db.finished(1).await;
+    worker.stop().await;
+    assert_eq!(
+        (db.column("SELECT id FROM orders").await, db.probe.labels(What::Ended)),
+        (vec!["1".into()], vec!["order 1".into()])
+    );
+}
+
+async fn survive_being_dropped(db: Db) {
+    let empty = db.another().await;
+    for _ in 0..20 {
+        let patience = std::time::Duration::from_micros(fastrand::u64(0..4000));
+        drop(tokio::time::timeout(patience, empty.migrate()).await);
+    }
+    within("a migration", empty.migrate()).await.expect("migrated");
+    let id = empty.enqueue(Note::new("a").priority(1)).await;
+    assert_eq!(empty.job(id).await.job.priority, 1);
+    works(&empty).await;
+}

@@ -1,0 +1,202 @@
+//! What a worker refuses before it claims anything, and with which words.
+
+use std::time::Duration;
+
+use queue::{Error, Job, JobContext, JobError, StateType, WorkerBuilder};
+use queue_tests::jobs::{Note, Renamed};
+use queue_tests::{Db, What, within};
+
+conformance! {
+    refuses_a_missing_schema,
+    refuses_an_older_schema,
+    refuses_an_incompatible_newer_schema,
+    accepts_a_compatible_newer_schema,
+    refuses_to_know_no_job,
+    refuses_a_missing_state,
+    refuses_two_jobs_of_one_kind,
+    refuses_an_alias_that_is_a_kind,
+    refuses_unusable_kinds,
+    refuses_zero_limits,
+    refuses_unusable_queues,
+    refuses_durations_that_contradict_each_other,
+    says_what_it_serves;
+    servers:
+    refuses_a_small_pool,
+}
+
+/// Says why a configuration is refused.
+fn refused(builder: WorkerBuilder) -> String {
+    match builder.build() {
+        Err(Error::Config(why)) => why,
+        other => panic!("not refused as a configuration: {other:?}"),
+    }
+}
+
+fn accepted(builder: WorkerBuilder) {
+    drop(builder.build().expect("a good configuration"));
+}
+
+async fn refused_at_start(db: &Db) -> String {
+    let worker = db.worker().build().expect("a good configuration: no I/O so far");
+    match within("a worker's start", worker.run(std::future::pending())).await {
+        Err(Error::Schema(why)) => why,
+        other => panic!("not refused for its schema: {other:?}"),
+    }
+}
+
+async fn refuses_a_missing_schema(db: Db) {
+    let why = refused_at_start(&db.another().await).await;
+    assert!(why.contains("missing") && why.contains("queue::migrate"), "{why}");
+}
+
+async fn refuses_an_older_schema(db: Db) {
+    db.enqueue(Note::new("a")).await;
+    db.sql("UPDATE queue_migrations SET version = version - 1, compatible_since = compatible_since - 1").await;
+    let why = refused_at_start(&db).await;
+    assert!(why.contains("version") && why.contains("queue::migrate"), "{why}");
+    assert_eq!(db.count("queue_jobs WHERE attempt = 0").await, 1);
+    assert_eq!(db.count("queue_workers").await, 0);
+}
+
+async fn refuses_an_incompatible_newer_schema(db: Db) {
+    db.enqueue(Note::new("a")).await;
+    db.sql("INSERT INTO queue_migrations (version, name, compatible_since) VALUES (900, 'future', 900)").await;
+    let why = refused_at_start(&db).await;
+    assert!(why.contains("version 900") && why.contains("newer"), "{why}");
+    assert_eq!((db.count("queue_jobs WHERE attempt = 0").await, db.count("queue_workers").await), (1, 0));
+    let error = db.migrate().await.expect_err("nor does it migrate");
+    assert!(matches!(&error, Error::Schema(why) if why.contains("version 900")), "{error}");
+}
+
+async fn accepts_a_compatible_newer_schema(db: Db) {
+    db.sql("INSERT INTO queue_migrations (version, name, compatible_since) VALUES (900, 'future', 1)").await;
+    db.migrate().await.expect("nothing to do");
+    let worker = db.start(db.worker());
+    db.enqueue(Note::new("a")).await;
+    db.probe.wait_for(What::Ended, "a", 1).await;
+    worker.stop().await;
+}
+
+async fn refuses_to_know_no_job(db: Db) {
+    let why = refused(db.worker().only_registered());
+    assert!(why.contains("no job") && why.contains("register"), "{why}");
+}
+
+async fn refuses_a_missing_state(db: Db) {
+    let why = refused(db.pool().worker());
+    assert!(why.contains("State<") && why.contains(".state("), "{why}");
+    let why = refused(db.pool().worker().only_registered().register::<Note>());
+    assert!(why.contains("`note`") && why.contains("Probe"), "{why}");
+    accepted(db.pool().worker().only_registered().register::<Note>().state(db.probe.clone()));
+}
+
+macro_rules! by_hand {
+    ($name:ident, $kind:expr, $aliases:expr) => {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct $name;
+
+        impl Job for $name {
+            const KIND: &'static str = $kind;
+            const ALIASES: &'static [&'static str] = $aliases;
+            type Output = ();
+            async fn run(self, _: JobContext) -> Result<(), JobError> {
+                Ok(())
+            }
+            fn requires() -> Vec<StateType> {
+                Vec::new()
+            }
+        }
+    };
+}
+
+by_hand!(Twin, "note", &[]);
+by_hand!(Usurper, "former_name", &[]);
+by_hand!(Greedy, "greedy", &["greedier", "note"]);
+by_hand!(Nameless, "", &[]);
+by_hand!(Spoken, "a\tb", &[]);
+
+async fn refuses_two_jobs_of_one_kind(db: Db) {
+    let why = refused(db.worker().register::<Twin>());
+    for part in ["`note`", "Twin", "jobs::Note"] {
+        assert!(why.contains(part), "{part} is not in: {why}");
+    }
+    accepted(db.worker().register::<Note>().register::<Note>());
+    accepted(db.worker().only_registered().register::<Twin>());
+}
+
+async fn refuses_an_alias_that_is_a_kind(db: Db) {
+    let why = refused(db.worker().register::<Greedy>());
+    assert!(why.contains("`note`") && why.contains("Greedy"), "{why}");
+    let why = refused(db.worker().only_registered().register::<Renamed>().register::<Usurper>());
+    assert!(why.contains("`former_name`") && why.contains("Usurper"), "{why}");
+}
+
+async fn refuses_unusable_kinds(db: Db) {
+    assert!(refused(db.worker().register::<Nameless>()).contains("empty"));
+    assert!(refused(db.worker().register::<Spoken>()).contains("control"));
+}
+
+async fn refuses_zero_limits(db: Db) {
+    let why = refused(db.worker().concurrency(0));
+    assert!(why.contains("concurrency(0)") && why.contains("at least 1"), "{why}");
+    let why = refused(db.worker().queue("mail", 0));
+    assert!(why.contains("`mail`") && why.contains("at least 1"), "{why}");
+    refused(db.worker().queue("mail", 1).concurrency(0));
+}
+
+async fn refuses_unusable_queues(db: Db) {
+    let why = refused(db.worker().queue("mail", 1).queue("other", 1).queue("mail", 2));
+    assert!(why.contains("`mail`") && why.contains("twice"), "{why}");
+    let why = refused(db.worker().queue("mail", 1).lifo("other"));
+    assert!(why.contains("other") && why.contains(".queue("), "{why}");
+    assert!(refused(db.worker().queue("", 1)).contains("empty"));
+    accepted(db.worker().lifo("any"));
+}
+
+async fn refuses_durations_that_contradict_each_other(db: Db) {
+    let second = Duration::from_secs(1);
+    let why = refused(db.worker().heartbeat(second).lease(3 * second - Duration::from_millis(1)));
+    assert!(why.contains("heartbeat 1s") && why.contains("lease 2.999s"), "{why}");
+    let why = refused(db.worker().heartbeat(Duration::from_millis(99)).lease(second));
+    assert!(why.contains("99ms") && why.contains("100 ms"), "{why}");
+    refused(db.worker().heartbeat(Duration::ZERO).lease(Duration::ZERO));
+    accepted(db.worker().heartbeat(second).lease(3 * second));
+    refused(db.worker().heartbeat(Duration::MAX));
+}
+
+/// The row of a worker says who it is and what it serves; it is written before the first claim.
+async fn says_what_it_serves(db: Db) {
+    let worker = db.worker_apart().await.queue("mail", 3).queue("default", 4);
+    let worker = db.start(worker.only_registered().register::<Note>().register::<Renamed>());
+    db.enqueue(Note::new("a")).await;
+    db.probe.wait_for(What::Ended, "a", 1).await;
+    let info = db.admin().workers().await.expect("an answer").remove(0);
+    assert_eq!(info.kinds, ["first_name", "former_name", "note", "renamed"]);
+    assert_eq!((info.queues, info.concurrency), (vec!["default".to_owned(), "mail".to_owned()], 7));
+    assert_eq!(info.pid, std::process::id());
+    assert!(!info.host.is_empty() && info.alive && info.started_at <= info.heartbeat_at);
+    worker.stop().await;
+    let debug = format!("{:?}", db.worker().build().expect("a good configuration"));
+    assert!(debug.starts_with("Worker") && debug.contains("concurrency"), "{debug}");
+}
+
+async fn refuses_a_small_pool(db: Db) {
+    let mut refusals = 0;
+    for connections in 1..5 {
+        match db.worker_on(&db.open(connections).await).build() {
+            Err(Error::Config(why)) => {
+                assert!(why.contains(&format!("only {connections}")) && why.contains("max_connections"), "{why}");
+                assert_eq!(refusals + 1, connections, "one connection more was not enough");
+                refusals += 1;
+            }
+            other => drop(other.expect("a good configuration")),
+        }
+    }
+    assert!(refusals > 0);
+    // with exactly what it asks for it works, whatever its concurrency
+    let smallest = db.open(refusals + 1).await;
+    let worker = db.start(db.worker_on(&smallest).concurrency(50));
+    db.enqueue_all((0..200).map(|n| Note::new(n.to_string()))).await;
+    db.finished(200).await;
+    worker.stop().await;
+}

@@ -1,0 +1,45 @@
+//! What a worker without work costs its database.
+
+use std::time::Duration;
+
+use queue_test_support::Engine;
+use tokio::time::sleep;
+
+use crate::figures;
+use crate::proxy::Proxy;
+use crate::scene::{Process, Scene};
+
+const WATCHED: Duration = Duration::from_secs(10);
+/// Connecting, joining and looking for what is there.
+const SETTLED: Duration = Duration::from_millis(1500);
+
+/// Statements are counted where they pass: on the wire, and for SQLite in the driver's log, which leaves `BEGIN` and
+/// `COMMIT` out.
+pub(crate) async fn idle_statements(scene: &Scene) {
+    let limit = match scene.engine() {
+        Engine::Sqlite | Engine::Postgres => 2.0,
+        Engine::MariaDb | Engine::MySql => 25.0,
+    };
+    let (statements, told) = if scene.engine() == Engine::Sqlite {
+        let worker = scene.worker("idle").log_filter("info,sqlx::query=debug").start().await;
+        sleep(SETTLED).await;
+        let before = worker.log();
+        sleep(WATCHED).await;
+        let log = worker.log().split_off(before.len());
+        let statements: Vec<&str> = log.lines().filter(|line| line.contains("sqlx::query")).collect();
+        (statements.len() as u64, statements.join("\n"))
+    } else {
+        let proxy = Proxy::start(scene.engine(), scene.base.url()).await;
+        let url = proxy.url(scene.base.url());
+        let worker: Process = scene.worker("idle").url(&url).start().await;
+        sleep(SETTLED).await;
+        let before = proxy.statements();
+        sleep(WATCHED).await;
+        let statements = proxy.statements() - before;
+        drop(worker);
+        (statements, String::new())
+    };
+    let rate = statements as f64 / WATCHED.as_secs_f64();
+    figures(scene.engine(), "idle worker", &format!("{rate:.1} statements/s of {limit}"));
+    assert!(rate <= limit, "{rate:.1} statements/s, not {limit}\n{told}");
+}

@@ -1,0 +1,116 @@
+//! What is promised of worker processes, shown with real ones that are killed, stopped, cut off and told to end.
+//!
+//! The jobs write what they do into a file outside the database ([`records`]); at the end it is compared with the tables
+//! ([`checker`]), and every job whose story contradicts the promises is told with that story. `-- --nocapture` shows the
+//! figures that each test measures.
+
+#[path = "../bin/jobs.rs"]
+mod jobs;
+
+mod checker;
+mod db;
+mod proxy;
+mod records;
+mod scene;
+
+mod abort;
+mod claimers;
+mod idle;
+mod kill;
+mod outage;
+mod pause;
+mod pick_up;
+mod shutdown;
+
+use std::time::Duration;
+
+use queue_test_support::Engine;
+
+/// No test takes longer, unless it is told to do more than the suite does.
+const LONGEST: Duration = Duration::from_secs(100);
+
+/// The tests of an engine, by name and file.
+macro_rules! tests {
+    ($($engine:ident as $module:ident: [$($file:ident::$test:ident),* $(,)?];)*) => {$(
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    let Some(scene) = crate::scene::Scene::new(queue_test_support::Engine::$engine).await else {
+                        return;
+                    };
+                    tokio::time::timeout(crate::limit(), crate::$file::$test(&scene))
+                        .await
+                        .unwrap_or_else(|_| panic!("not done within {:?}\n{}", crate::limit(), scene.logs()));
+                }
+            )*
+        }
+    )*};
+}
+
+/// More than the suite asks for takes as long as it takes.
+fn limit() -> Duration {
+    let jobs = u32::try_from(claimers::jobs() / claimers::JOBS).unwrap_or(1);
+    LONGEST * jobs.max(1)
+}
+
+tests! {
+    Sqlite as sqlite: [
+        kill::kill_9_holding_100_running_jobs,
+        pause::sigstop_past_the_lease,
+        pause::sigstop_around_the_lease,
+        claimers::thirty_two_claimers,
+        abort::a_job_that_kills_its_process,
+        shutdown::sigterm_gives_back,
+        shutdown::a_second_sigterm_ends_at_once,
+        idle::idle_statements,
+        pick_up::pick_up_latency,
+    ];
+    Postgres as postgres: [
+        kill::kill_9_holding_100_running_jobs,
+        pause::sigstop_past_the_lease,
+        pause::sigstop_around_the_lease,
+        claimers::thirty_two_claimers,
+        abort::a_job_that_kills_its_process,
+        shutdown::sigterm_gives_back,
+        shutdown::a_second_sigterm_ends_at_once,
+        outage::the_database_goes_away_and_comes_back,
+        outage::packets_vanish,
+        outage::writes_arrive_late,
+        idle::idle_statements,
+        pick_up::pick_up_latency,
+    ];
+    MariaDb as mariadb: [
+        kill::kill_9_holding_100_running_jobs,
+        pause::sigstop_past_the_lease,
+        pause::sigstop_around_the_lease,
+        claimers::thirty_two_claimers,
+        abort::a_job_that_kills_its_process,
+        shutdown::sigterm_gives_back,
+        shutdown::a_second_sigterm_ends_at_once,
+        outage::the_database_goes_away_and_comes_back,
+        outage::packets_vanish,
+        outage::writes_arrive_late,
+        idle::idle_statements,
+        pick_up::pick_up_latency,
+    ];
+    MySql as mysql: [
+        kill::kill_9_holding_100_running_jobs,
+        pause::sigstop_past_the_lease,
+        pause::sigstop_around_the_lease,
+        claimers::thirty_two_claimers,
+        abort::a_job_that_kills_its_process,
+        shutdown::sigterm_gives_back,
+        shutdown::a_second_sigterm_ends_at_once,
+        outage::the_database_goes_away_and_comes_back,
+        outage::packets_vanish,
+        outage::writes_arrive_late,
+        idle::idle_statements,
+        pick_up::pick_up_latency,
+    ];
+}
+
+/// Announces figures in a form that is easy to collect.
+fn figures(engine: Engine, what: &str, figures: &str) {
+    println!("figures: {:<10} {what}: {figures}", engine.name());
+}

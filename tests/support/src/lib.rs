@@ -1,0 +1,26 @@
+//! What the tests of `queue` need around them: databases and helper processes.
+//!
+//! ```no_run
+//! # async fn test() {
+//! use queue_test_support::{Engine, database};
+//!
+//! let Some(db) = database(Engine::Postgres).await else { return };
+//! let pool = db.pg_pool(5).await;
+//! # }
+//! ```
+//!
+//! `cargo test` alone has only SQLite. `cargo xtask test` starts the servers and sets the variables:
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `QUEUE_TEST_POSTGRES_URL`, `QUEUE_TEST_MARIADB_URL`, `QUEUE_TEST_MYSQL_URL` | A server, and an account that may create databases. Without it, the engine's tests are skipped. |
+//! | `QUEUE_TEST_ENGINES` | Test only these, such as `sqlite,mysql`. All by default. |
+//! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
+
+mod database;
+mod engine;
+mod helper;
+
+pub use database::{TestDb, database};
+pub use engine::Engine;
+pub use helper::Helper;

@@ -1,0 +1,28 @@
+//! What `#[job]` accepts, and what the compiler says to what it does not.
+//!
+//! One file per mistake, named for it. After a change of the messages, or of the toolchain that CI pins, look at the new
+//! ones as a user would, then keep them: `TRYBUILD=overwrite cargo test -p queue-tests --test ui`.
+
+#[path = "ui/run.rs"]
+mod run;
+
+#[test]
+fn the_compiler_says_it_once_where_it_is_and_what_to_write() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("ui/pass/*/*.rs");
+    cases.compile_fail("ui/fail/*/*.rs");
+}
+
+/// `docs/macro-errors.md` shows the messages verbatim.
+#[test]
+fn the_documented_messages_are_the_tested_ones() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../docs/macro-errors.md")).expect("the page");
+    let shown: Vec<_> =
+        page.lines().filter_map(|line| line.strip_prefix("<!-- tests/ui/fail/")?.strip_suffix(" -->")).collect();
+    assert_eq!(shown.len(), 10);
+    for name in shown {
+        let message = std::fs::read_to_string(root.join(format!("ui/fail/{name}.stderr"))).expect(name);
+        assert!(page.contains(message.trim_end()), "{name}: the page shows another message than the test");
+    }
+}

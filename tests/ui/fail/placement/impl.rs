@@ -1,0 +1,8 @@
+use queue::job;
+
+struct Mailer;
+
+#[job]
+impl Mailer {}
+
+fn main() {}

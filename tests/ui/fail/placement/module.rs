@@ -1,0 +1,6 @@
+use queue::job;
+
+#[job]
+mod jobs {}
+
+fn main() {}

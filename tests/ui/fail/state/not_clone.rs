@@ -1,0 +1,12 @@
+use queue::{State, job};
+
+#[job]
+async fn send_email(State(mailer): State<Mailer>, to: String) {
+    let _ = (mailer, to);
+}
+
+struct Mailer;
+
+fn main() {
+    let _ = SendEmail::new("");
+}

@@ -1,0 +1,17 @@
+#![no_implicit_prelude]
+#![deny(warnings)]
+#![forbid(unsafe_code)]
+
+#[::queue::job(blocking, timeout = "1s", backoff = exponential("1s"), aliases = ["old"])]
+pub fn text(ctx: ::queue::JobContext, s: ::queue::State<u8>, a: &str, b: ::std::option::Option<u32>) -> ::std::result::Result<u32, ::std::fmt::Error> {
+    let _ = (ctx, s, a, b);
+    ::std::result::Result::Ok(1)
+}
+
+#[::queue::job]
+pub async fn nothing() {}
+
+fn main() {
+    let _ = Text::new("a", 1);
+    let _ = Nothing;
+}

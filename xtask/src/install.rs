@@ -1,0 +1,93 @@
+//! Debian's packages: what the tests need and the machine lacks.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use nix::sys::signal::Signal;
+
+use crate::account::is_root;
+use crate::engine::Engine;
+use crate::process;
+use crate::servers::{mariadb, postgres};
+
+/// A program, and the package that has it.
+struct Need {
+    present: fn() -> bool,
+    packages: &'static [&'static str],
+}
+
+fn needs(engine: Engine) -> &'static [Need] {
+    match engine {
+        // The tests look at the database from outside as well, with another program and in another language.
+        Engine::Sqlite => &[
+            Need { present: || in_path("sqlite3"), packages: &["sqlite3"] },
+            Need { present: || in_path("python3"), packages: &["python3"] },
+        ],
+        Engine::Postgres => &[
+            Need { present: || postgres::programs().is_ok(), packages: &["postgresql"] },
+            Need { present: || in_path("psql"), packages: &["postgresql-client"] },
+        ],
+        // Not `mariadb-server`, which also sets up and starts a server of the machine's own.
+        Engine::Mariadb => &[
+            Need { present: || mariadb::programs().is_ok(), packages: &["mariadb-server-core"] },
+            Need { present: || in_path("mariadb"), packages: &["mariadb-client-core"] },
+        ],
+        // Comes without being installed: see `servers/mysql_packages.rs`.
+        Engine::Mysql => &[],
+    }
+}
+
+/// Installs what the engines need and the machine lacks.
+pub(crate) fn install(engines: &[Engine]) -> Result<()> {
+    let missing: Vec<&str> = engines
+        .iter()
+        .flat_map(|&engine| needs(engine))
+        .filter(|need| !(need.present)())
+        .flat_map(|need| need.packages.iter().copied())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let otherwise = "or point the tests at a running server (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, \
+                     QUEUE_TEST_MYSQL_URL), or leave it out (--engine sqlite)";
+    if !in_path("apt-get") {
+        bail!("this is not Debian, so nothing can be installed. Install what Debian calls {list}, {otherwise}");
+    }
+    if !is_root() && !in_path("sudo") {
+        bail!("missing packages, and neither root nor sudo: install {list} as root, {otherwise}");
+    }
+    eprintln!("installing {list} ...");
+    if !is_root() {
+        // Here, where sudo may ask for a password: children in a group of their own cannot read from the terminal.
+        let status = Command::new("sudo").arg("true").status().context("starting sudo")?;
+        if !status.success() {
+            bail!("sudo refused: install {list} as root, {otherwise}");
+        }
+    }
+    let manual = || format!("installing {list} failed: install by hand, {otherwise}");
+    // The lists of a fresh image are empty, and those of an old one name versions that are gone.
+    process::run(apt_get(&["update"])).with_context(manual)?;
+    let mut words = vec!["install", "--yes", "--no-install-recommends"];
+    words.extend(&missing);
+    process::run(apt_get(&words)).with_context(manual)
+}
+
+fn apt_get(words: &[&str]) -> Command {
+    let mut command = process::command(if is_root() { "env" } else { "sudo" }, None, Signal::SIGTERM);
+    // As arguments: sudo does not pass the environment on.
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]);
+    command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]).args(words);
+    command
+}
+
+/// Whether a program is in one of the folders of `PATH`.
+pub(crate) fn in_path(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|it| is_program(&it.join(program))))
+}
+
+/// Whether there is a file at `path`.
+pub(crate) fn is_program(path: &Path) -> bool {
+    path.is_file()
+}

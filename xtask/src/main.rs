@@ -1,0 +1,51 @@
+//! The commands of this repository, run as `cargo xtask <command>`.
+//!
+//! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
+//! servers again. `bench` measures, beside hand-written SQL. `servers` starts the servers for development.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+mod account;
+mod bench;
+mod engine;
+mod install;
+mod paths;
+mod process;
+mod servers;
+mod tally;
+mod test;
+
+/// The commands of this repository.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", arg_required_else_help = true)]
+enum Command {
+    Test(test::Args),
+    Bench(bench::Args),
+    Servers(servers::command::Args),
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    process::watch_for_interrupts()?;
+    match command {
+        Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Servers(args) => servers::command::run(&args),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Command::parse()) {
+        Ok(code) => code,
+        Err(error) if error.is::<process::Interrupted>() => {
+            eprintln!("interrupted");
+            ExitCode::from(130)
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `cargo xtask servers`: servers for development.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+
+use anyhow::Result;
+
+use super::{Durability, Servers, detached};
+use crate::engine::Engine;
+use crate::install::install;
+use crate::process::{self, check_interrupted};
+
+/// Starts database servers for development, prints the variables that point the tests at them, and waits for Ctrl-C.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these engines (repeat, or separate by commas); all by default
+    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
+    engines: Vec<Engine>,
+    /// Leave the servers running in the background and write the variables to target/servers/env as well
+    #[arg(long, conflicts_with = "stop")]
+    detach: bool,
+    /// Stop the servers that --detach left running
+    #[arg(long)]
+    stop: bool,
+    /// Where the process in the background reports that the servers are ready
+    #[arg(long, hide = true)]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let engines = Engine::selection(&args.engines);
+    if args.stop {
+        detached::stop()?;
+    } else if args.detach {
+        print!("{}", detached::start(&engines)?);
+    } else {
+        install(&engines)?;
+        eprintln!("starting the servers ...");
+        let mut servers = Servers::start(&engines, Durability::Relaxed)?;
+        let variables = exports(&servers);
+        let _report = args.report.as_deref().map(|path| detached::Report::write(path, &variables)).transpose()?;
+        print!("{variables}");
+        eprintln!("running; Ctrl-C stops them");
+        while check_interrupted().is_ok() {
+            servers.check()?;
+            sleep(process::TICK);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exports(servers: &Servers) -> String {
+    servers.variables().into_iter().fold(String::new(), |mut text, (name, url)| {
+        let _ = writeln!(text, "export {name}={url}");
+        text
+    })
+}

@@ -1,0 +1,65 @@
+//! The folder of one server.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::account::Account;
+use crate::engine::Engine;
+use crate::{paths, process};
+
+/// The folder of one server, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn create(engine: Engine, account: Option<&Account>) -> Result<Folder> {
+        let mut path =
+            paths::servers().join(format!("{engine}-{pid}", engine = engine.name(), pid = std::process::id()));
+        let _ = fs::create_dir_all(paths::servers());
+        if account.is_some() && !paths::is_open(&paths::servers()) {
+            path = tempfile::Builder::new().prefix("queue-").tempdir().context("creating a temporary folder")?.keep();
+        }
+        paths::create_open(&path)?;
+        let folder = Folder(path);
+        if let Some(account) = account {
+            account.own(&folder.0)?;
+        }
+        Ok(folder)
+    }
+
+    /// Where the server keeps its data. Made by the server's own tool.
+    pub(super) fn data(&self) -> PathBuf {
+        self.0.join("data")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.0.join("server.log")
+    }
+
+    pub(super) fn log_text(&self) -> String {
+        fs::read(self.log()).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        process::tail(&self.log_text())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes what commands that were killed could not remove themselves.
+pub(super) fn remove_leftovers() {
+    for entry in fs::read_dir(paths::servers()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+        if pid.is_some_and(|pid: u32| process::words(pid).is_empty()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

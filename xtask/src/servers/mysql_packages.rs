@@ -1,0 +1,157 @@
+//! MySQL's own server, out of Debian's unstable suite, on a machine that runs another release.
+//!
+//! Nothing is installed, and the machine's apt is not touched: apt gets a source list, a state and a cache of its own,
+//! in which nothing counts as installed, so that it fetches the server with every library down to the C library, and
+//! checks their signatures. They are unpacked side by side into a cache folder and reused until that folder is removed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use nix::sys::signal::Signal;
+
+use super::sources;
+use crate::account::is_root;
+use crate::install::in_path;
+use crate::paths::{self, entries};
+use crate::process;
+
+const PACKAGE: &str = "mysql-server-core";
+
+/// An unpacked server.
+pub(super) struct Mysql {
+    /// The dynamic loader that belongs to the libraries.
+    pub(super) loader: PathBuf,
+    pub(super) libraries: PathBuf,
+    pub(super) server: PathBuf,
+    pub(super) share: PathBuf,
+    pub(super) plugins: PathBuf,
+}
+
+/// The server from the cache, fetched first if it is not there.
+pub(super) fn fetch() -> Result<Mysql> {
+    let cache = cache()?;
+    let _lock = paths::lock(&cache)?;
+    let root = cache.join("root");
+    if let Ok(mysql) = Mysql::find(&root) {
+        return Ok(mysql);
+    }
+    let cure = "set QUEUE_TEST_MYSQL_URL to a MySQL server that already runs, or leave it out with --engine";
+    for program in ["apt-get", "dpkg"] {
+        if !in_path(program) {
+            bail!("MySQL comes from Debian's packages, and this machine has no {program}: {cure}");
+        }
+    }
+    eprintln!("downloading MySQL from Debian's unstable suite (about 75 MB, kept in {}) ...", cache.display());
+    download(&cache, &root).with_context(|| format!("MySQL could not be downloaded; {cure}"))?;
+    Mysql::find(&root)
+}
+
+impl Mysql {
+    fn find(root: &Path) -> Result<Mysql> {
+        let libraries = entries(&root.join("usr/lib"))
+            .into_iter()
+            .find(|folder| loader(folder).is_some())
+            .with_context(|| format!("{} has no dynamic loader", root.display()))?;
+        let found = Mysql {
+            loader: loader(&libraries).context("no dynamic loader")?,
+            libraries,
+            server: root.join("usr/sbin/mysqld"),
+            share: root.join("usr/share/mysql"),
+            plugins: root.join("usr/lib/mysql/plugin"),
+        };
+        match found.server.is_file() {
+            true => Ok(found),
+            false => bail!("{} is missing", found.server.display()),
+        }
+    }
+}
+
+/// `ld-linux-x86-64.so.2`, or what another architecture calls it.
+fn loader(folder: &Path) -> Option<PathBuf> {
+    if !folder.to_str()?.ends_with("-linux-gnu") {
+        return None;
+    }
+    entries(folder).into_iter().find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("ld-linux") && name.contains(".so.")
+    })
+}
+
+fn cache() -> Result<PathBuf> {
+    let mut path = paths::target().join("mysql");
+    paths::create_open(&path)?;
+    if is_root() && !paths::is_open(&path) {
+        // The server runs as another user, who could not read a checkout in root's home.
+        path = "/var/cache/queue-mysql".into();
+        paths::create_open(&path)?;
+    }
+    Ok(path)
+}
+
+fn download(cache: &Path, root: &Path) -> Result<()> {
+    let mut failure = anyhow::anyhow!("no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d");
+    for source in sources::mirrors().iter().map(sources::Source::unstable) {
+        match download_from(&source, cache, root) {
+            Err(error) if !error.is::<process::Interrupted>() => failure = error.context(source),
+            result => return result,
+        }
+    }
+    Err(failure)
+}
+
+fn download_from(source: &str, cache: &Path, root: &Path) -> Result<()> {
+    // Emptied first: a download that was cut off must not be mistaken for a whole one.
+    let work = cache.join("work");
+    let _ = fs::remove_dir_all(&work);
+    for folder in ["state/lists/partial", "cache/archives/partial", "root"] {
+        paths::create_open(&work.join(folder))?;
+    }
+    fs::write(work.join("sources.list"), source)?;
+    fs::write(work.join("state/status"), "")?;
+
+    process::run(apt_get(&work, &["update"]))?;
+    process::run(apt_get(&work, &["install", "--yes", "--no-install-recommends", "--download-only", PACKAGE]))?;
+    for package in entries(&work.join("cache/archives")) {
+        let name = package.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // Perl is for the scripts beside the server.
+        if !name.ends_with(".deb") || name.starts_with("perl") || name.starts_with("libperl") {
+            continue;
+        }
+        let mut dpkg = process::command("dpkg", None, Signal::SIGTERM);
+        dpkg.arg("--extract").arg(&package).arg(work.join("root"));
+        process::run(dpkg)?;
+    }
+    let _ = fs::remove_dir_all(root);
+    fs::rename(work.join("root"), root).context("moving the unpacked server into place")?;
+    let _ = fs::remove_dir_all(&work);
+    Ok(())
+}
+
+fn apt_get(work: &Path, words: &[&str]) -> Command {
+    let mut command = process::command("apt-get", None, Signal::SIGTERM);
+    command.args(words).arg("-qq");
+    let mut set = |name: &str, value: &str| {
+        command.args(["-o", &format!("{name}={value}")]);
+    };
+    let path = |name: &str| work.join(name).display().to_string();
+    set("Dir::Etc::sourcelist", &path("sources.list"));
+    set("Dir::Etc::sourceparts", "-");
+    set("Dir::Etc::preferences", "-");
+    set("Dir::Etc::preferencesparts", "-");
+    set("Dir::State", &path("state"));
+    set("Dir::State::status", &path("state/status"));
+    set("Dir::Cache", &path("cache"));
+    set("Acquire::Retries", "5");
+    // Some mirrors are frozen on purpose. Signatures are checked all the same.
+    set("Acquire::Check-Valid-Until", "false");
+    set("Acquire::Check-Date", "false");
+    set("Acquire::Languages", "none");
+    set("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false");
+    // The user `_apt` may not be allowed into the folder, and everyone but root lacks the right to change to it.
+    set("APT::Sandbox::User", "root");
+    // The lock it would take is the one of the machine's own dpkg.
+    set("Debug::NoLocking", "true");
+    command
+}

@@ -1,0 +1,168 @@
+//! `cargo xtask test`: every test, on every database.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::Signal;
+
+use crate::engine::Engine;
+use crate::install::install;
+use crate::paths;
+use crate::process::{self, Supervised};
+use crate::servers::{Durability, Servers};
+use crate::tally::Tally;
+
+/// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
+///
+/// A server whose variable is set already (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, QUEUE_TEST_MYSQL_URL: an
+/// account that may create databases) is used as it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these engines (repeat, or separate by commas); all by default
+    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
+    engines: Vec<Engine>,
+    /// Only tests whose names contain one of these, and other words for the test programs
+    #[arg(last = true)]
+    filters: Vec<String>,
+}
+
+/// One run of `cargo test`.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    name: String,
+    args: Vec<&'static str>,
+    engines: Vec<Engine>,
+}
+
+fn steps(engines: &[Engine]) -> Vec<Step> {
+    let mut steps = vec![Step {
+        name: "everything, with all features".into(),
+        args: vec!["--workspace", "--all-features"],
+        engines: engines.into(),
+    }];
+    for group in engines.chunk_by(|one, other| one.feature() == other.feature()) {
+        let feature = group[0].feature();
+        steps.push(Step {
+            name: format!("queue with the feature {feature} alone"),
+            // the examples in the documentation use SQLite; the first step runs them
+            args: vec!["--package", "queue", "--lib", "--no-default-features", "--features", feature],
+            engines: group.into(),
+        });
+    }
+    steps
+}
+
+/// How a step ended.
+struct Outcome {
+    name: String,
+    tally: Tally,
+    success: bool,
+    took: Duration,
+}
+
+impl Outcome {
+    fn without_tests(name: &str, success: bool, took: Duration) -> Outcome {
+        let tally = Tally { failed: usize::from(!success), ..Tally::default() };
+        Outcome { name: name.into(), tally, success, took }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let engines = Engine::selection(&args.engines);
+    let start = Instant::now();
+    let given = |engine: &Engine| engine.variable().is_some_and(|name| env::var_os(name).is_some());
+    let to_start: Vec<Engine> = engines.iter().copied().filter(|engine| !given(engine)).collect();
+    install(&to_start)?;
+    let names: Vec<String> = to_start.iter().filter(|it| it.variable().is_some()).map(Engine::to_string).collect();
+    if !names.is_empty() {
+        eprintln!("starting {} ...", names.join(", "));
+    }
+    let mut servers = Servers::start(&to_start, Durability::Relaxed)?;
+    let mut outcomes = Vec::new();
+    if !names.is_empty() {
+        outcomes.push(Outcome::without_tests("starting the servers", true, start.elapsed()));
+    }
+    for step in steps(&engines) {
+        outcomes.push(run_step(step, &servers, &args.filters)?);
+        // Else every test after the end of a server would fail without saying why.
+        if let Err(error) = servers.check() {
+            println!("\n{error:#}");
+            outcomes.push(Outcome::without_tests("the servers go on running", false, start.elapsed()));
+            break;
+        }
+    }
+    drop(servers);
+    Ok(summarize(&outcomes))
+}
+
+fn run_step(step: Step, servers: &Servers, filters: &[String]) -> Result<Outcome> {
+    let start = Instant::now();
+    println!("\n==> {}: cargo test {}", step.name, step.args.join(" "));
+    let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGKILL);
+    command.current_dir(paths::workspace()).arg("test").args(&step.args).arg("--no-fail-fast");
+    command.arg("--").args(filters);
+    let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
+    command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
+    command.envs(servers.variables());
+    // One pipe for both, or the names of the test programs (on standard error) and their results would drift apart.
+    let (output, input) = std::io::pipe().context("a pipe for the output of cargo")?;
+    command.stdout(input.try_clone()?).stderr(input);
+
+    let mut cargo = Supervised::spawn(command, Signal::SIGKILL)?;
+    let reader = thread::spawn(move || {
+        let mut tally = Tally::default();
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            tally.read(&String::from_utf8_lossy(&line));
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
+        }
+        tally
+    });
+    let status = cargo.wait()?;
+    // A process that a test left behind would keep the pipe open.
+    drop(cargo);
+    let mut tally = reader.join().unwrap_or_default();
+    if !status.success() && tally.failed == 0 {
+        // What did not compile, or ended without a word, counts too.
+        tally.failed = 1;
+    }
+    Ok(Outcome { name: step.name, tally, success: status.success(), took: start.elapsed() })
+}
+
+fn summarize(outcomes: &[Outcome]) -> ExitCode {
+    println!("\nsummary");
+    for Outcome { name, tally, success, took } in outcomes {
+        let Tally { passed, failed, ignored, failures } = tally;
+        let result = if *success { "ok" } else { "FAILED" };
+        let seconds = took.as_secs_f64();
+        let mut line = format!("  {name:<40} {result:<6} {seconds:>6.1} s");
+        if passed + failed > 0 {
+            line += &format!("  {passed} passed, {failed} failed");
+        }
+        if *ignored > 0 {
+            line += &format!(", {ignored} ignored");
+        }
+        println!("{line}");
+        failures.iter().for_each(|name| println!("      {name}"));
+    }
+    let sum = |count: fn(&Tally) -> usize| outcomes.iter().map(|outcome| count(&outcome.tally)).sum::<usize>();
+    println!("{} passed, {} failed", sum(|it| it.passed), sum(|it| it.failed));
+    if outcomes.iter().all(|outcome| outcome.success) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::steps;
+    use crate::engine::Engine;
+
+    #[test]
+    fn a_feature_is_tested_once() {
+        let names: Vec<_> =
+            steps(&Engine::selection(&[])).into_iter().filter_map(|step| step.args.last().copied()).collect();
+        assert_eq!(names, ["--all-features", "sqlite", "postgres", "mysql"]);
+    }
+}
