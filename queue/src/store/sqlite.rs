@@ -204,10 +204,12 @@ impl Dialect for Sqlite {
         housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> Result<(), Error> {
-        let file: Option<String> = sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'")
-            .fetch_optional(pool)
-            .await?
-            .flatten();
+        // In a task of its own: whoever drops an acquire midway closes its connection, and a database in memory with it.
+        let pool = pool.clone();
+        let asked = tokio::spawn(async move {
+            sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'").fetch_optional(&pool).await
+        });
+        let file: Option<String> = asked.await.map_err(|_| Error::PoolClosed)??.flatten();
         let Some(mut log) = file.filter(|file| !file.is_empty()) else {
             return std::future::pending().await; // in memory: nobody else can write
         };
@@ -239,4 +241,30 @@ impl Dialect for Sqlite {
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
     ids::<Sqlite>(conn, include_str!("sql/insert.sqlite.sql"), &[list.as_str().into()]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use sqlx::sqlite::SqlitePoolOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dropped_watch_keeps_a_database_in_memory() {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
+        sqlx::query("CREATE TABLE here (n)").execute(&pool).await.unwrap();
+        let housekeeping = Housekeeping::new();
+        for _ in 0..20 {
+            for polls in 0..4 {
+                let mut watch = Box::pin(Sqlite::watch(&pool, &housekeeping, &|| ()));
+                for _ in 0..polls {
+                    assert!(watch.as_mut().now_or_never().is_none());
+                    tokio::task::yield_now().await;
+                }
+                drop(watch);
+                sqlx::query("INSERT INTO here VALUES (1)").execute(&pool).await.unwrap();
+            }
+        }
+    }
 }
