@@ -1,5 +1,6 @@
 //! Enqueueing: one job with options, or many at once.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -116,7 +117,7 @@ impl<J: Job> Enqueue<J> {
         if args.len() > MAX_ARGS_BYTES {
             return Err(Error::TooLarge { kind: J::KIND, size: args.len(), limit: MAX_ARGS_BYTES });
         }
-        let queue = queue.unwrap_or_else(|| J::QUEUE.to_owned());
+        let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
         check_name("queue", &queue).map_err(|why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND)))?;
         let (delay_us, run_at_us) = match due {
             Due::Now => (None, None),

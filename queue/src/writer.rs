@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::signal::{self, Signals};
+use crate::store::dialect::ids;
 use crate::store::{Dialect, NewJob};
 
 /// Jobs in one statement.
@@ -100,6 +101,9 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
             continue;
         };
         let group = gather(first, &mut receiver);
+        // the first for a while, and alone: its signal goes with it
+        let lone = kept.is_none() && matches!(&*group, [waiting] if waiting.job.is_due_now());
+        let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
         let mut conn = match kept.take() {
             Some(conn) => conn,
             None => match pool.acquire().await {
@@ -110,10 +114,10 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
                 }
             },
         };
-        if write_group(&mut conn, group).await {
+        if write_group(&mut conn, group, announce).await {
             kept = Some(conn);
         }
-        signal::committed(&pool);
+        signal::committed(&pool, announce);
     }
 }
 
@@ -129,10 +133,10 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
     group
 }
 
-/// Writes the jobs of a group and answers everybody. Returns whether the connection is sound.
-async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Waiting>) -> bool {
+/// Writes the jobs of a group, with a signal or without, and answers everybody. Returns whether the connection is sound.
+async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Waiting>, announce: bool) -> bool {
     let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
-    let error = match insert(conn, &jobs).await {
+    let error = match insert(conn, &jobs, announce).await {
         Ok(numbers) => {
             for (answer, number) in answers.into_iter().zip(numbers) {
                 let _ = answer.send(Ok(number)); // an error here: nobody waits any more
@@ -145,7 +149,7 @@ async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Wait
         // nothing was written; whoever is to blame gets the error, the others their numbers
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
-            let result = insert(conn, &[job]).await;
+            let result = insert(conn, &[job], announce).await;
             sound &= matches!(result, Ok(_) | Err(Error::Database(_)));
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
@@ -157,10 +161,18 @@ async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Wait
 }
 
 /// Repeats what was refused because of others, when nothing was written.
-async fn insert<DB: Dialect>(conn: &mut PoolConnection<DB>, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+async fn insert<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    jobs: &[NewJob],
+    announce: bool,
+) -> Result<Vec<i64>, Error> {
     let mut tries = 0;
     loop {
-        match DB::insert(conn, jobs).await {
+        let written = match (jobs, DB::INSERT_AND_NOTIFY) {
+            ([job], Some(sql)) if announce => ids::<DB>(conn, sql, &job.binds()[..5]).await,
+            _ => DB::insert(conn, jobs).await,
+        };
+        match written {
             Err(error) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
@@ -191,9 +203,9 @@ fn refuse(group: Vec<Waiting>, error: Error) {
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
         let mut conn = pool.acquire().await?;
-        let numbers = insert(&mut conn, &jobs).await?;
+        let numbers = insert(&mut conn, &jobs, false).await?;
         drop(conn);
-        signal::committed(&pool);
+        signal::committed(&pool, false);
         Ok(numbers)
     });
     match task.await {

@@ -71,14 +71,15 @@ fn unexpected_null(column: usize) -> Error {
 
 /// Which jobs of a batch a statement is for: one that concerns none of them is not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "no engine has them all")]
 pub(crate) enum For {
     All,
     /// Those whose attempt goes into `queue_attempts`.
-    #[cfg_attr(
-        not(any(feature = "sqlite", feature = "mysql")),
-        allow(dead_code, reason = "PostgreSQL does it in one statement")
-    )]
     Recorded,
+    /// All, and it touches one row for each that is accepted. When none is missing, that is the answer.
+    Each,
+    /// Asks which were accepted, when some were not.
+    Refused,
 }
 
 /// The statements of one transaction, in order; all get the same values. The rows of those that return any are ids: the
@@ -118,8 +119,13 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const SCHEMA: &'static str;
     /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease. The answer, when there is one, is the id.
     const JOIN: &'static str;
-    /// Binds: worker, lease. The rows of the last one: is the worker alive, has another one's lease run out, and a held job
-    /// that somebody asked to cancel with its lease, if any.
+    /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time.
+    const INSERT_AND_NOTIFY: Option<&'static str>;
+    /// A heartbeat can see whether jobs wait.
+    const BEAT_LOOKS: bool;
+    /// Binds: worker, lease, kinds to look for (JSON). The row of the last one, if any: is the worker alive, after how long
+    /// the lease of another one runs out (microseconds; negative: it has; NULL: there is none), does a job of those kinds
+    /// wait, and the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none).
     const BEAT: &'static [&'static str];
     /// Binds: worker. Rows `(id, lease)`.
     const HOLDING: &'static str;
@@ -127,6 +133,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const LEAVE: &'static str;
     /// Binds: worker, a list of [`Finish`](super::Finish).
     const FINISH: Script;
+    /// That list holds arrays instead of objects: `[id, lease, ran_us, state, result, error]`.
+    const FINISH_IN_ARRAYS: bool;
     /// Binds: worker, a list of [`PutBack`](super::PutBack).
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](super::Bury).

@@ -4,6 +4,11 @@
 //! the statements are files, and only what differs in shape is code.
 
 mod admin;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "without an engine there are no statements")
+)]
+pub(crate) mod batch;
 pub(crate) mod dialect;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -13,6 +18,7 @@ pub(crate) mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,8 +60,10 @@ pub(crate) struct Beat {
     pub(crate) alive: bool,
     /// Held jobs that somebody asked to cancel, with the lease under which they are held.
     pub(crate) cancelled: Vec<(JobId, i32)>,
-    /// Some worker's lease has run out: rescue is due.
-    pub(crate) rescue_due: bool,
+    /// After how long the lease of another worker runs out, if it does not beat before: then rescue is due.
+    pub(crate) next_expiry: Option<Duration>,
+    /// Jobs wait that it was told to look for.
+    pub(crate) work: bool,
 }
 
 /// Which rows a worker may take.
@@ -202,7 +210,7 @@ pub(crate) struct Rescued {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NewJob {
     pub(crate) kind: &'static str,
-    pub(crate) queue: String,
+    pub(crate) queue: Cow<'static, str>,
     pub(crate) priority: i16,
     pub(crate) max_retries: i32,
     /// From now, in microseconds.
@@ -233,8 +241,11 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// Writes the worker's row; its lease runs for `lease` from now.
     fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
-    /// Extends the lease of a worker that was not declared dead, and brings it the news.
-    fn beat(&self, worker: WorkerId, lease: Duration) -> Reply<'_, Beat>;
+    /// Extends the lease of a worker that was not declared dead, and brings it the news; also whether jobs of the kinds in
+    /// `look_for` wait, where [`beat_looks`](Self::beat_looks).
+    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, look_for: &'a [String]) -> Reply<'a, Beat>;
+    /// Whether heartbeats say that jobs wait, so that an idle worker need not ask.
+    fn beat_looks(&self) -> bool;
     /// The jobs that the database counts as held by the worker, with the lease of each.
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>>;
     /// The worker ended by itself and holds nothing.

@@ -9,6 +9,7 @@ use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, 
 
 use crate::migrate::Engine;
 
+use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, execute, question_marks, rows,
 };
@@ -56,6 +57,9 @@ impl Dialect for MySql {
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
     const CLAIM_IN_TRANSACTION: bool = true;
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    // it polls often, for want of a signal
+    const BEAT_LOOKS: bool = false;
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
@@ -68,6 +72,7 @@ impl Dialect for MySql {
         (For::All, include_str!("sql/finish_history.mysql.sql")),
         (For::All, include_str!("sql/ending_delete.mysql.sql")),
     ];
+    const FINISH_IN_ARRAYS: bool = false;
     const PUT_BACK: Script = &[
         (For::All, include_str!("sql/ending_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/put_back_attempts.mysql.sql")),
@@ -173,7 +178,7 @@ impl Dialect for MySql {
                 rows::<Self>(conn, include_str!("sql/claim.mysql.sql"), &binds).await?
             };
             for row in &rows {
-                jobs.push(claimed(row, asks)?);
+                jobs.push(claimed(row, ask.lane.clone())?);
             }
         }
         if !jobs.is_empty() {
@@ -188,22 +193,14 @@ impl Dialect for MySql {
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
-            let binds = [
-                job.kind.into(),
-                job.queue.as_str().into(),
-                i64::from(job.priority).into(),
-                i64::from(job.max_retries).into(),
-                job.args.as_str().into(),
-                job.delay_us.into(),
-                job.run_at_us.into(),
-            ];
+            let binds = job.binds();
             let (sql, arguments) = match (job.delay_us, job.run_at_us) {
                 (None, None) => Self::prepare(include_str!("sql/insert_one.mysql.sql"), &binds)?,
                 _ => Self::prepare(include_str!("sql/insert_one_later.mysql.sql"), &binds)?,
             };
             return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
         }
-        if jobs.len() == chunk_of(jobs.len()) && jobs.iter().map(|job| job.args.len()).sum::<usize>() <= CHUNK_BYTES {
+        if fitting(jobs, chunk_of(jobs.len()), CHUNK_BYTES) == jobs.len() {
             let step = step(conn).await?;
             let first = insert_chunk(conn, jobs).await?;
             return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
@@ -213,12 +210,7 @@ impl Dialect for MySql {
         let mut all = Vec::with_capacity(jobs.len());
         let mut rest = jobs;
         while !rest.is_empty() {
-            let mut bytes = 0;
-            let fits = rest.iter().take(chunk_of(rest.len())).take_while(|job| {
-                bytes += job.args.len();
-                bytes <= CHUNK_BYTES
-            });
-            let (chunk, later) = rest.split_at(fits.count().max(1));
+            let (chunk, later) = rest.split_at(fitting(rest, chunk_of(rest.len()), CHUNK_BYTES));
             let first = insert_chunk(&mut transaction, chunk).await?;
             all.extend((0..chunk.len() as i64).map(|n| first + n * step));
             rest = later;
@@ -268,7 +260,7 @@ async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64
         let _ = write!(sql, "{}{row}", if number == 0 { "" } else { ", " });
         let mut add = || {
             arguments.add(job.kind)?;
-            arguments.add(job.queue.as_str())?;
+            arguments.add(&*job.queue)?;
             arguments.add(job.priority)?;
             arguments.add(job.max_retries)?;
             arguments.add(job.args.as_str())?;

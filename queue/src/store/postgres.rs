@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::postgres::{PgListener, PgRow};
-use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
+use sqlx::{Connection, Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
 use crate::migrate::Engine;
 
+use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, ids, rows};
 use super::sql::{claimed, lane_head, number};
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::{Ask, Claimed, Lane, LaneHead, NewJob, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
 /// How often the listener's connection is tried.
-const WATCHDOG: Duration = Duration::from_secs(20);
+const WATCHDOG: Duration = Duration::from_secs(60);
+/// About how many bytes of arguments go into one INSERT: a value may have a gigabyte.
+const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
 const EPOCH: i64 = 946_684_800_000_000;
 
@@ -102,6 +105,8 @@ impl Dialect for Postgres {
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_IN_TRANSACTION: bool = false;
+    const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.postgres.sql"));
+    const BEAT_LOOKS: bool = true;
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
@@ -109,6 +114,7 @@ impl Dialect for Postgres {
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
+    const FINISH_IN_ARRAYS: bool = false;
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
     const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.postgres.sql")];
@@ -165,56 +171,50 @@ impl Dialect for Postgres {
     }
 
     async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let rows = match asks {
-            [ask] if !ask.newest_first => {
-                let lane = &ask.lane;
-                let binds = [
-                    worker.into(),
-                    (&*lane.kind).into(),
-                    (&*lane.queue).into(),
-                    i64::from(lane.priority).into(),
-                    behind(ask).0.into(),
-                    behind(ask).1.into(),
-                    i64::from(ask.take).into(),
-                    i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
-                ];
-                rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?
-            }
-            _ => {
-                let list = asks_json(asks);
-                rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &[worker.into(), list.as_str().into()])
-                    .await?
-            }
-        };
-        rows.iter().map(|row| claimed(row, asks)).collect()
+        if let [ask] = asks
+            && !ask.newest_first
+        {
+            let lane = &ask.lane;
+            let binds = [
+                worker.into(),
+                (&*lane.kind).into(),
+                (&*lane.queue).into(),
+                i64::from(lane.priority).into(),
+                behind(ask).0.into(),
+                behind(ask).1.into(),
+                i64::from(ask.take).into(),
+                i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+            ];
+            let rows = rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
+            return rows.iter().map(|row| claimed(row, lane.clone())).collect();
+        }
+        let list = asks_json(asks);
+        let binds = [worker.into(), list.as_str().into()];
+        let rows = rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &binds).await?;
+        rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
-            let binds = [
-                job.kind.into(),
-                job.queue.as_str().into(),
-                i64::from(job.priority).into(),
-                i64::from(job.max_retries).into(),
-                job.args.as_str().into(),
-                job.delay_us.into(),
-                job.run_at_us.into(),
-            ];
+            let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
                 (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.postgres.sql"), &binds[..5]).await,
                 _ => ids::<Self>(conn, include_str!("sql/insert_one_later.postgres.sql"), &binds).await,
             };
         }
-        sqlx::query_scalar(include_str!("sql/insert.postgres.sql"))
-            .bind(jobs.iter().map(|job| job.kind).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.queue.as_str()).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.args.as_str()).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
-            .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
-            .fetch_all(conn)
-            .await
+        if fitting(jobs, usize::MAX, CHUNK_BYTES) == jobs.len() {
+            return insert_chunk(conn, jobs).await;
+        }
+        let mut transaction = conn.begin().await?;
+        let mut all = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
+            all.extend(insert_chunk(&mut transaction, chunk).await?);
+            rest = later;
+        }
+        transaction.commit().await?;
+        Ok(all)
     }
 
     async fn watch(
@@ -242,6 +242,41 @@ impl Dialect for Postgres {
             }
         }
     }
+}
+
+/// The lane of a claimed row: the asks' own names, so that a batch of jobs shares them.
+fn lane_of(row: &PgRow, asks: &[Ask]) -> Result<Lane, Error> {
+    let (kind, queue, priority) = (row.text(7)?, row.text(8)?, number(row.int(9)?)?);
+    let mut known = asks.iter().map(|ask| &ask.lane);
+    match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
+        Some(lane) => Ok(lane.clone()),
+        None => Ok(Lane { kind: kind.into(), queue: queue.into(), priority }),
+    }
+}
+
+async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
+    if alike(jobs) {
+        let common = &jobs[0];
+        return sqlx::query_scalar(include_str!("sql/insert_alike.postgres.sql"))
+            .bind(common.kind)
+            .bind(&*common.queue)
+            .bind(common.priority)
+            .bind(common.max_retries)
+            .bind(args)
+            .fetch_all(conn)
+            .await;
+    }
+    sqlx::query_scalar(include_str!("sql/insert.postgres.sql"))
+        .bind(jobs.iter().map(|job| job.kind).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
+        .bind(args)
+        .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
+        .fetch_all(conn)
+        .await
 }
 
 fn lost(why: &'static str) -> Error {

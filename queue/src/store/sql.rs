@@ -278,14 +278,21 @@ impl<DB: Dialect> SqlStore<DB> {
         let recorded = batch.iter().any(Ending::recorded);
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
         batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
-        let args = (worker, json(&batch), recorded);
-        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, recorded)| {
-            let (worker, list, recorded) = (*worker, list.as_str(), *recorded);
+        let all: Vec<i64> = batch.iter().map(Ending::id).collect();
+        let args = (worker, E::list::<DB>(&batch), recorded, all);
+        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, recorded, all)| {
             async move {
-                let mut accepted = Vec::new();
+                let binds = [(*worker).into(), list.as_str().into()];
+                let (mut accepted, mut refused) = (Vec::new(), false);
                 for (jobs, sql) in script {
-                    if *jobs == For::All || recorded {
-                        accepted.extend(ids::<DB>(conn, sql, &[worker.into(), list.into()]).await?);
+                    match jobs {
+                        For::Recorded if !recorded => {}
+                        For::Refused if !refused => {}
+                        For::Each => match execute::<DB>(conn, sql, &binds).await? {
+                            count if count == all.len() as u64 => accepted.extend(all),
+                            _ => refused = true,
+                        },
+                        _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
                     }
                 }
                 Ok(accepted)
@@ -302,6 +309,14 @@ trait Ending: serde::Serialize + Clone + Sync {
     /// Whether the attempt goes into `queue_attempts`.
     fn recorded(&self) -> bool;
     fn error(&mut self) -> Option<&mut String>;
+
+    /// A batch as one JSON text.
+    fn list<DB: Dialect>(batch: &[Self]) -> String
+    where
+        Self: Sized,
+    {
+        json(batch)
+    }
 
     /// Without what some engine cannot store.
     fn clean(&self) -> Self {
@@ -324,6 +339,13 @@ impl Ending for Finish {
     }
     fn error(&mut self) -> Option<&mut String> {
         self.error.as_mut()
+    }
+    fn list<DB: Dialect>(batch: &[Self]) -> String {
+        if !DB::FINISH_IN_ARRAYS {
+            return json(batch);
+        }
+        let row = |it: &'_ Self| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        json(&batch.iter().map(row).collect::<Vec<_>>())
     }
 }
 
@@ -521,27 +543,40 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn beat(&self, worker: WorkerId, lease: Duration) -> Reply<'_, Beat> {
-        let args = (worker, micros(lease));
-        self.run_within(BEAT_LIMIT, From::Duties, Mode::Write, "the heartbeat failed", args, |conn, (worker, lease)| {
-            async move {
-                let mut news = Vec::new();
-                for sql in DB::BEAT {
-                    news = rows::<DB>(conn, sql, &[(*worker).into(), (*lease).into()]).await?;
-                }
-                let mut beat = Beat::default();
-                for row in &news {
-                    beat.alive = row.int(0)? != 0;
-                    beat.rescue_due = row.int(1)? != 0;
-                    if let (Some(id), Some(lease)) = (row.maybe_int(2)?, row.maybe_int(3)?) {
-                        beat.cancelled.push((JobId::from(id), number(lease)?));
+    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, look_for: &'a [String]) -> Reply<'a, Beat> {
+        let args = (worker, micros(lease), json(look_for));
+        self.run_within(
+            BEAT_LIMIT,
+            From::Duties,
+            Mode::Write,
+            "the heartbeat failed",
+            args,
+            |conn, (worker, lease, look_for)| {
+                async move {
+                    let mut news = Vec::new();
+                    for sql in DB::BEAT {
+                        let binds = [(*worker).into(), (*lease).into(), look_for.as_str().into()];
+                        news = rows::<DB>(conn, sql, &binds).await?;
                     }
+                    let Some(row) = news.first() else { return Ok(Beat::default()) };
+                    let to_cancel = row.maybe_text(3)?.unwrap_or_else(|| "[]".to_owned());
+                    let to_cancel: Vec<(i64, i32)> =
+                        serde_json::from_str(&to_cancel).map_err(|error| sqlx::Error::Decode(error.into()))?;
+                    Ok(Beat {
+                        alive: row.int(0)? != 0,
+                        next_expiry: row.maybe_int(1)?.map(|us| Duration::from_micros(us.max(0).unsigned_abs())),
+                        work: row.int(2)? != 0,
+                        cancelled: to_cancel.into_iter().map(|(id, lease)| (JobId::from(id), lease)).collect(),
+                    })
                 }
-                Ok(beat)
-            }
-            .boxed()
-        })
+                .boxed()
+            },
+        )
         .boxed()
+    }
+
+    fn beat_looks(&self) -> bool {
+        DB::BEAT_LOOKS
     }
 
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
@@ -631,7 +666,8 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn rescue(&self, limit: u32) -> Reply<'_, Rescued> {
         async move {
             let doing = "cannot look for lost workers";
-            self.run(From::Upkeep, Mode::Transaction, doing, (), |conn, ()| {
+            let mode = if DB::EXPIRE_WORKERS.len() == 1 { Mode::Write } else { Mode::Transaction };
+            self.run(From::Upkeep, mode, doing, (), |conn, ()| {
                 async move {
                     let mut expired = String::from("[]");
                     for sql in DB::EXPIRE_WORKERS {
@@ -679,22 +715,40 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
-        let args = (micros(keep), i64::from(limit));
-        self.run(From::Upkeep, Mode::Transaction, "cannot remove old history", args, |conn, (keep, limit)| {
-            async move {
-                let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
-                if !over.is_empty() {
-                    over.sort_unstable();
-                    let list = json(&over);
-                    for sql in DB::PURGE {
-                        execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
+        const DOING: &str = "cannot remove old history";
+        async move {
+            let keep = micros(keep);
+            // nearly always there is nothing, which is cheap to learn
+            let any = self
+                .run(From::Upkeep, Mode::Read, DOING, keep, |conn, keep| {
+                    async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
+                })
+                .await?;
+            let mut removed = 0;
+            if any {
+                let args = (keep, i64::from(limit));
+                let purge = self.run(From::Upkeep, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+                    async move {
+                        let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                        over.sort_unstable();
+                        let list = json(&over);
+                        for sql in DB::PURGE {
+                            execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
+                        }
+                        Ok(over.len() as u64)
                     }
-                }
-                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await?;
-                Ok(over.len() as u64)
+                    .boxed()
+                });
+                removed = purge.await?;
             }
-            .boxed()
-        })
+            if removed == 0 {
+                self.run(From::Upkeep, Mode::Write, DOING, keep, |conn, keep| {
+                    async move { execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop) }.boxed()
+                })
+                .await?;
+            }
+            Ok(removed)
+        }
         .boxed()
     }
 
@@ -761,28 +815,17 @@ fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Reads `id, lease, attempt, max_retries, kind, queue, priority, run_at, enqueued_at, args`.
-pub(crate) fn claimed(row: &impl Cells, asks: &[Ask]) -> Result<Claimed, sqlx::Error> {
-    let (kind, queue, priority) = (row.text(4)?, row.text(5)?, number(row.int(6)?)?);
-    // the asks' own names, so that a batch of jobs shares them
-    let known = asks
-        .iter()
-        .map(|ask| &ask.lane)
-        .find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue);
-    let lane = match known {
-        Some(lane) => lane.clone(),
-        None => Lane { kind: kind.into(), queue: queue.into(), priority },
-    };
-    let enqueued_at = row.int(8)?;
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, args`.
+pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
         lease: number(row.int(1)?)?,
         attempt: nearest(row.int(2)?),
         max_retries: nearest(row.int(3)?),
         lane,
-        run_at: row.int(7)?,
-        enqueued_at: chrono::DateTime::from_timestamp_micros(enqueued_at).unwrap_or_default(),
-        args: row.text(9)?,
+        run_at: row.int(4)?,
+        enqueued_at: chrono::DateTime::from_timestamp_micros(row.int(5)?).unwrap_or_default(),
+        args: row.text(6)?,
     })
 }
 

@@ -9,14 +9,16 @@ use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 
 use crate::migrate::Engine;
 
+use super::batch::{alike, args_list, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, driver, ids, rows};
 use super::sql::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
 
 /// How often the write-ahead log is looked at.
 const LOOK: Duration = Duration::from_millis(3);
-/// Jobs in one INSERT.
+/// Jobs in one INSERT, and about how many bytes of arguments: a value may have a thousand million.
 const CHUNK: usize = 5_000;
+const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 
 impl Cells for SqliteRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -51,17 +53,21 @@ impl Dialect for Sqlite {
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_IN_TRANSACTION: bool = false;
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    const BEAT_LOOKS: bool = true;
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
-    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql"), include_str!("sql/news.sqlite.sql")];
+    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql")];
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
         (For::All, include_str!("sql/finish_history.sqlite.sql")),
-        (For::All, include_str!("sql/ending_delete.sqlite.sql")),
+        (For::Each, include_str!("sql/finish_delete.sqlite.sql")),
+        (For::Refused, include_str!("sql/finish_accepted.sqlite.sql")),
     ];
+    const FINISH_IN_ARRAYS: bool = true;
     const PUT_BACK: Script = &[
         (For::Recorded, include_str!("sql/put_back_attempts.sqlite.sql")),
         (For::All, include_str!("sql/put_back_history.sqlite.sql")),
@@ -123,7 +129,7 @@ impl Dialect for Sqlite {
 
     fn poll_interval(_idle: Duration) -> Duration {
         // the file is watched: this only finds what the watch missed
-        Duration::from_secs(2)
+        Duration::from_secs(1)
     }
 
     async fn lanes(conn: &mut SqliteConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
@@ -163,7 +169,7 @@ impl Dialect for Sqlite {
                 rows::<Self>(conn, include_str!("sql/claim.sqlite.sql"), &binds).await?
             };
             for row in &rows {
-                jobs.push(claimed(row, asks)?);
+                jobs.push(claimed(row, ask.lane.clone())?);
             }
         }
         Ok(jobs)
@@ -171,27 +177,22 @@ impl Dialect for Sqlite {
 
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
-            let binds = [
-                job.kind.into(),
-                job.queue.as_str().into(),
-                i64::from(job.priority).into(),
-                i64::from(job.max_retries).into(),
-                job.args.as_str().into(),
-                job.delay_us.into(),
-                job.run_at_us.into(),
-            ];
+            let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
                 (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sqlite.sql"), &binds[..5]).await,
                 _ => ids::<Self>(conn, include_str!("sql/insert_one_later.sqlite.sql"), &binds).await,
             };
         }
-        if jobs.len() <= CHUNK {
+        if fitting(jobs, CHUNK, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
         }
         let mut transaction = conn.begin().await?;
         let mut all = Vec::with_capacity(jobs.len());
-        for chunk in jobs.chunks(CHUNK) {
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
             all.extend(insert_chunk(&mut transaction, chunk).await?);
+            rest = later;
         }
         transaction.commit().await?;
         Ok(all)
@@ -239,8 +240,24 @@ impl Dialect for Sqlite {
 }
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
-    ids::<Sqlite>(conn, include_str!("sql/insert.sqlite.sql"), &[list.as_str().into()]).await
+    if !alike(jobs) {
+        let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
+        return ids::<Sqlite>(conn, include_str!("sql/insert.sqlite.sql"), &[list.as_str().into()]).await;
+    }
+    let common = &jobs[0];
+    let list = args_list(jobs);
+    let binds = [
+        common.kind.into(),
+        (&*common.queue).into(),
+        i64::from(common.priority).into(),
+        i64::from(common.max_retries).into(),
+        list.as_str().into(),
+    ];
+    let (sql, arguments) = Sqlite::prepare(include_str!("sql/insert_alike.sqlite.sql"), &binds)?;
+    let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
+    // one writer at a time, and numbers that only rise: those of one statement follow each other
+    let last = done.last_insert_rowid();
+    Ok((last + 1 - jobs.len() as i64..=last).collect())
 }
 
 #[cfg(test)]

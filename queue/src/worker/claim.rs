@@ -6,12 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
 use super::health::Failures;
+use super::heartbeat::DOUBT;
 use super::record::BACKLOG;
 use crate::error::Error;
 use crate::store::{Ask, Claimed, Lane, LaneHead, Place, WorkerId};
@@ -72,6 +74,9 @@ impl Known {
     }
 }
 
+/// How often one looks who is woken by signals and by the heartbeat.
+const QUIET: Duration = Duration::from_secs(120);
+
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
@@ -82,6 +87,8 @@ pub(crate) struct Claims {
     worker: WorkerId,
     /// Which slots come first.
     turn: usize,
+    /// The lane that last gave a job.
+    recent: Option<Lane>,
 }
 
 /// Claims until told to stop.
@@ -104,7 +111,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         match claims.round(&wants, waited).await {
             Ok(0) => {
                 shared.health.up(&mut failures);
-                let poll = shared.config.store.poll_interval(idle_since.elapsed());
+                // the heartbeat looks too, unless that were dear
+                let quiet = shared.config.store.beat_looks() && claims.look_cost.is_cheap();
+                shared.set_quiet(quiet);
+                let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
                 waited = tokio::select! {
                     () = shared.wake.notified() => true,
@@ -116,21 +126,31 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             Ok(_) => {
                 shared.health.up(&mut failures);
+                shared.set_quiet(false);
                 idle_since = Instant::now();
                 waited = false;
             }
             Err(error) => {
                 claims.looked = None;
+                shared.doubt.store(DOUBT, Ordering::Relaxed);
                 shared.health.down(&mut failures, &error).await;
             }
         }
     }
 }
 
+/// The same, after one job was taken for the first.
+fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
+    let mut wants = wants.to_vec();
+    wants[0].1 -= 1;
+    wants.retain(|(_, take)| *take > 0);
+    wants
+}
+
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let worker = shared.id();
-        Self { shared, known: Vec::new(), looked: None, look_cost: Cost::default(), worker, turn: 0 }
+        Self { shared, known: Vec::new(), looked: None, look_cost: Cost::default(), worker, turn: 0, recent: None }
     }
 
     /// How many jobs each of the slots takes now.
@@ -160,6 +180,10 @@ impl Claims {
             // the lease was lost in between: what was learnt may be long out of date
             *self = Self::new(self.shared.clone());
         }
+        if waited && let Some(claimed) = self.guess(wants).await? {
+            self.look().await?;
+            return Ok(claimed + self.claim(&less_one(wants)).await?);
+        }
         let now = Instant::now();
         let stale = self.looked.is_none_or(|at| now - at >= self.look_cost.pause());
         if stale {
@@ -176,6 +200,30 @@ impl Claims {
             return self.claim(wants).await;
         }
         Ok(0)
+    }
+
+    /// What wakes an idle worker is most likely one job in the lane of the last one: it is tried before anything is looked
+    /// for, which saves a round trip. One job only, because jobs of another lane may come first. None: nothing was there, or
+    /// this is no time to guess.
+    async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
+        let shared = &self.shared;
+        let Some(lane) = self.recent.clone().filter(|_| shared.is_idle() && self.look_cost.is_cheap()) else {
+            return Ok(None);
+        };
+        let wanted = wants.first().is_some_and(|(slots, _)| shared.slots_of(&lane.queue) == Some(*slots));
+        let Some(definition) = shared.config.jobs.get(&*lane.kind).filter(|_| wanted) else { return Ok(None) };
+        let ask = Ask {
+            newest_first: shared.config.newest_first.contains(&*lane.queue),
+            lane,
+            take: 1,
+            behind: None,
+            max_retries: definition.max_retries,
+        };
+        let worker = shared.id();
+        let jobs = shared.config.store.claim(worker, &[ask]).await?;
+        let count = jobs.len();
+        self.hand_over(worker, jobs);
+        Ok((count > 0).then_some(count))
     }
 
     /// Finds the lanes that have rows.
@@ -225,6 +273,9 @@ impl Claims {
         let started = Instant::now();
         let jobs = self.shared.config.store.claim(worker, &asks).await?;
         self.learn(&asks, &jobs, started);
+        if let Some(job) = jobs.last() {
+            self.recent = Some(job.lane.clone());
+        }
         let count = jobs.len();
         self.hand_over(worker, jobs);
         Ok(count)

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -16,7 +17,13 @@ use crate::store::WorkerId;
 use crate::telemetry;
 
 /// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
-const RESCUE_EVERY: u32 = 10;
+const RESCUE_EVERY: u32 = 48;
+/// The same for a while after a claim failed: it may have taken jobs although its answer was lost.
+const DOUBT_EVERY: u32 = 8;
+/// How long that while is, in beats.
+pub(crate) const DOUBT: u32 = 5 * DOUBT_EVERY;
+/// A lease that ran out is looked at this much later, by then for sure.
+const LATER: Duration = Duration::from_millis(50);
 /// Between two rounds of retention, with jitter; or the retention itself, where that is shorter.
 const RETENTION_EVERY: Duration = Duration::from_secs(60);
 const RETENTION_LEAST: Duration = Duration::from_millis(100);
@@ -53,8 +60,19 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
-                if beat.rescue_due || beats.is_multiple_of(RESCUE_EVERY) {
+                let doubt = shared.doubt.load(Ordering::Relaxed);
+                shared.doubt.store(doubt.saturating_sub(1), Ordering::Relaxed);
+                let every = if doubt > 0 { DOUBT_EVERY } else { RESCUE_EVERY };
+                if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(every) {
                     shared.rescue.notify_one();
+                }
+                if let Some(left) = beat.next_expiry.filter(|left| !left.is_zero() && *left + LATER < timing.heartbeat)
+                {
+                    // a worker that beats has longer than that: this one may be gone, which is known right then
+                    ticks.reset_after(left + LATER);
+                }
+                if beat.work {
+                    shared.wake.notify_one();
                 }
             }
             Some(Err(error)) => {
@@ -78,11 +96,12 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
 /// One beat; None when the lease ran out before an answer.
 async fn beat(shared: &Shared, id: WorkerId, held_since: Instant) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
+    let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
     // stop a little before the database's clock can say so
     let deadline = held_since + lease - lease / 6;
     tokio::select! {
         biased;
-        answer = shared.config.store.beat(id, lease) => {
+        answer = shared.config.store.beat(id, lease, look_for) => {
             if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
         }
         () = tokio::time::sleep_until(deadline) => None,

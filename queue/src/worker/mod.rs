@@ -18,7 +18,7 @@ mod slots;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -125,6 +125,10 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     /// Something may have been enqueued.
     pub(crate) wake: Arc<Notify>,
+    /// The claim loop waits to be woken and leaves it to the heartbeat to look.
+    quiet: AtomicBool,
+    /// For how many beats a claim may still have taken jobs whose answer was lost.
+    pub(crate) doubt: AtomicU32,
     /// A slot may take more.
     pub(crate) room: Notify,
     /// A slot became free, or something was recorded.
@@ -162,6 +166,14 @@ impl Shared {
 
     pub(crate) fn set_id(&self, id: WorkerId) {
         self.id.store(id, Ordering::Release);
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_quiet(&self, quiet: bool) {
+        self.quiet.store(quiet, Ordering::Relaxed);
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<(i64, i32), Arc<Held>>> {

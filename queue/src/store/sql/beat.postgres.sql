@@ -1,11 +1,15 @@
--- One statement, since an idle worker may send two a second in all.
+-- One statement, because an idle worker sends hardly another.
 WITH beat AS (
     UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
     RETURNING id
 )
 SELECT EXISTS (SELECT FROM beat),
-       EXISTS (SELECT FROM queue_workers WHERE stopped_at IS NULL AND expires_at < now() AND id <> $1),
-       j.id, j.lease
-FROM (SELECT 1) AS always
-LEFT JOIN queue_jobs AS j ON j.worker_id = $1 AND j.worker_id <> 0 AND j.cancel_requested_at IS NOT NULL
+       (SELECT (extract(epoch FROM min(expires_at) - now()) * 1000000)::bigint
+        FROM queue_workers WHERE stopped_at IS NULL AND id <> $1),
+       EXISTS (SELECT FROM json_array_elements_text($3::json) AS served(kind)
+               CROSS JOIN LATERAL (SELECT 1 FROM queue_jobs AS j
+                                   WHERE j.worker_id = 0 AND j.kind = served.kind
+                                   ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1) AS waiting),
+       (SELECT json_agg(json_build_array(id, lease))::text FROM queue_jobs
+        WHERE worker_id = $1 AND worker_id <> 0 AND cancel_requested_at IS NOT NULL)

@@ -1,5 +1,5 @@
 -- Locks the rows of one ask and nothing beside them.
-SELECT j.id, j.lease + 1, j.attempt + 1, COALESCE(j.max_retries, $8), j.kind, j.queue, j.priority,
+SELECT j.id, j.lease + 1, j.attempt + 1, COALESCE(j.max_retries, $8),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at), j.args
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_waiting)
 WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)

@@ -14,4 +14,4 @@ UPDATE queue_jobs
 SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
     max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
-RETURNING id, lease, attempt, max_retries, kind, queue, priority, run_at, enqueued_at, args
+RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, args

@@ -14,4 +14,4 @@ WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
     LIMIT $7)
-RETURNING id, lease, attempt, max_retries, kind, queue, priority, run_at * 1000, enqueued_at * 1000, args
+RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, args

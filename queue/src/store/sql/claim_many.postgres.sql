@@ -35,4 +35,4 @@ UPDATE queue_jobs AS j
 SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
     max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
 WHERE j.id = ANY (ARRAY(SELECT id FROM oldest UNION ALL SELECT id FROM newest))
-RETURNING j.id, j.lease, j.attempt, j.max_retries, j.kind, j.queue, j.priority, j.run_at, j.enqueued_at, j.args
+RETURNING j.id, j.lease, j.attempt, j.max_retries, j.run_at, j.enqueued_at, j.args, j.kind, j.queue, j.priority

@@ -1,5 +1,6 @@
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'lease' AS lease, value ->> 'ran_us' AS ran_us, value ->> 'state' AS state, value ->> 'result' AS result, value ->> 'error' AS error
+    SELECT value ->> 0 AS id, value ->> 1 AS lease, value ->> 2 AS ran_us, value ->> 3 AS state, value ->> 4 AS result,
+           value ->> 5 AS error
     FROM json_each($2)
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,

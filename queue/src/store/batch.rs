@@ -1,0 +1,99 @@
+//! Batches of new jobs: what their rows have in common, and how many go into one statement.
+
+use super::NewJob;
+use super::dialect::Bind;
+
+impl NewJob {
+    /// Kind, queue, priority, retries, arguments, delay, time: the places of every statement that inserts one job.
+    pub(crate) fn binds(&self) -> [Bind<'_>; 7] {
+        [
+            self.kind.into(),
+            (&*self.queue).into(),
+            i64::from(self.priority).into(),
+            i64::from(self.max_retries).into(),
+            self.args.as_str().into(),
+            self.delay_us.into(),
+            self.run_at_us.into(),
+        ]
+    }
+
+    pub(crate) fn is_due_now(&self) -> bool {
+        self.delay_us.is_none() && self.run_at_us.is_none()
+    }
+}
+
+/// Whether the jobs differ in nothing but their arguments, and are due at once: nearly every batch. Then what they have in
+/// common is sent once.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    allow(dead_code, reason = "MySQL takes values row by row, whatever they have in common")
+)]
+pub(crate) fn alike(jobs: &[NewJob]) -> bool {
+    let Some(first) = jobs.first() else { return false };
+    jobs.iter().all(|job| {
+        (job.kind, job.priority, job.max_retries) == (first.kind, first.priority, first.max_retries)
+            && job.queue == first.queue
+            && job.is_due_now()
+    })
+}
+
+/// How many of `jobs` go into one statement: at most `most`, with at most `bytes` of arguments together; at least one.
+pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
+    let mut sum = 0;
+    let fits = jobs.iter().take(most).take_while(|job| {
+        sum += job.args.len();
+        sum <= bytes
+    });
+    fits.count().max(1).min(jobs.len())
+}
+
+/// The arguments, as one JSON list of texts.
+#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the others have arrays or many places"))]
+pub(crate) fn args_list(jobs: &[NewJob]) -> String {
+    let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
+    serde_json::to_string(&args).expect("text serializes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(args: &str) -> NewJob {
+        NewJob {
+            kind: "a",
+            queue: "default".into(),
+            priority: 0,
+            max_retries: 1,
+            delay_us: None,
+            run_at_us: None,
+            args: args.into(),
+        }
+    }
+
+    #[test]
+    fn jobs_are_alike_when_only_their_arguments_differ() {
+        assert!(alike(&[job("{}"), job("[1]")]));
+        let others = [
+            NewJob { kind: "b", ..job("{}") },
+            NewJob { queue: "other".into(), ..job("{}") },
+            NewJob { priority: 1, ..job("{}") },
+            NewJob { max_retries: 0, ..job("{}") },
+            NewJob { delay_us: Some(1), ..job("{}") },
+            NewJob { run_at_us: Some(1), ..job("{}") },
+        ];
+        for other in others {
+            assert!(!alike(&[job("{}"), other.clone()]), "{other:?}");
+        }
+        assert!(!alike(&[NewJob { delay_us: Some(1), ..job("{}") }]), "due later");
+        assert!(!alike(&[]));
+    }
+
+    #[test]
+    fn a_statement_is_bounded_by_jobs_and_by_bytes() {
+        let jobs = [job("1234"), job("1234"), job("123456789")];
+        assert_eq!(fitting(&jobs, 9, 100), 3);
+        assert_eq!(fitting(&jobs, 2, 100), 2);
+        assert_eq!(fitting(&jobs, 9, 8), 2);
+        assert_eq!(fitting(&jobs[2..], 9, 8), 1, "one is always tried");
+    }
+}
