@@ -1,6 +1,6 @@
 //! One workload of the benchmark, as a process of its own: `queue-bench SIDE WORKLOAD` with `BENCH_URL`.
 //!
-//! `queue-bench prepare database` makes the database anew. Sides: `ours`, with the settings that every user gets by
+//! `queue-bench prepare database` makes the database anew, `prepare version` tells what it is. Sides: `ours`, with the settings that every user gets by
 //! default, and `floor`, the fastest hand-written statements that do the same on the same server. Prints one line of JSON
 //! with the figures, or `null` where a side has no such workload. `cargo xtask bench` runs the sides in turn.
 
@@ -35,7 +35,7 @@ async fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [side, workload] = args.as_slice() else { bail!("usage: queue-bench prepare|ours|floor WORKLOAD") };
     let figures = match side.as_str() {
-        "prepare" => prepare::run().await?,
+        "prepare" => prepare::run(workload).await?,
         "ours" => ours::run(workload).await?,
         "floor" => floor::run(workload).await?,
         _ => bail!("the side must be `ours` or `floor`, not `{side}`"),

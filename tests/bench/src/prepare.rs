@@ -1,14 +1,31 @@
 //! An empty database for every run, so that none is measured beside what another left.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, PgConnection};
 
-use crate::database::{Engine, url};
+use crate::database::{Db, Engine, each, url};
+
+/// What `queue-bench prepare` can do.
+pub(crate) async fn run(what: &str) -> Result<Value> {
+    match what {
+        "database" => anew().await,
+        "version" => version().await,
+        other => bail!("`prepare` does `database` and `version`, not `{other}`"),
+    }
+}
+
+/// What the database says of itself.
+async fn version() -> Result<Value> {
+    let db = Db::connect().await?;
+    let sql = db.engine().pick("SELECT version()", "SELECT version()", "SELECT 'SQLite ' || sqlite_version()");
+    let version: String = each!(&db, pool => sqlx::query_scalar(sql).fetch_one(pool).await)?;
+    Ok(Value::String(version))
+}
 
 /// Drops and creates the database that `BENCH_URL` names; its name must begin with `queue_bench`, so that nothing of worth
 /// is lost.
-pub(crate) async fn run() -> Result<Value> {
+async fn anew() -> Result<Value> {
     let (engine, url) = url()?;
     let (server, name) = url.rsplit_once('/').context("BENCH_URL names no database")?;
     let harmless =
