@@ -91,12 +91,13 @@ impl Bench {
                 } else {
                     "queue_bench".into()
                 };
-                let url = url.replace("NAME", &name);
+                let (plain, url) = (url.replace("NAME", "queue_bench"), url.replace("NAME", &name));
                 let run = Run { engine, url: &url, workload, rate };
                 if workload.floor {
                     self.once(round, &run, Side::Floor)?;
                 }
                 self.once(round, &run, Side::Ours)?;
+                let run = Run { url: &plain, ..run };
                 for peer in self.peers.clone() {
                     if peer.offers(engine, workload.name) {
                         for variant in VARIANTS {
@@ -138,7 +139,7 @@ impl Bench {
 
     fn measure(&mut self, run: &Run<'_>, side: &Side) -> Result<Value> {
         let key = (run.engine.name(), run.workload.name);
-        if !self.filled.contains(&key) {
+        if matches!(side, Side::Peer(..)) || !self.filled.contains(&key) {
             program::run(self.program("prepare", "database", run), PATIENCE).context("making the database anew")?;
         }
         if !self.versions.contains_key(key.0) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::Signal;
@@ -48,7 +49,7 @@ struct Manifest {
 pub(crate) struct Peer {
     pub(crate) name: String,
     folder: PathBuf,
-    manifest: Manifest,
+    manifest: Rc<Manifest>,
 }
 
 /// What the page says of a peer.
@@ -64,9 +65,9 @@ pub(crate) fn find(names: &[String]) -> Result<Vec<Peer>> {
     for folder in entries(&paths::workspace().join("tests/bench/peers")) {
         let path = folder.join("peer.toml");
         let Ok(text) = fs::read_to_string(&path) else { continue };
-        let manifest = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let manifest: Manifest = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        peers.push(Peer { name, folder, manifest });
+        peers.push(Peer { name, folder, manifest: Rc::new(manifest) });
     }
     if let Some(name) = names.iter().find(|name| !peers.iter().any(|peer| peer.name == **name)) {
         let names: Vec<_> = peers.iter().map(|peer| peer.name.as_str()).collect();

@@ -1,5 +1,6 @@
 //! From the enqueue call to the start of the handler, on a worker that has nothing else to do.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -20,7 +21,8 @@ pub(super) async fn run(db: &Db, other_process: bool) -> Result<Value> {
         sleep(Duration::from_secs(1)).await;
         if other_process {
             let me = std::env::current_exe()?;
-            let status = tokio::process::Command::new(me).args(["ours", "produce"]).status().await?;
+            let status =
+                tokio::process::Command::new(me).args(["ours", "produce"]).stdout(Stdio::null()).status().await?;
             if !status.success() {
                 bail!("the producer failed: {status}");
             }
