@@ -17,6 +17,8 @@ const NOT_OFFERED: i32 = 3;
 /// The figures; `null` if there are none.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Value> {
     let (mut output, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    // in a message, the cause is the last line
+    command.env("RUST_BACKTRACE", "0");
     command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
     let mut child = Supervised::spawn(command, Signal::SIGKILL)?;
     let end = Instant::now() + limit;
