@@ -138,11 +138,13 @@ pub(super) async fn settle(db: &Db) -> Result<()> {
         }
         Engine::MySql => {
             db.run("ANALYZE TABLE queue_jobs, queue_history, queue_dead").await?;
+            // with its own settings, MariaDB keeps changed pages in memory for as long as there is room
+            db.run("SET GLOBAL innodb_max_dirty_pages_pct = 0").await?;
             let patience = Instant::now() + Duration::from_secs(60);
             while Instant::now() < patience && db.status("Innodb_buffer_pool_pages_dirty").await? > 500 {
                 sleep(Duration::from_millis(200)).await;
             }
-            Ok(())
+            db.run("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT").await
         }
         Engine::Sqlite => db.run("PRAGMA wal_checkpoint(TRUNCATE)").await,
     }
