@@ -1,0 +1,129 @@
+//! MySQL and MariaDB.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, QueryBuilder, Row};
+
+use super::{BATCH, body};
+use crate::figures::rate;
+use crate::{MANY, SPELL};
+
+const DDL: [&str; 4] = [
+    "drop table if exists floor_jobs",
+    "drop table if exists floor_done",
+    "create table floor_jobs(id bigint not null auto_increment primary key, queue smallint not null default 0,
+       state tinyint not null default 0, priority smallint not null default 0, attempts smallint not null default 0,
+       run_at datetime(6) not null default now(6), locked_at datetime(6), finished_at datetime(6),
+       kind varchar(64) not null default 'bench', payload longtext not null,
+       key floor_ready (state, queue, priority, run_at, id)) engine=innodb",
+    "create table floor_done(id bigint not null primary key, queue smallint, state tinyint, priority smallint,
+       attempts smallint, run_at datetime(6), locked_at datetime(6), finished_at datetime(6), kind varchar(64),
+       payload longtext) engine=innodb",
+];
+const INSERT: &str = "insert into floor_jobs(payload) values (?)";
+const CLAIM: &str = "select id, kind, attempts, payload from floor_jobs where state = 0 and queue = 0
+    and run_at <= now(6) order by priority, run_at, id limit ? for update skip locked";
+
+async fn connect(url: &str) -> Result<MySqlConnection> {
+    let mut connection = MySqlConnection::connect(url).await?;
+    connection.execute("set session transaction isolation level read committed").await?;
+    Ok(connection)
+}
+
+pub(super) async fn tables(url: &str) -> Result<()> {
+    let mut connection = connect(url).await?;
+    for statement in DDL {
+        connection.execute(statement).await?;
+    }
+    Ok(())
+}
+
+/// Nothing where hand-written SQL has nothing to show.
+pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
+    tables(url).await?;
+    let mut connection = connect(url).await?;
+    match workload {
+        "enqueue-1" => insert(url, 1).await,
+        "enqueue-16" => insert(url, 16).await,
+        "bulk" => {
+            let start = Instant::now();
+            fill(&mut connection).await?;
+            Ok(rate(MANY, start))
+        }
+        "drain" => {
+            fill(&mut connection).await?;
+            drain(url).await
+        }
+        _ => Ok(Value::Null),
+    }
+}
+
+async fn fill(connection: &mut MySqlConnection) -> Result<()> {
+    let mut tx = connection.begin().await?;
+    for chunk in (0..MANY).collect::<Vec<_>>().chunks(1000) {
+        let mut insert = QueryBuilder::<sqlx::MySql>::new("insert into floor_jobs(payload) ");
+        insert.push_values(chunk, |mut row, n| {
+            row.push_bind(body(*n));
+        });
+        insert.build().execute(&mut *tx).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+async fn insert(url: &str, connections: usize) -> Result<Value> {
+    let mut all = Vec::new();
+    for _ in 0..connections {
+        all.push(connect(url).await?);
+    }
+    let start = Instant::now();
+    let tasks: Vec<_> = all
+        .into_iter()
+        .map(|mut connection| {
+            tokio::spawn(async move {
+                let mut n = 0;
+                while start.elapsed() < SPELL {
+                    sqlx::query(INSERT).bind(body(n)).execute(&mut connection).await?;
+                    n += 1;
+                }
+                anyhow::Ok(n)
+            })
+        })
+        .collect();
+    let mut total = 0;
+    for task in tasks {
+        total += task.await??;
+    }
+    Ok(rate(total, start))
+}
+
+async fn drain(url: &str) -> Result<Value> {
+    let connections = [connect(url).await?, connect(url).await?];
+    let start = Instant::now();
+    let tasks = connections.map(|mut connection| {
+        tokio::spawn(async move {
+            let raw = async |connection: &mut MySqlConnection, sql: String| {
+                // only numbers that the database gave us are put into the text
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop)
+            };
+            loop {
+                raw(&mut connection, "begin".into()).await?;
+                let rows = sqlx::query(CLAIM).bind(BATCH).fetch_all(&mut connection).await?;
+                if rows.is_empty() {
+                    raw(&mut connection, "commit".into()).await?;
+                    return anyhow::Ok(());
+                }
+                let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+                ids.sort_unstable();
+                let ids = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                raw(&mut connection, format!("update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({ids}); commit")).await?;
+                raw(&mut connection, format!("begin; insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload from floor_jobs where id in ({ids}) and state = 1; delete from floor_jobs where id in ({ids}) and state = 1; commit")).await?;
+            }
+        })
+    });
+    for task in tasks {
+        task.await??;
+    }
+    Ok(rate(MANY, start))
+}

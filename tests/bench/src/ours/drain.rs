@@ -1,0 +1,38 @@
+//! Working off what waits.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::beside;
+use super::jobs::{Noop, Seen};
+use crate::MANY;
+use crate::database::{Db, each};
+use crate::figures::rate;
+
+/// Enqueues 50,000 jobs, then times their drain.
+pub(super) async fn fresh(db: &Db) -> Result<Value> {
+    each!(db, pool => queue::enqueue_all(pool, Noop::many(MANY)).await)?;
+    waiting(db).await
+}
+
+/// From the start of a worker to the record of 50,000 jobs that wait already.
+pub(super) async fn waiting(db: &Db) -> Result<Value> {
+    // numbers grow, and what was put there for company has smaller ones in the history
+    let before = db.number("SELECT max(id) FROM queue_history").await?.max(0);
+    let recorded = format!("SELECT count(*) FROM queue_history WHERE id > {before} AND state = 'completed'");
+    let seen = Seen::expecting(MANY);
+    let worker = db.worker(&seen).build()?;
+    let start = Instant::now();
+    let done = async {
+        seen.news.notified().await;
+        // done is what the database has recorded
+        while db.number(recorded.as_str()).await? < MANY {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(rate(MANY, start))
+    };
+    beside(worker, done).await
+}

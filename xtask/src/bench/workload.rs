@@ -1,0 +1,237 @@
+//! What is measured, and what the figures mean.
+
+use anyhow::{Result, bail};
+
+/// A workload, as the command line and the program know it.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) figures: &'static [Figure],
+    pub(crate) when: When,
+    /// Measured before this one, in the same round.
+    pub(crate) after: Option<&'static str>,
+    /// Hand-written SQL does it too.
+    pub(crate) floor: bool,
+    /// Its database is filled once and stays for the next round.
+    pub(crate) kept: bool,
+    /// The share of the rate of `after` at which jobs arrive.
+    pub(crate) paced: Option<f64>,
+}
+
+/// When a workload is run without being named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    All,
+    Named,
+}
+
+/// One number of a workload's result.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// In the program's output.
+    pub(crate) key: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) better: Better,
+    pub(crate) beside: Beside,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    More,
+    Less,
+}
+
+/// What a figure of ours is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    Floor,
+    /// The same figure of this workload.
+    Ours(&'static str),
+    /// Nothing: it depends little on the machine, so it is compared with itself.
+    Itself,
+    /// Nothing, and it is not watched.
+    Nothing,
+}
+
+const fn figure(key: &'static str, label: &'static str, better: Better, beside: Beside) -> Figure {
+    Figure { key, label, better, beside }
+}
+
+const fn rate(beside: Beside) -> Figure {
+    figure("jobs_per_second", "jobs/s", Better::More, beside)
+}
+
+const fn p50(beside: Beside) -> Figure {
+    figure("p50_ms", "p50, ms", Better::Less, beside)
+}
+
+const fn p99(beside: Beside) -> Figure {
+    figure("p99_ms", "p99, ms", Better::Less, beside)
+}
+
+const TO_FLOOR: &[Figure] = &[rate(Beside::Floor)];
+const TO_DRAIN: &[Figure] = &[rate(Beside::Ours("drain"))];
+const TO_ONE: &[Figure] = &[rate(Beside::Ours("drain-1"))];
+const TIMES: &[Figure] = &[p50(Beside::Floor), p99(Beside::Floor)];
+const CLOSED: &[Figure] = &[rate(Beside::Nothing), p50(Beside::Nothing), p99(Beside::Nothing)];
+const PINNED: &[Figure] = &[
+    rate(Beside::Ours("closed-256")),
+    figure("first_per_second", "jobs/s in the first 20 s", Better::More, Beside::Nothing),
+    figure("last_per_second", "jobs/s in the last 20 s", Better::More, Beside::Nothing),
+    figure("last_by_first", "last by first", Better::More, Beside::Itself),
+];
+const IDLE: &[Figure] = &[
+    figure("idle_per_second", "statements/s, first minute", Better::Less, Beside::Itself),
+    figure(
+        "idle_server_per_second",
+        "transactions (PostgreSQL) or statements/s by the server, first minute",
+        Better::Less,
+        Beside::Nothing,
+    ),
+    figure("idle_worker_cpu", "worker, % of a core, first minute", Better::Less, Beside::Nothing),
+    figure("idle_server_cpu", "server, % of a core, first minute", Better::Less, Beside::Nothing),
+    figure("later_per_second", "statements/s, after 75 s", Better::Less, Beside::Itself),
+    figure(
+        "later_server_per_second",
+        "transactions (PostgreSQL) or statements/s by the server, after 75 s",
+        Better::Less,
+        Beside::Nothing,
+    ),
+    figure("later_worker_cpu", "worker, % of a core, after 75 s", Better::Less, Beside::Nothing),
+    figure("later_server_cpu", "server, % of a core, after 75 s", Better::Less, Beside::Nothing),
+];
+const COST: &[Figure] = &[
+    figure("log_bytes", "bytes of log a finished job", Better::Less, Beside::Itself),
+    figure("binlog_bytes", "bytes of binary log a finished job", Better::Less, Beside::Itself),
+    figure("commits", "commits, 1,000 jobs", Better::Less, Beside::Nothing),
+    figure("client_cpu", "CPU of the client, s, 10,000 jobs", Better::Less, Beside::Nothing),
+    figure("server_cpu", "CPU of the server, s, 10,000 jobs", Better::Less, Beside::Nothing),
+    figure("bytes_kept", "bytes kept a finished job, with indexes", Better::Less, Beside::Itself),
+];
+const MEMORY: &[Figure] = &[
+    figure("peak_mib", "worker, MiB, peak", Better::Less, Beside::Itself),
+    figure("early_mib", "worker, MiB, after a tenth", Better::Less, Beside::Nothing),
+    figure("late_mib", "worker, MiB, at the end", Better::Less, Beside::Nothing),
+    rate(Beside::Nothing),
+];
+const STEADY: &[Figure] = &[
+    rate(Beside::Nothing),
+    p99(Beside::Nothing),
+    figure("megabytes", "MB of all tables at the end", Better::Less, Beside::Nothing),
+    figure("rate_ratio", "jobs/s, last by second minute", Better::More, Beside::Itself),
+    figure("p99_ratio", "p99, last by second minute", Better::Less, Beside::Nothing),
+    figure("size_ratio", "tables, last by second minute", Better::Less, Beside::Itself),
+    figure("size_ratio_to_fifth", "tables, last by fifth minute", Better::Less, Beside::Itself),
+];
+/// Two sides of its own: see `compile`.
+pub(crate) const COMPILE: &[Figure] = &[
+    figure("clean_s", "clean, s", Better::Less, Beside::Floor),
+    figure("incremental_s", "incremental, s", Better::Less, Beside::Floor),
+];
+
+const fn workload(name: &'static str, about: &'static str, figures: &'static [Figure], when: When) -> Workload {
+    Workload { name, about, figures, when, after: None, floor: false, kept: false, paced: None }
+}
+
+const fn beside_floor(name: &'static str, about: &'static str, figures: &'static [Figure]) -> Workload {
+    Workload { floor: true, ..workload(name, about, figures, When::Always) }
+}
+
+const fn after(base: &'static str, it: Workload) -> Workload {
+    Workload { after: Some(base), ..it }
+}
+
+const fn backlog(name: &'static str, about: &'static str) -> Workload {
+    Workload { kept: true, ..after("drain", workload(name, about, TO_DRAIN, When::All)) }
+}
+
+const fn paced(base: &'static str, share: f64, it: Workload) -> Workload {
+    Workload { paced: Some(share), ..after(base, it) }
+}
+
+/// In the order in which they are run. What others come after stands before them.
+pub(crate) const WORKLOADS: &[Workload] = &[
+    beside_floor("enqueue-1", "single enqueue, 1 task", TO_FLOOR),
+    beside_floor("enqueue-16", "single enqueue, 16 tasks", TO_FLOOR),
+    beside_floor("enqueue-tx", "single enqueue in the caller's transaction, 1 task", TO_FLOOR),
+    beside_floor("bulk", "bulk enqueue of 50,000", TO_FLOOR),
+    beside_floor("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR),
+    workload("drain-1", "50,000 jobs for 1 idle process of 32", &[rate(Beside::Nothing)], When::Always),
+    after("drain-1", workload("drain-4", "the same for 4 processes of 8", TO_ONE, When::Always)),
+    after("drain-1", workload("drain-16", "the same for 16 processes of 2", TO_ONE, When::Always)),
+    beside_floor("pickup", "enqueue call to handler start, idle worker, same process", TIMES),
+    beside_floor("pickup-other", "the same, enqueued by another process", TIMES),
+    workload("idle", "an idle worker", IDLE, When::Always),
+    backlog("drain-ready", "drain with 1,000,000 ready rows behind"),
+    backlog("drain-future", "drain with 1,000,000 future rows of the same kind"),
+    backlog("drain-foreign", "drain with 1,000,000 ready rows of a kind that nobody serves"),
+    backlog("drain-history", "drain with 10,000,000 finished jobs in the history"),
+    backlog("drain-dead", "drain with 100,000 dead letters"),
+    after("drain", workload("drain-idle-tx", "drain beside an idle writing transaction", TO_DRAIN, When::All)),
+    after("drain", workload("drain-reader", "drain beside a reader with an old snapshot", TO_DRAIN, When::All)),
+    workload("closed-64", "closed loop, 64 at a time, 1 ms each", CLOSED, When::Always),
+    paced("closed-64", 0.7, workload("paced-64", "arrival at 70 % of that rate", CLOSED, When::All)),
+    workload("closed-256", "closed loop, 256 at a time, 1 ms each", CLOSED, When::Always),
+    paced("closed-256", 0.7, workload("paced-256", "arrival at 70 % of that rate", CLOSED, When::All)),
+    after(
+        "closed-256",
+        workload("closed-pinned", "closed loop of twice the length beside an old snapshot", PINNED, When::All),
+    ),
+    workload("cost", "cost of a job", COST, When::Always),
+    workload("memory", "a worker that drains 1,000,000 jobs", MEMORY, When::All),
+    workload("mixed", "20 kinds, 5 queues, failures, delays, priorities", &[rate(Beside::Nothing)], When::All),
+    paced(
+        "closed-256",
+        0.7,
+        workload("steady", "many minutes at 70 % of that rate, retention at work", STEADY, When::Named),
+    ),
+    workload("compile", "a crate of 200 jobs: `#[job]` beside serde and a match", COMPILE, When::Named),
+];
+
+pub(crate) fn find(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name)
+}
+
+/// Those asked for, with those that they come after, in order.
+pub(crate) fn selection(names: &[String], all: bool) -> Result<Vec<&'static Workload>> {
+    for name in names {
+        if find(name).is_none() {
+            let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+            bail!("there is no workload `{name}`; there are {}", names.join(", "));
+        }
+    }
+    let asked = |workload: &Workload| match workload.when {
+        _ if !names.is_empty() => names.iter().any(|name| name == workload.name),
+        When::Always => true,
+        When::All => all,
+        When::Named => false,
+    };
+    let chosen: Vec<_> = WORKLOADS.iter().filter(|workload| asked(workload)).collect();
+    let needed = |it: &Workload| chosen.iter().any(|other| other.name == it.name || other.after == Some(it.name));
+    Ok(WORKLOADS.iter().filter(|workload| needed(workload)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WORKLOADS, selection};
+
+    #[test]
+    fn what_a_workload_comes_after_is_run_before_it() {
+        for (at, workload) in WORKLOADS.iter().enumerate() {
+            if let Some(base) = workload.after {
+                assert!(WORKLOADS[..at].iter().any(|it| it.name == base), "{}", workload.name);
+            }
+        }
+        let names: Vec<_> =
+            selection(&["paced-64".into()], false).expect("it exists").iter().map(|it| it.name).collect();
+        assert_eq!(names, ["closed-64", "paced-64"]);
+    }
+
+    #[test]
+    fn long_ones_must_be_named() {
+        let all = selection(&[], true).expect("no names");
+        assert!(all.iter().all(|it| !["steady", "compile"].contains(&it.name)));
+    }
+}
