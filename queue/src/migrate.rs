@@ -13,7 +13,7 @@ use sqlx::{Connection, Pool};
 use crate::error::{Doing, Error};
 use crate::store::SqlStore;
 use crate::store::dialect::{Cells, Dialect, execute, rows};
-use crate::store::sql::{From, Mode};
+use crate::store::operation::{From, Mode};
 use crate::target;
 
 /// A database engine.

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
-use super::sql::{COUNT_LIMIT, From, Mode, SqlStore};
+use super::operation::{COUNT_LIMIT, From, Mode, SqlStore};
 use crate::admin::{Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::Error;
 use crate::job::JobId;

@@ -10,11 +10,14 @@ mod admin;
 )]
 pub(crate) mod batch;
 pub(crate) mod dialect;
+mod ending;
 #[cfg(feature = "mysql")]
 mod mysql;
+pub(crate) mod operation;
 #[cfg(feature = "postgres")]
 mod postgres;
-pub(crate) mod sql;
+mod read;
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -32,7 +35,7 @@ use crate::job::JobId;
 use crate::signal::Subscription;
 
 pub(crate) use dialect::Dialect;
-pub(crate) use sql::SqlStore;
+pub(crate) use operation::SqlStore;
 
 /// A store of any engine.
 pub(crate) type AnyStore = Arc<dyn Store>;

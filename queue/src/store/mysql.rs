@@ -13,7 +13,7 @@ use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, execute, question_marks, rows,
 };
-use super::sql::{claimed, lane_head, merge};
+use super::read::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.

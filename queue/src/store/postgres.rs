@@ -11,7 +11,7 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, ids, rows};
-use super::sql::{claimed, lane_head, number};
+use super::read::{claimed, lane_head, number};
 use super::{Ask, Claimed, Lane, LaneHead, NewJob, WorkerId};
 
 /// The channel on which an enqueue is announced.

@@ -11,7 +11,7 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, driver, ids, rows};
-use super::sql::{claimed, lane_head, merge};
+use super::read::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
 
 /// How often the write-ahead log is looked at.

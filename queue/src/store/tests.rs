@@ -1,11 +1,12 @@
 //! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
-use sqlx::Connection;
 use sqlx::pool::PoolOptions;
+use sqlx::{Connection, Pool};
 
-use super::super::NewJob;
+use super::super::{Lane, NewJob, Outcome};
 use super::*;
 
 /// What a test needs of an engine.

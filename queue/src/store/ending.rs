@@ -1,0 +1,122 @@
+//! The end of attempts: one script for a batch of jobs.
+
+use futures_util::FutureExt;
+
+use super::dialect::{Dialect, For, Script, execute, ids};
+use super::operation::{From, Mode, SqlStore};
+use super::sql::json;
+use super::{Bury, Finish, Outcome, PutBack, WorkerId};
+use crate::error::Error;
+
+impl<DB: Dialect> SqlStore<DB> {
+    pub(super) async fn ending<E: Ending>(
+        &self,
+        doing: &'static str,
+        script: Script,
+        worker: WorkerId,
+        batch: &[E],
+    ) -> Result<Vec<i64>, Error> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mode = if script.len() == 1 { Mode::Write } else { Mode::Transaction };
+        let recorded = batch.iter().any(Ending::recorded);
+        let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
+        batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
+        let all: Vec<i64> = batch.iter().map(Ending::id).collect();
+        let args = (worker, E::list::<DB>(&batch), recorded, all);
+        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, recorded, all)| {
+            async move {
+                let binds = [(*worker).into(), list.as_str().into()];
+                let (mut accepted, mut refused) = (Vec::new(), false);
+                for (jobs, sql) in script {
+                    match jobs {
+                        For::Recorded if !recorded => {}
+                        For::Refused if !refused => {}
+                        For::Each => match execute::<DB>(conn, sql, &binds).await? {
+                            count if count == all.len() as u64 => accepted.extend(all),
+                            _ => refused = true,
+                        },
+                        _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
+                    }
+                }
+                Ok(accepted)
+            }
+            .boxed()
+        })
+        .await
+    }
+}
+
+/// The end of one attempt, in a batch.
+pub(super) trait Ending: serde::Serialize + Clone + Sync {
+    fn id(&self) -> i64;
+    /// Whether the attempt goes into `queue_attempts`.
+    fn recorded(&self) -> bool;
+    fn error(&mut self) -> Option<&mut String>;
+
+    /// A batch as one JSON text.
+    fn list<DB: Dialect>(batch: &[Self]) -> String
+    where
+        Self: Sized,
+    {
+        json(batch)
+    }
+
+    /// Without what some engine cannot store.
+    fn clean(&self) -> Self {
+        let mut clean = self.clone();
+        if let Some(error) = clean.error()
+            && let Some(text) = without_nul(error)
+        {
+            *error = text;
+        }
+        clean
+    }
+}
+
+impl Ending for Finish {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn recorded(&self) -> bool {
+        self.state != Outcome::Completed
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        self.error.as_mut()
+    }
+    fn list<DB: Dialect>(batch: &[Self]) -> String {
+        if !DB::FINISH_IN_ARRAYS {
+            return json(batch);
+        }
+        let row = |it: &'_ Self| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        json(&batch.iter().map(row).collect::<Vec<_>>())
+    }
+}
+
+impl Ending for PutBack {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn recorded(&self) -> bool {
+        self.record
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        self.error.as_mut()
+    }
+}
+
+impl Ending for Bury {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn recorded(&self) -> bool {
+        true
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        Some(&mut self.error)
+    }
+}
+fn without_nul(text: &str) -> Option<String> {
+    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
+}

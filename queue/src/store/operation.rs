@@ -1,0 +1,333 @@
+//! How an operation reaches the database: on which connection, within which time, and what becomes of it.
+//!
+//! Every operation runs as a task of its own, so that a caller who drops a future midway (a timeout, a `select!`) never
+//! leaves a connection inside a statement or a transaction: the operation goes on to its end. An operation that meets its
+//! time limit throws its connection away.
+
+use std::io::ErrorKind;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, Pool};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::dialect::{Dialect, Housekeeping};
+use crate::error::{Doing, Error};
+
+/// How long an operation may take, with all its repetitions.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The same for questions that read every row.
+pub(super) const COUNT_LIMIT: Duration = Duration::from_secs(120);
+
+/// The store on a pool. Cheap to clone.
+pub(crate) struct SqlStore<DB: Dialect>(Arc<Inner<DB>>);
+
+struct Inner<DB: Dialect> {
+    pool: Pool<DB>,
+    /// Writers of this process, where the engine has one writer at a time.
+    writer: Mutex<()>,
+    housekeeping: Housekeeping,
+    /// Cancelled to give up what is under way; then there is a new one.
+    under_way: std::sync::Mutex<CancellationToken>,
+    claims: Line<DB>,
+    endings: Line<DB>,
+    duties: Line<DB>,
+    upkeep: Line<DB>,
+}
+
+impl<DB: Dialect> Clone for SqlStore<DB> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// A connection that the worker keeps for one purpose: a claim never waits behind a completion, nor either behind a
+/// heartbeat. It is taken out while in use and put back only when all went well.
+struct Line<DB: Dialect>(Mutex<Option<PoolConnection<DB>>>);
+
+impl<DB: Dialect> Default for Line<DB> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<DB: Dialect> Drop for Line<DB> {
+    fn drop(&mut self) {
+        // sqlx closes connections in a task; where no runtime is left the socket is just dropped
+        if let Some(conn) = self.0.get_mut().take()
+            && tokio::runtime::Handle::try_current().is_err()
+        {
+            drop(conn.leak());
+        }
+    }
+}
+
+/// Where an operation gets its connection from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// The user's pool.
+    Pool,
+    /// The line for claims.
+    Claims,
+    /// The line for the ends of attempts.
+    Endings,
+    /// The line for heartbeats: nothing slow may come before one.
+    Duties,
+    /// The line for rescue and retention.
+    Upkeep,
+}
+
+impl From {
+    /// Whether it enqueues nothing.
+    fn is_housekeeping(self) -> bool {
+        matches!(self, Self::Duties | Self::Upkeep)
+    }
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Statements that write nothing.
+    Read,
+    /// One statement that writes.
+    Write,
+    /// Several statements of which all or none count.
+    Transaction,
+}
+
+impl<DB: Dialect> SqlStore<DB> {
+    pub(crate) fn new(pool: Pool<DB>) -> Self {
+        Self(Arc::new(Inner {
+            pool,
+            writer: Mutex::new(()),
+            housekeeping: Housekeeping::new(),
+            under_way: std::sync::Mutex::default(),
+            claims: Line::default(),
+            endings: Line::default(),
+            duties: Line::default(),
+            upkeep: Line::default(),
+        }))
+    }
+
+    /// The user's pool.
+    pub(super) fn pool(&self) -> &Pool<DB> {
+        &self.0.pool
+    }
+
+    pub(super) fn housekeeping(&self) -> &Housekeeping {
+        &self.0.housekeeping
+    }
+
+    /// Gives up every operation under way.
+    pub(super) fn give_up(&self) {
+        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *under_way).cancel();
+    }
+
+    /// Runs `body` with a connection and the values in `args`; again when others were in its way. `doing` becomes the
+    /// head of the error message.
+    pub(crate) async fn run<A, T, F>(
+        &self,
+        from: From,
+        mode: Mode,
+        doing: &'static str,
+        args: A,
+        body: F,
+    ) -> Result<T, Error>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        self.run_within(LIMIT, from, mode, doing, args, body).await
+    }
+
+    /// [`run`](Self::run) with another time limit.
+    pub(super) async fn run_within<A, T, F>(
+        &self,
+        limit: Duration,
+        from: From,
+        mode: Mode,
+        doing: &'static str,
+        args: A,
+        body: F,
+    ) -> Result<T, Error>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        let store = self.clone();
+        let operation = async move {
+            let mut pauses = Pauses::new(limit);
+            loop {
+                match store.once(from, mode, &args, &body).await {
+                    Err(error) if DB::is_transient(&error) => match pauses.next() {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(error),
+                    },
+                    result => return result,
+                }
+            }
+        };
+        let task = if DB::ONE_WRITER {
+            // an embedded database has no half-open connection, and closing one would lose a database in memory
+            tokio::spawn(operation)
+        } else {
+            let under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let gone = |kind, text| Err(sqlx::Error::Io(std::io::Error::new(kind, text)));
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    result = operation => result,
+                    () = under_way.cancelled() => gone(ErrorKind::ConnectionAborted, "given up".to_owned()),
+                    () = tokio::time::sleep(limit) => {
+                        gone(ErrorKind::TimedOut, format!("the database did not answer within {limit:?}"))
+                    }
+                }
+            })
+        };
+        match task.await {
+            Ok(result) => result.doing(doing),
+            Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
+            Err(_) => Err(sqlx::Error::PoolClosed).doing(doing), // the runtime is shutting down
+        }
+    }
+
+    async fn once<A, T, F>(&self, from: From, mode: Mode, args: &A, body: &F) -> Result<T, sqlx::Error>
+    where
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        let _writer = match mode {
+            Mode::Write | Mode::Transaction if DB::ONE_WRITER => Some(self.0.writer.lock().await),
+            _ => None,
+        };
+        if from.is_housekeeping() && mode != Mode::Read {
+            self.0.housekeeping.starts();
+        }
+        let _ended = Ended(&self.0.housekeeping, from);
+        let line = match from {
+            _ if DB::ONE_WRITER => None,
+            From::Pool => None,
+            From::Claims => Some(&self.0.claims),
+            From::Endings => Some(&self.0.endings),
+            From::Duties => Some(&self.0.duties),
+            From::Upkeep => Some(&self.0.upkeep),
+        };
+        let mut kept = match line {
+            Some(line) => Some(line.0.lock().await),
+            None => None,
+        };
+        let conn = match kept.as_mut().and_then(|kept| kept.take()) {
+            Some(conn) => conn,
+            None => {
+                let mut conn = self.0.pool.acquire().await?;
+                if line.is_some() {
+                    conn.close_on_drop();
+                    for sql in DB::OPEN_LINE {
+                        DB::raw(&mut conn, sql).await?;
+                    }
+                }
+                conn
+            }
+        };
+        let mut held = Held { conn: Some(conn), sound: false };
+        let conn = held.conn.as_mut().expect("just put there");
+        let result = match mode {
+            Mode::Read | Mode::Write => body(conn, args).await,
+            Mode::Transaction => {
+                if line.is_none()
+                    && let Some(sql) = DB::BEFORE_BEGIN
+                {
+                    DB::raw(conn, sql).await?;
+                }
+                in_transaction::<DB, _, _, _>(conn, args, body).await
+            }
+        };
+        held.sound = match &result {
+            Ok(_) => true,
+            Err(sqlx::Error::Database(_)) => line.is_none() || result.as_ref().is_err_and(DB::is_transient),
+            Err(_) => false,
+        };
+        if held.sound
+            && let Some(mut kept) = kept
+        {
+            *kept = held.conn.take();
+        }
+        result
+    }
+
+    /// Gives the connections back that were kept.
+    pub(super) async fn release(&self) {
+        for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
+            drop(line.0.lock().await.take());
+        }
+    }
+}
+
+/// Marks the end of a write that wakes nobody, however it comes.
+struct Ended<'a>(&'a Housekeeping, From);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if self.1.is_housekeeping() {
+            self.0.ends();
+        }
+    }
+}
+
+/// A connection in use: unless its operation came to an end, it is not used again.
+struct Held<DB: Dialect> {
+    conn: Option<PoolConnection<DB>>,
+    sound: bool,
+}
+
+impl<DB: Dialect> Drop for Held<DB> {
+    fn drop(&mut self) {
+        if !self.sound
+            && !DB::ONE_WRITER
+            && let Some(conn) = &mut self.conn
+        {
+            conn.close_on_drop();
+        }
+    }
+}
+
+async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>
+where
+    F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+{
+    let mut transaction = conn.begin_with(DB::BEGIN).await?;
+    match body(&mut transaction, args).await {
+        Ok(value) => transaction.commit().await.map(|()| value),
+        Err(error) => {
+            transaction.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+/// Pauses between repetitions: short, growing, different for each of those that were in each other's way.
+struct Pauses {
+    tries: u32,
+    until: Instant,
+}
+
+impl Pauses {
+    fn new(limit: Duration) -> Self {
+        Self { tries: 0, until: Instant::now() + limit / 2 }
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.tries += 1;
+        let most = 5_000 << self.tries.min(7); // µs
+        (self.tries <= 12 && Instant::now() < self.until).then(|| Duration::from_micros(fastrand::u64(1_000..most)))
+    }
+}
