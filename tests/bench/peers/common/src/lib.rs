@@ -49,7 +49,7 @@ pub trait Peer: Clone + Send + Sync + 'static {
     const BULK: bool = true;
 
     /// Connects to an empty database and installs the peer's tables.
-    fn open(url: &str, variant: Variant) -> impl Future<Output = Result<Self>> + Send;
+    fn open(url: &str, variant: Variant) -> impl Future<Output = Result<Self>>;
 
     /// Jobs that the worker may run at a time, where the workload does not say.
     fn slots(&self) -> usize {

@@ -1,0 +1,1 @@
+../common-node/workloads.mjs
