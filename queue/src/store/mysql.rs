@@ -1,7 +1,6 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
@@ -246,24 +245,33 @@ fn chunk_of(jobs: usize) -> usize {
 }
 
 async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64, Error> {
-    let later = jobs.iter().any(|job| job.delay_us.is_some() || job.run_at_us.is_some());
-    let mut sql = String::from("INSERT INTO queue_jobs (kind, queue, priority, max_retries, args");
-    sql.push_str(if later { ", run_at) VALUES " } else { ") VALUES " });
-    let row = if later {
-        "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
-         UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))"
+    // a value that is the column's default need not be sent once a row
+    let plain = jobs.iter().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
+    let later = jobs.iter().any(|job| !job.is_due_now());
+    let (columns, row) = if plain {
+        ("kind, max_retries, args", "(?, ?, ?)")
+    } else if later {
+        (
+            "kind, max_retries, args, queue, priority, run_at",
+            "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))",
+        )
     } else {
-        "(?, ?, ?, ?, ?)"
+        ("kind, max_retries, args, queue, priority", "(?, ?, ?, ?, ?)")
     };
+    let mut sql = format!("INSERT INTO queue_jobs ({columns}) VALUES ");
     let mut arguments = MySqlArguments::default();
     for (number, job) in jobs.iter().enumerate() {
-        let _ = write!(sql, "{}{row}", if number == 0 { "" } else { ", " });
+        sql.push_str(if number == 0 { "" } else { ", " });
+        sql.push_str(row);
         let mut add = || {
             arguments.add(job.kind)?;
-            arguments.add(&*job.queue)?;
-            arguments.add(job.priority)?;
             arguments.add(job.max_retries)?;
             arguments.add(job.args.as_str())?;
+            if !plain {
+                arguments.add(&*job.queue)?;
+                arguments.add(job.priority)?;
+            }
             if later {
                 arguments.add(job.run_at_us)?;
                 arguments.add(job.delay_us)?;

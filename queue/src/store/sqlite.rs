@@ -114,7 +114,8 @@ impl Dialect for Sqlite {
         sql: Cow<'static, str>,
         arguments: Self::Arguments,
     ) -> Result<i64, Error> {
-        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
+        let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
+        Ok(done.last_insert_rowid())
     }
 
     fn is_transient(error: &Error) -> bool {
@@ -178,10 +179,12 @@ impl Dialect for Sqlite {
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
             let binds = job.binds();
-            return match (job.delay_us, job.run_at_us) {
-                (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sqlite.sql"), &binds[..5]).await,
-                _ => ids::<Self>(conn, include_str!("sql/insert_one_later.sqlite.sql"), &binds).await,
+            let (sql, arguments) = if job.is_due_now() {
+                Self::prepare(include_str!("sql/insert_one.sqlite.sql"), &binds[..5])?
+            } else {
+                Self::prepare(include_str!("sql/insert_one_later.sqlite.sql"), &binds)?
             };
+            return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
         }
         if fitting(jobs, CHUNK, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
@@ -254,9 +257,8 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
         list.as_str().into(),
     ];
     let (sql, arguments) = Sqlite::prepare(include_str!("sql/insert_alike.sqlite.sql"), &binds)?;
-    let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
     // one writer at a time, and numbers that only rise: those of one statement follow each other
-    let last = done.last_insert_rowid();
+    let last = Sqlite::insert_row(conn, sql, arguments).await?;
     Ok((last + 1 - jobs.len() as i64..=last).collect())
 }
 
