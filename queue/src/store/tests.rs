@@ -361,6 +361,16 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
 }
 
+async fn a_beat_sees_jobs_that_wait<DB: TestDb>(db: Db<DB>) {
+    let worker = db.worker().await;
+    let kinds = ["a".to_owned(), "b".to_owned()];
+    db.insert(&[job("c")]).await;
+    assert!(!db.store.beat(worker, LEASE, &kinds).await.unwrap().work, "nothing of these kinds waits");
+    db.insert(&[job("b")]).await;
+    assert_eq!(db.store.beat(worker, LEASE, &kinds).await.unwrap().work, DB::BEAT_LOOKS);
+    assert!(!db.store.beat(worker, LEASE, &[]).await.unwrap().work, "it was not told to look");
+}
+
 async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..5).map(|_| job("a")).collect::<Vec<_>>()).await;
     db.insert(&[NewJob { max_retries: 0, ..job("b") }]).await;
@@ -665,6 +675,7 @@ on_each!(
     late_writes_are_refused,
     a_refused_batch_is_not_half_recorded,
     a_cancelled_job_does_not_go_back,
+    a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,

@@ -140,17 +140,16 @@ impl WorkerBuilder {
         self
     }
 
-    /// How often the worker tells the database that it lives: every 2.5 s by default. An idle worker
-    /// on PostgreSQL or SQLite also looks for jobs with it that no signal told it of, plain INSERTs above all. Must be at most a third of the
-    /// [`lease`](Self::lease).
+    /// How often the worker tells the database that it lives: every 2.5 s by default. On PostgreSQL and SQLite an idle
+    /// worker also looks with it for jobs that no signal told it of, plain INSERTs above all. Must be at most a third of
+    /// the [`lease`](Self::lease).
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.timing.heartbeat = every;
         self
     }
 
     /// How long after its last heartbeat a worker is taken for dead and its jobs are given to others: 7.5 s by
-    /// default.
-    /// Longer survives longer pauses of the machine or the database, shorter rescues sooner.
+    /// default. Longer survives longer pauses of the machine or the database, shorter rescues sooner.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self

@@ -60,9 +60,10 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
-                let doubt = shared.doubt.load(Ordering::Relaxed);
-                shared.doubt.store(doubt.saturating_sub(1), Ordering::Relaxed);
-                let every = if doubt > 0 { DOUBT_EVERY } else { RESCUE_EVERY };
+                // in one step, so that a claim that fails right now is not overlooked
+                let less = |doubt: u32| doubt.checked_sub(1);
+                let doubt = shared.doubt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+                let every = if doubt { DOUBT_EVERY } else { RESCUE_EVERY };
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(every) {
                     shared.rescue.notify_one();
                 }
