@@ -4,8 +4,9 @@
 CREATE TABLE queue_jobs (
     -- AUTOINCREMENT: a number is never given twice, although rows leave this table
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND kind = rtrim(kind)),
-    queue TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(queue AS BLOB)) BETWEEN 1 AND 128 AND queue = rtrim(queue)),
+    kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND substr(CAST(kind AS BLOB), -1) <> x'20'),
+    queue TEXT NOT NULL DEFAULT 'default'
+        CHECK (length(CAST(queue AS BLOB)) BETWEEN 1 AND 128 AND substr(CAST(queue AS BLOB), -1) <> x'20'),
     args TEXT NOT NULL DEFAULT '{}' CONSTRAINT "args must be valid JSON" CHECK (json_valid(args)),
     priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -32768 AND 32767),
     run_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))

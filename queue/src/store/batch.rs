@@ -47,11 +47,20 @@ pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
     fits.count().max(1).min(jobs.len())
 }
 
-/// The arguments, as one JSON list of texts.
+/// The arguments, as one JSON list of which every element is read back as the text that it was: an object or a list as it is,
+/// which spares the reader a second level of quotes, anything else quoted.
 #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the others have arrays or many places"))]
 pub(crate) fn args_list(jobs: &[NewJob]) -> String {
-    let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
-    serde_json::to_string(&args).expect("text serializes")
+    let mut list = String::with_capacity(jobs.iter().map(|job| job.args.len() + 1).sum::<usize>() + 2);
+    for job in jobs {
+        list.push(if list.is_empty() { '[' } else { ',' });
+        if job.args.starts_with(['{', '[']) {
+            list += &job.args;
+        } else {
+            list += &serde_json::to_string(&job.args).expect("text serializes");
+        }
+    }
+    list + "]"
 }
 
 #[cfg(test)]
@@ -86,6 +95,12 @@ mod tests {
         }
         assert!(!alike(&[NewJob { delay_us: Some(1), ..job("{}") }]), "due later");
         assert!(!alike(&[]));
+    }
+
+    #[test]
+    fn a_list_of_arguments_quotes_what_is_neither_object_nor_list() {
+        let args = [r#"{"a":"\u0000é"}"#, "[1.50]", "7", "null", r#""text""#].map(job);
+        assert_eq!(args_list(&args), r#"[{"a":"\u0000é"},[1.50],"7","null","\"text\""]"#);
     }
 
     #[test]

@@ -157,6 +157,31 @@ async fn insert_gives_ids_in_order<DB: TestDb>(db: Db<DB>) {
     assert!(chrono::Utc::now().signed_duration_since(jobs[0].enqueued_at).abs() < chrono::TimeDelta::seconds(60));
 }
 
+async fn arguments_stay_as_they_were_written<DB: TestDb>(db: Db<DB>) {
+    let args = [
+        r#"{"n":1,"s":"quote \" backslash \\ tab \t slash / nul \u0000 é \u00e9 😀"}"#,
+        r#"{"f":1.50,"big":123456789012345678901234567890,"e":1e300,"minus":-0.0,"none":null,"deep":[[{"a":[]}],{}]}"#,
+        "[1.50,\"é\"]",
+        "\"text \\u0000\"",
+        "7.0",
+        "null",
+    ];
+    let one_by_one = args.map(|args| [NewJob { args: args.into(), ..job("one") }]);
+    let together = args.map(|args| NewJob { args: args.into(), ..job("many") });
+    let mut singles = Vec::new();
+    for job in &one_by_one {
+        singles.extend(db.insert(job).await);
+    }
+    let many = db.insert(&together).await;
+    let stored = async |id: i64| db.text(format!("SELECT args FROM queue_jobs WHERE id = {id}")).await;
+    for ((text, one), many) in args.into_iter().zip(singles).zip(many) {
+        let (one, many) = (stored(one).await, stored(many).await);
+        assert_eq!(one, many);
+        // MySQL keeps JSON in a form of its own
+        assert!(one == text || DB::KIND == migrate::Engine::MySql, "{one}");
+    }
+}
+
 async fn insert_is_all_or_nothing<DB: TestDb>(db: Db<DB>) {
     let mut jobs: Vec<_> = (0..6_000).map(|_| job("a")).collect();
     jobs[5_999].args = "not json".into();
@@ -693,6 +718,7 @@ macro_rules! on_each {
 
 on_each!(
     insert_gives_ids_in_order,
+    arguments_stay_as_they_were_written,
     insert_is_all_or_nothing,
     claim_is_exclusive,
     claim_honours_its_asks,
