@@ -48,7 +48,9 @@ impl Signals for sqlx::Postgres {
     }
 
     async fn notify(conn: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> {
-        sqlx::query("SELECT pg_notify('queue_jobs', '')").execute(conn).await.map(drop)
+        // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', '')";
+        sqlx::query(hint).execute(conn).await.map(drop)
     }
 }
 
