@@ -33,6 +33,8 @@ mod dead;
 mod enqueue;
 mod fencing;
 mod handlers;
+mod hostile;
+mod logs;
 mod migrate;
 mod outcomes;
 mod producers;

@@ -123,8 +123,8 @@ pub(crate) struct Claimed {
     /// Microseconds since 1970.
     pub(crate) run_at: i64,
     pub(crate) enqueued_at: DateTime<Utc>,
-    /// JSON.
-    pub(crate) args: String,
+    /// JSON; only its size where that is over the limit: then nothing of it was fetched.
+    pub(crate) args: Result<String, i64>,
 }
 
 /// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).

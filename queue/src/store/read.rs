@@ -16,7 +16,7 @@ fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, args`.
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large).
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -26,7 +26,7 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
         lane,
         run_at: row.int(4)?,
         enqueued_at: chrono::DateTime::from_timestamp_micros(row.int(5)?).unwrap_or_default(),
-        args: row.text(6)?,
+        args: row.maybe_text(7)?.ok_or(row.int(6)?),
     })
 }
 
