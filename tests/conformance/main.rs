@@ -27,11 +27,13 @@ macro_rules! conformance {
 }
 
 mod admin;
+mod bad_input;
 mod cancel;
 mod claim;
 mod dead;
 mod enqueue;
 mod fencing;
+mod grants;
 mod handlers;
 mod hostile;
 mod logs;
@@ -40,5 +42,7 @@ mod outcomes;
 mod producers;
 mod property;
 mod retention;
+mod secrets;
 mod shutdown;
+mod sources;
 mod start;

@@ -91,7 +91,9 @@ pub(crate) struct Lane {
 #[derive(Debug, Clone)]
 pub(crate) struct LaneHead {
     pub(crate) lane: Lane,
-    /// Time until the first row is due; zero when it is.
+    /// When the first row is due: microseconds since 1970.
+    pub(crate) run_at: i64,
+    /// Time until then; zero when it has come.
     pub(crate) due_in: Duration,
 }
 

@@ -33,9 +33,11 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
 /// Reads `kind, queue, priority, run_at, now`.
 pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     // a time that the engine itself cannot read (MySQL's zero date) counts as due
-    let due_in = row.maybe_int(3)?.unwrap_or(0).saturating_sub(row.int(4)?).max(0).unsigned_abs();
+    let run_at = row.maybe_int(3)?.unwrap_or(0);
+    let due_in = run_at.saturating_sub(row.int(4)?).max(0).unsigned_abs();
     Ok(LaneHead {
         lane: Lane { kind: row.text(0)?.into(), queue: row.text(1)?.into(), priority: number(row.int(2)?)? },
+        run_at,
         due_in: Duration::from_micros(due_in),
     })
 }
