@@ -81,7 +81,32 @@ fn too_long(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in any::<String>(), close in "[-0-9dhms. ]{0,24}") {
+            for text in [text, close] {
+                match parse(&text) {
+                    Ok(duration) => prop_assert!(duration > Duration::ZERO && duration <= LONGEST),
+                    Err(error) => prop_assert!(error.contains('`') && error.contains(':'), "{}", error),
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(parts in prop::array::uniform5(0..400u64), picked in 1..32u8) {
+            let (mut text, mut millis) = (String::new(), 0);
+            for (at, (unit, size)) in UNITS.iter().enumerate().filter(|(at, _)| picked & (1 << at) != 0) {
+                text += &format!("{}{unit}", parts[at]);
+                millis += parts[at] * size;
+            }
+            let expected = Some(Duration::from_millis(millis)).filter(|it| !it.is_zero() && *it <= LONGEST);
+            prop_assert_eq!(parse(&text).ok(), expected, "{}", text);
+        }
+    }
 
     #[test]
     fn reads_every_unit() {

@@ -6,6 +6,7 @@ mod duration;
 mod errors;
 mod expand;
 mod fallback;
+mod generate;
 mod model;
 mod names;
 mod types;
@@ -135,22 +136,5 @@ use proc_macro::TokenStream;
 /// ```
 #[proc_macro_attribute]
 pub fn job(args: TokenStream, item: TokenStream) -> TokenStream {
-    generate(args.into(), item.into()).into()
-}
-
-fn generate(args: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
-    let function = match syn::parse2::<model::Function>(item.clone()) {
-        Ok(function) => function,
-        Err(error) => {
-            let error = error.to_compile_error();
-            return quote::quote!(#error #item);
-        }
-    };
-    let mut errors = errors::Errors::default();
-    let options = attr::Options::parse(args, &mut errors);
-    let mut job = model::Job::new(options, function, &mut errors);
-    check::check(&mut job, &mut errors);
-    let code = if job.sound { expand::expand(&job) } else { fallback::fallback(&job) };
-    let errors = errors.to_compile_errors();
-    quote::quote!(#errors #code)
+    generate::generate(args.into(), item.into()).into()
 }

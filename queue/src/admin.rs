@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::enqueue::check_name;
 use crate::error::Error;
 use crate::job::JobId;
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
 use crate::store::{AnyStore, Store};
 use crate::target::Pool;
@@ -341,11 +342,16 @@ impl Admin {
     /// size limit.
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
         let args = args.to_string();
-        if args.len() > crate::enqueue::MAX_ARGS_BYTES {
+        if args.len() > MAX_ARGS_BYTES {
+            let size = args.len();
             return Err(Error::config(format!(
-                "the new arguments of job {id} are {} bytes of JSON, the limit is {}",
-                args.len(),
-                crate::enqueue::MAX_ARGS_BYTES
+                "the new arguments of job {id} are {size} bytes of JSON, the limit is {MAX_ARGS_BYTES}"
+            )));
+        }
+        let depth = depth(&args);
+        if depth > MAX_ARGS_DEPTH {
+            return Err(Error::config(format!(
+                "the new arguments of job {id} nest {depth} levels deep, the limit is {MAX_ARGS_DEPTH}"
             )));
         }
         self.one(id, Operation::Edit(args)).await

@@ -99,9 +99,33 @@ impl Default for Backoff {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const S: Duration = Duration::from_secs(1);
+
+    fn any_duration() -> impl Strategy<Value = Duration> {
+        (any::<u64>(), 0..1_000_000_000u32, 0..64u32)
+            .prop_map(|(secs, nanos, shift)| Duration::new(secs >> shift, nanos))
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_is_above_its_ceiling(base in any_duration(), max in any_duration(), attempt in any::<u32>()) {
+            let all = [Backoff::exponential(base, max), Backoff::linear(base, max), Backoff::fixed(base)];
+            for backoff in all {
+                let (delay, ceiling) = (backoff.delay(attempt), backoff.ceiling(attempt));
+                prop_assert!(delay <= ceiling && ceiling <= Backoff::LIMIT, "{:?} {:?} {:?}", backoff, delay, ceiling);
+                prop_assert!(ceiling <= backoff.ceiling(attempt.saturating_add(1)), "it grows: {:?}", backoff);
+                // the database can add it to now
+                prop_assert!(crate::enqueue::micros(delay) <= crate::enqueue::micros(Duration::MAX));
+            }
+            for backoff in &all[..2] {
+                prop_assert!(backoff.ceiling(attempt) <= max);
+            }
+        }
+    }
 
     #[test]
     fn exponential_doubles_to_its_cap() {

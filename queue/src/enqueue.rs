@@ -7,13 +7,9 @@ use chrono::{DateTime, Utc};
 
 use crate::error::{Doing, Error};
 use crate::job::{Job, JobId};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_NAME_BYTES, depth};
 use crate::store::NewJob;
 use crate::target::Target;
-
-/// The largest arguments that are accepted, in bytes of JSON: 1 MiB.
-pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
-/// The longest kind and queue name, in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 128;
 
 /// A job with options, to be enqueued. Made by the methods of [`Job`].
 ///
@@ -96,7 +92,7 @@ impl<J: Job> Enqueue<J> {
     /// then the job is part of what that transaction commits or rolls back, and no worker sees it before the commit.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] over [`MAX_ARGS_BYTES`], [`Error::Payload`] when the arguments do not serialize,
+    /// [`Error::TooLarge`] over [`MAX_ARGS_BYTES`], [`Error::TooDeep`] over [`MAX_ARGS_DEPTH`], [`Error::Payload`] when the arguments do not serialize,
     /// [`Error::Config`] for an unusable queue name, [`Error::Database`]. All name the kind.
     ///
     /// # Cancellation
@@ -116,6 +112,10 @@ impl<J: Job> Enqueue<J> {
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
         if args.len() > MAX_ARGS_BYTES {
             return Err(Error::TooLarge { kind: J::KIND, size: args.len(), limit: MAX_ARGS_BYTES });
+        }
+        match depth(&args) {
+            0..=MAX_ARGS_DEPTH => {}
+            depth => return Err(Error::TooDeep { kind: J::KIND, depth, limit: MAX_ARGS_DEPTH }),
         }
         let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
         check_name("queue", &queue).map_err(|why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND)))?;

@@ -38,6 +38,19 @@ pub enum Error {
         /// Bytes allowed.
         limit: usize,
     },
+    /// The arguments of a job nest too deeply: no worker could decode them.
+    #[error(
+        "cannot enqueue `{kind}`: its arguments nest {depth} levels deep, the limit is {limit}; \
+         enqueue them as a text that holds JSON, or in a flatter form"
+    )]
+    TooDeep {
+        /// The job's kind.
+        kind: &'static str,
+        /// Levels of arrays and objects.
+        depth: usize,
+        /// Levels allowed.
+        limit: usize,
+    },
     /// An option is not usable: which, why, and what to write instead.
     #[error("{0}")]
     Config(String),
@@ -66,8 +79,9 @@ impl Error {
     /// failover, a full disk, a time limit of the server) is an outage.
     pub(crate) fn blames_the_row(&self) -> bool {
         let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
-        let data_exception = error.code().is_some_and(|code| code.len() == 5 && code.starts_with("22"));
-        !matches!(error.kind(), sqlx::error::ErrorKind::Other) || data_exception
+        // data exception, program limit exceeded
+        let of_the_data = error.code().is_some_and(|code| code.len() == 5 && ["22", "54"].contains(&&code[..2]));
+        !matches!(error.kind(), sqlx::error::ErrorKind::Other) || of_the_data
     }
 
     pub(crate) fn config(message: impl Into<String>) -> Self {

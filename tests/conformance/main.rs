@@ -27,16 +27,22 @@ macro_rules! conformance {
 }
 
 mod admin;
+mod bad_input;
 mod cancel;
 mod claim;
 mod dead;
 mod enqueue;
 mod fencing;
+mod grants;
 mod handlers;
+mod hostile;
+mod logs;
 mod migrate;
 mod outcomes;
 mod producers;
 mod property;
 mod retention;
+mod secrets;
 mod shutdown;
+mod sources;
 mod start;

@@ -1,7 +1,7 @@
 //! The commands of this repository, run as `cargo xtask <command>`.
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
-//! servers again. `bench` measures, beside hand-written SQL. `servers` starts the servers for development.
+//! servers again. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use clap::Parser;
 
 mod account;
 mod bench;
+mod deny;
 mod engine;
 mod install;
 mod paths;
@@ -24,6 +25,7 @@ mod test;
 enum Command {
     Test(test::Args),
     Bench(bench::Args),
+    Deny(deny::Args),
     Servers(servers::command::Args),
 }
 
@@ -32,6 +34,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Deny(args) => deny::run(&args),
         Command::Servers(args) => servers::command::run(&args),
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Database, Error};
 
+use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
@@ -25,6 +26,9 @@ pub(crate) enum Bind<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
 }
+
+/// For statements that claim: arguments of more bytes stay where they are.
+pub(crate) const MOST_ARGS: Bind<'static> = Bind::Int(Some(MAX_ARGS_BYTES as i64));
 
 impl From<i64> for Bind<'_> {
     fn from(value: i64) -> Self {

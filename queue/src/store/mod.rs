@@ -91,7 +91,9 @@ pub(crate) struct Lane {
 #[derive(Debug, Clone)]
 pub(crate) struct LaneHead {
     pub(crate) lane: Lane,
-    /// Time until the first row is due; zero when it is.
+    /// When the first row is due: microseconds since 1970.
+    pub(crate) run_at: i64,
+    /// Time until then; zero when it has come.
     pub(crate) due_in: Duration,
 }
 
@@ -123,8 +125,8 @@ pub(crate) struct Claimed {
     /// Microseconds since 1970.
     pub(crate) run_at: i64,
     pub(crate) enqueued_at: DateTime<Utc>,
-    /// JSON.
-    pub(crate) args: String,
+    /// JSON; only its size where that is over the limit: then nothing of it was fetched.
+    pub(crate) args: Result<String, i64>,
 }
 
 /// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).

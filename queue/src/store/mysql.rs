@@ -10,7 +10,7 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, execute, question_marks, rows,
+    Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
 };
 use super::read::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
@@ -169,11 +169,11 @@ impl Dialect for MySql {
             let [kind, queue, priority] = lane_binds(ask);
             let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
             let rows = if ask.newest_first {
-                let binds = [worker.into(), kind, queue, priority, take, retries];
+                let binds = [worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
                 rows::<Self>(conn, include_str!("sql/claim_newest.mysql.sql"), &binds).await?
             } else {
                 let (run_at, id) = ask.behind.unwrap_or(FIRST);
-                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries];
+                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
                 rows::<Self>(conn, include_str!("sql/claim.mysql.sql"), &binds).await?
             };
             for row in &rows {

@@ -10,7 +10,7 @@ use sqlx::{Connection, Error, PgConnection, Pool, Postgres, Row, TypeInfo, Value
 use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, add_binds, driver, ids, rows};
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
 use super::read::{claimed, lane_head, number};
 use super::{Ask, Claimed, Lane, LaneHead, NewJob, WorkerId};
 
@@ -46,9 +46,9 @@ impl Cells for PgRow {
         if value.is_null() {
             return Ok(None);
         }
-        // json is text with another name
-        let text = value.as_str().map_err(|source| Error::ColumnDecode { index: column.to_string(), source })?;
-        Ok(Some(text.to_owned()))
+        // json is text with another name; in a database of the encoding SQL_ASCII any bytes are
+        let bytes = value.as_bytes().map_err(|source| Error::ColumnDecode { index: column.to_string(), source })?;
+        Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
     }
 }
 
@@ -184,12 +184,13 @@ impl Dialect for Postgres {
                 behind(ask).1.into(),
                 i64::from(ask.take).into(),
                 i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+                MOST_ARGS,
             ];
             let rows = rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
             return rows.iter().map(|row| claimed(row, lane.clone())).collect();
         }
         let list = asks_json(asks);
-        let binds = [worker.into(), list.as_str().into()];
+        let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &binds).await?;
         rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
     }
@@ -246,7 +247,7 @@ impl Dialect for Postgres {
 
 /// The lane of a claimed row: the asks' own names, so that a batch of jobs shares them.
 fn lane_of(row: &PgRow, asks: &[Ask]) -> Result<Lane, Error> {
-    let (kind, queue, priority) = (row.text(7)?, row.text(8)?, number(row.int(9)?)?);
+    let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
     match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
         Some(lane) => Ok(lane.clone()),

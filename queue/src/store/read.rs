@@ -16,7 +16,7 @@ fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, args`.
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large).
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -26,16 +26,18 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
         lane,
         run_at: row.int(4)?,
         enqueued_at: chrono::DateTime::from_timestamp_micros(row.int(5)?).unwrap_or_default(),
-        args: row.text(6)?,
+        args: row.maybe_text(7)?.ok_or(row.int(6)?),
     })
 }
 
 /// Reads `kind, queue, priority, run_at, now`.
 pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     // a time that the engine itself cannot read (MySQL's zero date) counts as due
-    let due_in = row.maybe_int(3)?.unwrap_or(0).saturating_sub(row.int(4)?).max(0).unsigned_abs();
+    let run_at = row.maybe_int(3)?.unwrap_or(0);
+    let due_in = run_at.saturating_sub(row.int(4)?).max(0).unsigned_abs();
     Ok(LaneHead {
         lane: Lane { kind: row.text(0)?.into(), queue: row.text(1)?.into(), priority: number(row.int(2)?)? },
+        run_at,
         due_in: Duration::from_micros(due_in),
     })
 }
@@ -54,4 +56,98 @@ pub(crate) fn merge(asks: &[Ask], places: Vec<Vec<Place>>, limit: u32) -> Vec<u3
         counts[number] += 1;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sqlx::Error;
+
+    use super::*;
+
+    /// A cell of whatever kind somebody may have written.
+    #[derive(Debug, Clone)]
+    enum Cell {
+        Null,
+        Int(i64),
+        Text(String),
+    }
+
+    struct Row(Vec<Cell>);
+
+    impl Cells for Row {
+        fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+            match self.0.get(column) {
+                Some(Cell::Null) => Ok(None),
+                Some(Cell::Int(value)) => Ok(Some(*value)),
+                _ => Err(Error::Decode("no number".into())),
+            }
+        }
+
+        fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+            match self.0.get(column) {
+                Some(Cell::Null) => Ok(None),
+                Some(Cell::Text(value)) => Ok(Some(value.clone())),
+                _ => Err(Error::Decode("no text".into())),
+            }
+        }
+    }
+
+    fn number() -> impl Strategy<Value = i64> {
+        prop_oneof![Just(i64::MIN), Just(i64::MAX), Just(0), -5..5i64, any::<i64>(), any::<i32>().prop_map(i64::from)]
+    }
+
+    fn cell() -> impl Strategy<Value = Cell> {
+        prop_oneof![Just(Cell::Null), number().prop_map(Cell::Int), any::<String>().prop_map(Cell::Text)]
+    }
+
+    fn lane(priority: i16) -> Lane {
+        Lane { kind: "k".into(), queue: "q".into(), priority }
+    }
+
+    proptest! {
+        #[test]
+        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..9)) {
+            let row = Row(cells);
+            let _ = claimed(&row, lane(0));
+            let _ = lane_head(&row);
+        }
+
+        /// A row of the right types is always read, whatever its numbers: it is claimed by then.
+        #[test]
+        fn any_claimed_row_is_read(numbers in prop::array::uniform6(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
+            let [id, attempt, max_retries, run_at, enqueued_at, size] = numbers;
+            let mut cells: Vec<_> =
+                [id, lease.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
+            cells.push(args.clone().map_or(Cell::Null, Cell::Text));
+            let job = claimed(&Row(cells), lane(0)).unwrap();
+            prop_assert_eq!((job.id.get(), job.lease, job.run_at, job.args), (id, lease, run_at, args.ok_or(size)));
+        }
+
+        #[test]
+        fn any_lane_is_read(run_at in prop::option::of(number()), now in number(), priority in any::<i16>()) {
+            let text = |text: &str| Cell::Text(text.to_owned());
+            let head = run_at.map_or(Cell::Null, Cell::Int);
+            let row = Row(vec![text("k"), text("q"), Cell::Int(priority.into()), head, Cell::Int(now)]);
+            let head = lane_head(&row).unwrap();
+            prop_assert_eq!(head.lane, lane(priority));
+            prop_assert_eq!(head.due_in.is_zero(), run_at.unwrap_or(0) <= now);
+        }
+
+        #[test]
+        fn the_first_in_order_are_counted(
+            lanes in prop::collection::vec((any::<i16>(), any::<bool>(), prop::collection::vec((number(), number()), 0..6)), 0..6),
+            limit in 0..20u32,
+        ) {
+            let ask = |(priority, newest_first, _): &(i16, bool, _)| Ask {
+                lane: lane(*priority), take: 1, behind: None, newest_first: *newest_first, max_retries: 0,
+            };
+            let asks: Vec<_> = lanes.iter().map(ask).collect();
+            let places: Vec<_> = lanes.iter().map(|(.., places)| places.clone()).collect();
+            let all: usize = places.iter().map(Vec::len).sum();
+            let counts = merge(&asks, places.clone(), limit);
+            prop_assert_eq!(counts.iter().sum::<u32>() as usize, all.min(limit as usize));
+            prop_assert!(counts.iter().zip(&places).all(|(count, places)| *count as usize <= places.len()));
+        }
+    }
 }

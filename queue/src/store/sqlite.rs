@@ -10,7 +10,7 @@ use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, Script, driver, ids, rows};
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
 use super::read::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
 
@@ -147,7 +147,7 @@ impl Dialect for Sqlite {
             let rows = if ask.newest_first {
                 rows::<Self>(conn, include_str!("sql/peek_newest.sqlite.sql"), &[kind, queue, priority, limit]).await?
             } else {
-                let (run_at, id) = ask.behind.unwrap_or((i64::MIN, 0));
+                let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
                 let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
                 rows::<Self>(conn, include_str!("sql/peek.sqlite.sql"), &binds).await?
             };
@@ -162,11 +162,11 @@ impl Dialect for Sqlite {
             let [kind, queue, priority] = lane_binds(ask);
             let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
             let rows = if ask.newest_first {
-                let binds = [worker.into(), kind, queue, priority, take, retries];
+                let binds = [worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
                 rows::<Self>(conn, include_str!("sql/claim_newest.sqlite.sql"), &binds).await?
             } else {
-                let (run_at, id) = ask.behind.unwrap_or((i64::MIN, 0));
-                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries];
+                let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
+                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
                 rows::<Self>(conn, include_str!("sql/claim.sqlite.sql"), &binds).await?
             };
             for row in &rows {

@@ -13,15 +13,11 @@ use tracing::Instrument;
 
 use crate::context::{ContextParts, JobContext, States};
 use crate::enqueue::micros;
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, depth};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::{Bury, Claimed, Finish, Outcome, PutBack};
 use crate::telemetry;
-
-/// Error texts are cut here.
-const MAX_ERROR_BYTES: usize = 8 * 1024;
-/// Results over this size are not kept; the job is completed all the same.
-const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// Why an attempt was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +137,7 @@ impl Attempt {
             "job",
             job.id = %self.job.id,
             job.kind = %self.job.lane.kind,
-            job.queue = %self.job.lane.queue,
+            job.queue = %self.job.lane.queue.escape_debug(),
             job.attempt = self.job.attempt
         );
         async {
@@ -164,7 +160,13 @@ impl Attempt {
             token: self.switch.token.clone(),
             states: self.states.clone(),
         });
-        let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(&job.args, ctx)));
+        let args = match &job.args {
+            Ok(args) => args,
+            Err(bytes) => {
+                return Raw::Undecodable(format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
+            }
+        };
+        let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx)));
         let future = match started {
             Ok(Ok(future)) => future,
             Ok(Err(error)) => return Raw::Undecodable(error.to_string()),
@@ -205,13 +207,7 @@ impl Attempt {
         Some(match raw {
             Raw::Returned(Ok(result)) => {
                 tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
-                let result = result.filter(|json| {
-                    let fits = json.len() <= MAX_RESULT_BYTES;
-                    if !fits {
-                        tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
-                    }
-                    fits
-                });
+                let result = result.filter(|json| may_be_kept(json));
                 Ended::Finish(Finish { id, lease, ran_us, state: Outcome::Completed, result, error: None })
             }
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
@@ -349,6 +345,19 @@ fn returned(result: Result<Result<Option<String>, JobError>, Box<dyn Any + Send>
     }
 }
 
+/// Whether a result fits; if not, says so.
+fn may_be_kept(json: &str) -> bool {
+    if json.len() > MAX_RESULT_BYTES {
+        tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
+        return false;
+    }
+    let depth = depth(json);
+    if depth > MAX_ARGS_DEPTH {
+        tracing::warn!(depth, "the result nests more than {MAX_ARGS_DEPTH} levels and was not kept");
+    }
+    depth <= MAX_ARGS_DEPTH
+}
+
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
@@ -380,10 +389,12 @@ fn chain(error: &BoxError) -> String {
 }
 
 /// Cut to size, and without the NUL that PostgreSQL refuses.
-fn storable(mut text: String) -> String {
-    if text.contains('\0') {
-        text = text.replace('\0', "\u{FFFD}");
-    }
+fn storable(text: String) -> String {
+    let text = cut(text);
+    if text.contains('\0') { cut(text.replace('\0', "\u{FFFD}")) } else { text }
+}
+
+fn cut(mut text: String) -> String {
     if text.len() > MAX_ERROR_BYTES {
         const MARK: &str = " … (cut)";
         let mut end = MAX_ERROR_BYTES - MARK.len();
@@ -404,6 +415,8 @@ mod tests {
     fn error_texts_fit_every_engine() {
         assert_eq!(storable("a\0b".into()), "a\u{FFFD}b");
         let long = storable("ä".repeat(MAX_ERROR_BYTES));
+        assert!(long.len() <= MAX_ERROR_BYTES && long.ends_with("(cut)"));
+        let long = storable("\0".repeat(MAX_ERROR_BYTES));
         assert!(long.len() <= MAX_ERROR_BYTES && long.ends_with("(cut)"));
     }
 

@@ -4,9 +4,10 @@
 //! remains of rows that were taken earlier while an old snapshot keeps the database from removing them. They are therefore
 //! rationed to a small share of the time; in between, claims start behind the last place taken.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -28,6 +29,10 @@ const LONGEST: Duration = Duration::from_secs(2);
 const FAR: Duration = Duration::from_secs(60 * 60);
 /// A cheap scan needs no ration.
 const CHEAP: Duration = Duration::from_millis(5);
+
+/// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
+/// make as many as there are names for queues.
+const COMPARED: usize = 64;
 
 /// What scans from the beginning cost: the least of the last few, because a pause of the machine or the network may fall
 /// into any one of them, but an expensive scan is expensive every time.
@@ -63,6 +68,8 @@ struct Known {
     lane: Lane,
     /// From when on rows are due.
     due: Instant,
+    /// Its next row is due no earlier than this, as far as is known: microseconds since 1970.
+    head: i64,
     behind: Option<Place>,
     scanned: Instant,
     cost: Cost,
@@ -72,6 +79,11 @@ impl Known {
     fn may_rescan(&self, now: Instant) -> bool {
         now - self.scanned >= self.cost.pause()
     }
+
+    /// Before what its next row does not come in the order of all lanes.
+    fn next(&self) -> (i16, i64) {
+        (self.lane.priority, self.behind.map_or(self.head, |(run_at, _)| run_at.max(self.head)))
+    }
 }
 
 /// How often one looks who is woken by signals and by the heartbeat.
@@ -80,7 +92,7 @@ const QUIET: Duration = Duration::from_secs(120);
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
-    known: Vec<Known>,
+    known: HashMap<Lane, Known>,
     looked: Option<Instant>,
     look_cost: Cost,
     /// The number under which all this was learnt.
@@ -132,7 +144,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             Err(error) => {
                 claims.looked = None;
-                shared.doubt.store(DOUBT, Ordering::Relaxed);
+                shared.doubt.store(DOUBT, Relaxed);
                 shared.health.down(&mut failures, &error).await;
             }
         }
@@ -150,7 +162,7 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let worker = shared.id();
-        Self { shared, known: Vec::new(), looked: None, look_cost: Cost::default(), worker, turn: 0, recent: None }
+        Self { shared, known: HashMap::new(), looked: None, look_cost: Cost::default(), worker, turn: 0, recent: None }
     }
 
     /// How many jobs each of the slots takes now.
@@ -233,16 +245,16 @@ impl Claims {
         let now = Instant::now();
         self.look_cost.add(now - started);
         self.looked = Some(now);
-        let mut remembered: HashMap<Lane, Known> =
-            self.known.drain(..).map(|known| (known.lane.clone(), known)).collect();
+        let mut remembered = std::mem::take(&mut self.known);
         self.known = heads
             .into_iter()
-            .map(|LaneHead { lane, due_in }| {
-                let due = now + due_in.min(FAR);
-                match remembered.remove(&lane) {
-                    Some(known) => Known { due, ..known },
-                    None => Known { lane, due, behind: None, scanned: now, cost: Cost::default() },
-                }
+            .map(|LaneHead { lane, run_at, due_in }| {
+                let (due, head) = (now + due_in.min(FAR), run_at);
+                let known = match remembered.remove(&lane) {
+                    Some(known) => Known { due, head, ..known },
+                    None => Known { lane: lane.clone(), due, head, behind: None, scanned: now, cost: Cost::default() },
+                };
+                (lane, known)
             })
             .collect();
         Ok(())
@@ -250,17 +262,21 @@ impl Claims {
 
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let now = Instant::now();
-        let mut asks = Vec::new();
+        let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
         for (slots, take) in wants {
             let mut of_slots = self.asks(*slots, *take, now);
             if of_slots.len() > 1 {
-                let counts = self.shared.config.store.peek(&of_slots, *take).await?;
+                let take = of_slots[0].take;
+                let counts = self.shared.config.store.peek(&of_slots, take).await?;
                 for (ask, count) in of_slots.iter_mut().zip(counts) {
                     ask.take = count;
                 }
                 // behind the cursors nothing is due: the claim finds out lane by lane
                 if of_slots.iter().all(|ask| ask.take == 0) {
                     of_slots.iter().for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
+                }
+                if of_slots.len() == COMPARED {
+                    passed_over.extend(of_slots.iter().filter(|ask| ask.take == 0).map(|ask| ask.lane.clone()));
                 }
                 of_slots.retain(|ask| ask.take > 0);
             }
@@ -273,6 +289,7 @@ impl Claims {
         let started = Instant::now();
         let jobs = self.shared.config.store.claim(worker, &asks).await?;
         self.learn(&asks, &jobs, started);
+        self.pass_over(&passed_over, &jobs);
         if let Some(job) = jobs.last() {
             self.recent = Some(job.lane.clone());
         }
@@ -284,9 +301,21 @@ impl Claims {
     /// What to ask of the due lanes that some slots serve.
     fn asks(&self, slots: usize, take: u32, now: Instant) -> Vec<Ask> {
         let shared = &self.shared;
-        let served =
-            self.known.iter().filter(|known| known.due <= now && shared.slots_of(&known.lane.queue) == Some(slots));
+        let mut served: Vec<_> = self
+            .known
+            .values()
+            .filter(|known| known.due <= now && shared.slots_of(&known.lane.queue) == Some(slots))
+            .collect();
+        let mut take = take;
+        if served.len() > COMPARED {
+            // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
+            served.select_nth_unstable_by_key(COMPARED, |known| known.next());
+            served.truncate(COMPARED);
+            take = take.min(COMPARED as u32);
+        }
+        served.sort_unstable_by_key(|known| known.next());
         served
+            .into_iter()
             .filter_map(|known| {
                 let definition = shared.config.jobs.get(&*known.lane.kind)?;
                 let newest_first = shared.config.newest_first.contains(&*known.lane.queue);
@@ -311,7 +340,7 @@ impl Claims {
                 count += 1;
                 last = last.max(Some((job.run_at, job.id.get())));
             }
-            let Some(known) = self.known.iter_mut().find(|known| known.lane == ask.lane) else { continue };
+            let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if ask.behind.is_none() {
                 known.scanned = now;
                 known.cost.add(now - started);
@@ -325,9 +354,24 @@ impl Claims {
         }
     }
 
+    /// Lanes that had none of the next jobs in order: whatever is in them comes after those that were claimed. They make
+    /// room for lanes that were not compared.
+    fn pass_over(&mut self, lanes: &[Lane], jobs: &[Claimed]) {
+        let Some((priority, run_at)) = jobs.iter().map(|job| (job.lane.priority, job.run_at)).max() else { return };
+        for lane in lanes {
+            let Some(known) = self.known.get_mut(lane) else { continue };
+            match lane.priority.cmp(&priority) {
+                // something there would have come first
+                Ordering::Less => known.due = Instant::now() + known.cost.pause(),
+                Ordering::Equal => known.head = known.head.max(run_at),
+                Ordering::Greater => {}
+            }
+        }
+    }
+
     /// A lane gave less than was asked: start from its beginning when that is allowed again, else wait for the next look.
     fn exhausted(&mut self, lane: &Lane, had_cursor: bool, now: Instant) {
-        let Some(known) = self.known.iter_mut().find(|known| known.lane == *lane) else { return };
+        let Some(known) = self.known.get_mut(lane) else { return };
         if had_cursor && (known.may_rescan(now) || known.cost.is_cheap()) {
             known.behind = None;
         } else {
@@ -339,7 +383,7 @@ impl Claims {
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
         let now = Instant::now();
         let wanted = |slots: usize| wants.iter().any(|(index, _)| *index == slots);
-        let served = self.known.iter().filter(|known| self.shared.slots_of(&known.lane.queue).is_some_and(wanted));
+        let served = self.known.values().filter(|known| self.shared.slots_of(&known.lane.queue).is_some_and(wanted));
         // a millisecond more: the database's clock is read a little later than ours
         served.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
     }

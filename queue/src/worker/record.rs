@@ -10,6 +10,7 @@ use super::Shared;
 use super::attempt::Ended;
 use super::health::Failures;
 use crate::error::Error;
+use crate::limits::bytes_in_json;
 use crate::store::{Bury, Finish, Outcome, PutBack, Store, WorkerId};
 use crate::telemetry;
 
@@ -134,9 +135,14 @@ macro_rules! edge {
         }
     };
 }
-edge!(Finish, finish, false, |it| it.result.as_ref().map_or(0, String::len) + it.error.as_ref().map_or(0, String::len));
-edge!(PutBack, put_back, true, |it| it.error.as_ref().map_or(0, String::len));
-edge!(Bury, bury, false, |it| it.error.len());
+edge!(Finish, finish, false, |it| bytes(&it.result) + bytes(&it.error));
+edge!(PutBack, put_back, true, |it| bytes(&it.error));
+edge!(Bury, bury, false, |it| bytes_in_json(&it.error));
+
+/// What a text takes in the list that is sent.
+fn bytes(text: &Option<String>) -> usize {
+    text.as_deref().map_or(0, bytes_in_json)
+}
 
 /// Refusals by the database (not outages) after which a batch is taken apart.
 const TRIES: u32 = 3;

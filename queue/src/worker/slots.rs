@@ -240,7 +240,7 @@ mod tests {
             lane: Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority },
             run_at,
             enqueued_at: Utc::now(),
-            args: String::new(),
+            args: Ok(String::new()),
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Dur
         "--no-defaults".into(),
         option("datadir", &folder.data()),
         "--bind-address=127.0.0.1".into(),
+        // Its own: a server that starts removes the temporary tables of all others that use the same folder.
+        option("tmpdir", &folder.data()),
         // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
         "--socket=server.sock".into(),
         format!("--max-connections={MAX_CONNECTIONS}"),

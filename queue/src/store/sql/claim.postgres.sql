@@ -1,5 +1,6 @@
 -- One ask, the commonest case: the rows are marked, and a note is made of whose they are. The ids travel as an array, so that
 -- the update stays on the primary key whatever the statistics say.
+-- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 WITH next AS MATERIALIZED (
     SELECT id FROM queue_jobs
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
@@ -13,7 +14,8 @@ WITH next AS MATERIALIZED (
     INSERT INTO queue_claims (worker_id, job_ids) SELECT $1, array_agg(id) FROM next HAVING count(*) > 0
 )
 UPDATE queue_jobs
-SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
-    max_retries = coalesce(max_retries, $8::integer)
+SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
+    cancel_requested_at = NULL, max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
-RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, args
+RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, octet_length(args::text),
+          CASE WHEN octet_length(args::text) <= $9 THEN args END

@@ -1,17 +1,19 @@
 -- One ask at a time: a statement costs next to nothing when the database is in this process.
+-- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 UPDATE queue_jobs
-SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, cancel_requested_at = NULL,
+SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
     claimed_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
     max_retries = coalesce(max_retries, $8)
 WHERE id IN (
     SELECT id FROM queue_jobs INDEXED BY queue_jobs_waiting
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4
       AND run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-      AND (run_at, id) > ($5 / 1000, $6)
+      AND (run_at, id) > (coalesce($5 / 1000, -9223372036854775808), $6)
       AND EXISTS (SELECT 1 FROM queue_workers AS w
                   WHERE w.id = $1 AND w.stopped_at IS NULL
                     AND w.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
     LIMIT $7)
-RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, args
+RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
+          CASE WHEN length(CAST(args AS BLOB)) <= $9 THEN args END

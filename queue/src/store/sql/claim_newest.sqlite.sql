@@ -1,6 +1,6 @@
 -- One ask at a time: a statement costs next to nothing when the database is in this process.
 UPDATE queue_jobs
-SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, cancel_requested_at = NULL,
+SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
     claimed_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
     max_retries = coalesce(max_retries, $6)
 WHERE id IN (
@@ -13,4 +13,5 @@ WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at DESC, id DESC
     LIMIT $5)
-RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, args
+RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
+          CASE WHEN length(CAST(args AS BLOB)) <= $7 THEN args END

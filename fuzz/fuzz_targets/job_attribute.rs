@@ -1,0 +1,34 @@
+//! The attribute and the function below it, separated by a line: code or a message, never a panic, and what is not refused
+//! is code. A macro's own crate cannot be linked, so its files are compiled into this one.
+#![no_main]
+#![allow(dead_code, unused_imports, reason = "parts of another crate")]
+
+#[path = "../../queue-macros/src/attr.rs"]
+mod attr;
+#[path = "../../queue-macros/src/check.rs"]
+mod check;
+#[path = "../../queue-macros/src/duration.rs"]
+mod duration;
+#[path = "../../queue-macros/src/errors.rs"]
+mod errors;
+#[path = "../../queue-macros/src/expand.rs"]
+mod expand;
+#[path = "../../queue-macros/src/fallback.rs"]
+mod fallback;
+#[path = "../../queue-macros/src/generate.rs"]
+mod generate;
+#[path = "../../queue-macros/src/model.rs"]
+mod model;
+#[path = "../../queue-macros/src/names.rs"]
+mod names;
+#[path = "../../queue-macros/src/types.rs"]
+mod types;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let (options, function) = text.split_once('\n').unwrap_or((text, "async fn send_email(to: String) {}"));
+    let (Ok(options), Ok(function)) = (options.parse(), function.parse()) else { return };
+    let code = generate::generate(options, function);
+    if !code.to_string().contains("compile_error") {
+        syn::parse2::<syn::File>(code).expect("code that can be compiled");
+    }
+});

@@ -1,0 +1,112 @@
+//! Limits on what others hand to a worker, and how texts are measured against them. What each is for: docs/security.md.
+
+/// The largest arguments that are accepted, in bytes of JSON: 1 MiB. Rows that were inserted by SQL with more never reach a
+/// worker: they go to the dead letters at their first attempt.
+pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
+/// How deeply arguments may nest, the object that holds them included: what the decoder takes. The databases may take less
+/// (MariaDB 31 levels, MySQL 100).
+pub const MAX_ARGS_DEPTH: usize = 127;
+/// Results over this size are not kept; the job is completed all the same.
+pub(crate) const MAX_RESULT_BYTES: usize = 1024 * 1024;
+/// Error texts are cut here.
+pub(crate) const MAX_ERROR_BYTES: usize = 8 * 1024;
+/// The longest kind and queue name, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 128;
+
+/// How deeply JSON nests: 1 for `{}`, 0 for a number.
+pub(crate) fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// How many bytes a text takes inside a JSON text.
+pub(crate) fn bytes_in_json(text: &str) -> usize {
+    let grows = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..32 => 5, // \u0000
+        _ => 0,
+    };
+    text.len() + text.bytes().map(grows).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn depth_counts_what_holds_something() {
+        for (json, levels) in [
+            ("1", 0),
+            ("{}", 1),
+            (r#"[1,[2],{"a":[3]}]"#, 3),
+            (r#""[[[""#, 0),
+            (r#"["\"[[",[]]"#, 2),
+            (r#"["\\",[]]"#, 2),
+        ] {
+            assert_eq!(depth(json), levels, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_decoder_takes_the_limit_and_no_more() {
+        let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(serde_json::from_str::<Value>(&nested(MAX_ARGS_DEPTH)).is_ok());
+        assert!(serde_json::from_str::<Value>(&nested(MAX_ARGS_DEPTH + 1)).is_err());
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)];
+        leaf.prop_recursive(8, 64, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn levels(value: &Value) -> usize {
+        match value {
+            Value::Array(list) => 1 + list.iter().map(levels).max().unwrap_or(0),
+            Value::Object(map) => 1 + map.values().map(levels).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn depth_is_that_of_the_value(value in value()) {
+            prop_assert_eq!(depth(&value.to_string()), levels(&value));
+            prop_assert_eq!(depth(&serde_json::to_string_pretty(&value).unwrap()), levels(&value));
+        }
+
+        #[test]
+        fn depth_takes_any_text(text in any::<String>()) {
+            prop_assert!(depth(&text) <= text.len());
+        }
+
+        #[test]
+        fn bytes_in_json_are_those_of_the_serializer(text in any::<String>(), control in "[\u{0}-\u{7f}]*") {
+            for text in [text, control] {
+                prop_assert_eq!(bytes_in_json(&text) + 2, serde_json::to_string(&text).unwrap().len());
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The accounts of docs/security.md, made by the statements of that page: what each can do, and what the server refuses it.
+
+use std::time::Duration;
+
+use queue::{Filter, Job, JobState};
+use queue_test_support::Engine;
+use queue_tests::jobs::{self, Hurried, Note, Play, Spreads};
+use queue_tests::{AnyPool, Db, Step, What, eventually};
+use serde_json::json;
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+const PAGE: &str = include_str!("../../docs/security.md");
+
+macro_rules! on_servers {
+    ($($name:ident),+ $(,)?) => {
+        conformance!(@engine postgres Postgres $($name)+);
+        conformance!(@engine mariadb MariaDb $($name)+);
+        conformance!(@engine mysql MySql $($name)+);
+    };
+}
+
+on_servers! {
+    a_worker_does_its_work_and_no_more,
+    an_administrator_mends_and_no_more,
+    a_producer_enqueues_and_no_more,
+    a_reader_looks_and_no_more,
+}
+
+/// An account of this test's own, as the page says.
+struct Account {
+    name: String,
+    pool: AnyPool,
+}
+
+/// The statements of the page for an account, with names of this test's own. Without a password, which MySQL's default
+/// plugin sends over TLS only.
+fn statements(engine: Engine, role: &str, database: &str, account: &str) -> Vec<String> {
+    let engine = if engine == Engine::Postgres { "PostgreSQL" } else { "MariaDB and MySQL" };
+    let head = format!("```sql\n-- {engine}: {role}\n");
+    let (_, block) = PAGE.split_once(&head).unwrap_or_else(|| panic!("no such block: {head}"));
+    let (block, _) = block.split_once("```").expect("the end of a block");
+    let block = block.replace(&format!("shop_{}", if role == "administrator" { "admin" } else { role }), account);
+    let block = block.replace("shop.", &format!("{database}.")).replace("'change me'", "''");
+    block.split(';').map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()).collect()
+}
+
+impl Account {
+    async fn new(db: &Db, role: &str) -> Self {
+        let postgres = db.engine() == Engine::Postgres;
+        let database = db.value(if postgres { "SELECT current_database()" } else { "SELECT DATABASE()" }).await;
+        let database = database.expect("a database");
+        let name = format!("q{}_{role:.6}", &database[database.len() - 12..]);
+        db.sql("CREATE TABLE orders (id integer)").await;
+        for sql in statements(db.engine(), role, &database, &name) {
+            db.sql(sql).await;
+        }
+        let url = db.engine().url().expect("the server's address");
+        let (max, patience) = (8, Duration::from_secs(30));
+        let pool = if postgres {
+            let options = url.parse::<PgConnectOptions>().expect("an address").username(&name).database(&database);
+            let pool = PgPoolOptions::new().max_connections(max).acquire_timeout(patience);
+            AnyPool::Pg(pool.connect_with(options).await.expect("the account can connect"))
+        } else {
+            let server: MySqlConnectOptions = url.parse().expect("an address");
+            let options = MySqlConnectOptions::new().host(server.get_host()).port(server.get_port()).username(&name);
+            let pool = MySqlPoolOptions::new().max_connections(max).acquire_timeout(patience);
+            AnyPool::MySql(pool.connect_with(options.database(&database)).await.expect("the account can connect"))
+        };
+        Self { name, pool }
+    }
+
+    async fn can(&self, sql: &str) {
+        self.pool.sql(sql).await.unwrap_or_else(|error| panic!("{} may not {sql}: {error}", self.name));
+    }
+
+    /// For want of a right, not for some other fault.
+    async fn cannot(&self, statements: &[&str]) {
+        for sql in statements {
+            let error = self.pool.sql(sql).await.err().unwrap_or_else(|| panic!("{} may {sql}", self.name));
+            let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+            // insufficient privilege; command, column or access denied
+            assert!(["42501", "42000"].contains(&code.as_str()), "{sql}: {code} {error}");
+            let text = error.to_string();
+            assert!(["denied", "must be owner"].iter().any(|word| text.contains(word)), "{sql}: {text}");
+        }
+    }
+
+    async fn drop(self, db: &Db) {
+        match &self.pool {
+            AnyPool::Pg(pool) => {
+                pool.close().await;
+                db.sql(format!("DROP OWNED BY {}", self.name)).await;
+                db.sql(format!("DROP ROLE {}", self.name)).await;
+            }
+            _ => drop(db.sql(format!("DROP USER '{}'@'%'", self.name)).await),
+        }
+    }
+}
+
+/// Nobody but the owner may.
+const SCHEMA: [&str; 6] = [
+    "CREATE TABLE mine (id integer)",
+    "ALTER TABLE queue_jobs ADD COLUMN mine integer",
+    "CREATE INDEX mine ON queue_jobs (lease)",
+    "DROP TABLE queue_jobs",
+    "TRUNCATE TABLE queue_jobs",
+    "SELECT * FROM orders",
+];
+
+async fn a_worker_does_its_work_and_no_more(db: Db) {
+    let account = Account::new(&db, "worker").await;
+    queue_tests::each!(AnyPool, &account.pool, pool => queue::migrate(pool).await).expect("nothing to migrate");
+    // everything that can happen to a job, a lost worker's and a cancelled one's included
+    let gone = db.fake_worker(-1000).await;
+    for (label, retries) in [("lost", 3), ("lost at last", 0)] {
+        let id = db.enqueue(Note::new(label).max_retries(retries)).await;
+        db.hand_over(id, gone).await;
+    }
+    let completes =
+        db.enqueue(Play::new("a", [Step::Fail("once".into()), Step::Snooze(1), Step::Return(json!(1))])).await;
+    let dies = db.enqueue(Play::new("b", [Step::Panic("no".into())])).await;
+    let cancels = db.enqueue(Play::new("c", [Step::Cancel("no need".into())])).await;
+    let held = db.enqueue(Play::new("held", [Step::hold("never")])).await;
+    let late = db.enqueue(Hurried::new("d", [Step::deaf("never")])).await;
+    db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{}')").await;
+    db.enqueue(Spreads::new(2)).await;
+    let worker =
+        jobs::with_states(account.pool.worker(), &db.probe, &account.pool).heartbeat(Duration::from_millis(100));
+    let worker = db.start(worker.cancel_grace(Duration::from_millis(300)));
+    db.probe.wait_for(What::Started, "held", 1).await;
+    db.admin().cancel(held).await.expect("cancelled");
+    for (id, state) in [
+        (completes, JobState::Completed),
+        (dies, JobState::Dead),
+        (cancels, JobState::Cancelled),
+        (held, JobState::Cancelled),
+        (late, JobState::Dead),
+    ] {
+        db.reaches(id, state).await;
+    }
+    // a, c, held, the lost one, and seven of a family; b, d, what did not decode, and what was lost at last
+    eventually("all are over", async || (db.counts().await == (0, 11, 4)).then_some(())).await;
+    worker.stop().await;
+    // history is removed
+    let worker = jobs::with_states(account.pool.worker(), &db.probe, &account.pool);
+    let worker = db.start(worker.retention(Duration::from_millis(500)));
+    eventually("an empty history", async || (db.count("queue_history").await == 0).then_some(())).await;
+    worker.stop().await;
+    assert_eq!(db.count("queue_workers WHERE stopped_at IS NULL").await, 0);
+
+    account.cannot(&SCHEMA).await;
+    account
+        .cannot(&[
+            "UPDATE queue_dead SET error = 'x'",
+            "DELETE FROM queue_dead",
+            "SELECT args FROM queue_dead",
+            "UPDATE queue_history SET error = 'x'",
+            "SELECT result FROM queue_history",
+            "SELECT error FROM queue_attempts",
+            "INSERT INTO queue_paused (queue) VALUES ('x')",
+            "DELETE FROM queue_paused",
+            "UPDATE queue_migrations SET version = 9",
+            "DELETE FROM queue_migrations",
+            "SELECT * FROM queue_all",
+        ])
+        .await;
+    account.drop(&db).await;
+}
+
+async fn an_administrator_mends_and_no_more(db: Db) {
+    let account = Account::new(&db, "administrator").await;
+    let [dead, other] = [0, 1].map(|_| Play::new("x", [Step::Die("no".into()), Step::Complete]));
+    let (dead, other) = (db.enqueue(dead).await, db.enqueue(other).await);
+    let worker = db.start(db.worker());
+    db.reaches(dead, JobState::Dead).await;
+    db.reaches(other, JobState::Dead).await;
+    worker.stop().await;
+    let admin = account.pool.admin();
+    let later = db.enqueue(Note::new("later").after(Duration::from_secs(3600))).await;
+    let never = db.enqueue(Note::new("never")).await;
+    assert_eq!(admin.jobs(&Filter::new()).await.expect("a page").items.len(), 4);
+    assert_eq!(admin.job(dead).await.expect("an answer").expect("a job").attempts.len(), 1);
+    assert!(admin.workers().await.expect("workers").len() == 1 && !admin.stats().await.expect("counts").is_empty());
+    admin.edit_args(dead, &json!({"label": "x", "steps": []})).await.expect("edited");
+    admin.send_back(dead).await.expect("sent back");
+    admin.edit_args(dead, &json!({"label": "y", "steps": []})).await.expect("edited");
+    admin.delete(other).await.expect("deleted");
+    admin.reschedule(later, db.now().await + Duration::from_secs(7200)).await.expect("rescheduled");
+    admin.retry(later).await.expect("made ready");
+    admin.cancel(never).await.expect("cancelled");
+    admin.delete(never).await.expect("deleted");
+    admin.pause("mail").await.expect("paused");
+    assert_eq!(admin.queues().await.expect("queues").iter().filter(|queue| queue.paused_at.is_some()).count(), 1);
+    admin.resume("mail").await.expect("resumed");
+    account.cannot(&SCHEMA).await;
+    account.cannot(&["UPDATE queue_history SET error = 'x'", "UPDATE queue_attempts SET error = 'x'"]).await;
+    account.cannot(&["DELETE FROM queue_workers", "UPDATE queue_migrations SET version = 9"]).await;
+    account.drop(&db).await;
+}
+
+async fn a_producer_enqueues_and_no_more(db: Db) {
+    let account = Account::new(&db, "producer").await;
+    let pool = &account.pool;
+    pool.enqueue(Note::new("one")).await.expect("enqueued");
+    pool.enqueue(Note::new("later").after(Duration::from_secs(60)).queue("mail").priority(3)).await.expect("enqueued");
+    // alike, and in every way different
+    pool.enqueue_all((0..2500).map(|n| Note::new(n.to_string()))).await.expect("enqueued");
+    pool.enqueue_all((0..50).map(|n| Note::new("x").priority(n).max_retries(n as u32))).await.expect("enqueued");
+    let mut tx = pool.begin().await;
+    tx.enqueue(Note::new("in a transaction")).await.expect("enqueued");
+    tx.enqueue_all((0..3).map(|_| Note::new("in it").after(Duration::from_secs(9)))).await.expect("enqueued");
+    tx.commit().await;
+    account.can("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{\"label\":\"sql\"}')").await;
+    account.can("INSERT INTO queue_jobs (kind, queue, priority, max_retries) VALUES ('bare', 'mail', 1, 0)").await;
+    if db.engine() == Engine::Postgres {
+        account.can("SELECT pg_notify('queue_jobs', '')").await;
+    }
+    assert_eq!(db.count("queue_jobs").await, 2558);
+    account.cannot(&SCHEMA).await;
+    account
+        .cannot(&[
+            "SELECT args FROM queue_jobs",
+            "SELECT * FROM queue_jobs",
+            "SELECT kind FROM queue_jobs",
+            "SELECT * FROM queue_all",
+            "SELECT * FROM queue_stats",
+            "SELECT * FROM queue_history",
+            "SELECT * FROM queue_dead",
+            "SELECT * FROM queue_workers",
+            "UPDATE queue_jobs SET priority = 1",
+            "DELETE FROM queue_jobs",
+            "INSERT INTO queue_jobs (kind, lease) VALUES ('note', 7)",
+            "INSERT INTO queue_jobs (kind, attempt) VALUES ('note', 7)",
+            "INSERT INTO queue_jobs (kind, worker_id) VALUES ('note', 7)",
+            "INSERT INTO queue_jobs (kind, enqueued_at) VALUES ('note', '2020-01-01')",
+            "INSERT INTO queue_dead (id) VALUES (7)",
+            "INSERT INTO queue_history (id) VALUES (7)",
+            "INSERT INTO queue_paused (queue) VALUES ('mail')",
+            "INSERT INTO queue_workers (host) VALUES ('here')",
+        ])
+        .await;
+    if db.engine() != Engine::Postgres {
+        account.cannot(&["INSERT INTO queue_jobs (id, kind) VALUES (9223372036854775807, 'note')"]).await;
+    }
+    account.drop(&db).await;
+}
+
+async fn a_reader_looks_and_no_more(db: Db) {
+    let account = Account::new(&db, "reader").await;
+    db.enqueue(Note::new("a")).await;
+    let tables = [
+        "queue_jobs",
+        "queue_history",
+        "queue_dead",
+        "queue_attempts",
+        "queue_workers",
+        "queue_paused",
+        "queue_migrations",
+    ];
+    for table in tables.into_iter().chain(["queue_all", "queue_stats"]) {
+        account.can(&format!("SELECT * FROM {table}")).await;
+    }
+    account.pool.admin().jobs(&Filter::new()).await.expect("a page");
+    account.cannot(&SCHEMA).await;
+    for table in tables {
+        account.cannot(&[&format!("DELETE FROM {table}")]).await;
+    }
+    account
+        .cannot(&[
+            "INSERT INTO queue_jobs (kind) VALUES ('note')",
+            "INSERT INTO queue_paused (queue) VALUES ('mail')",
+            "UPDATE queue_jobs SET priority = 1",
+            "UPDATE queue_dead SET error = 'x'",
+        ])
+        .await;
+    assert!(account.pool.admin().pause("mail").await.is_err());
+    assert!(account.pool.enqueue(Note::new("no")).await.is_err());
+    account.drop(&db).await;
+}

@@ -1,0 +1,116 @@
+//! What a worker logs, and what it never does: arguments, results and error texts of jobs appear at the level trace at most.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use queue::JobState;
+use queue_test_support::Engine;
+use queue_tests::jobs::{Grind, Hurried, Note, Play};
+use queue_tests::{Db, Step, eventually};
+use serde_json::json;
+use tracing_subscriber::EnvFilter;
+
+conformance! {
+    never_tell_what_jobs_are_about,
+}
+
+/// Everything that was logged, as text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a test on a database of its own and returns what this process, whichever crate of it, logged meanwhile. In a thread
+/// of its own, so that other tests do not talk into it.
+pub(crate) async fn captured<F>(engine: Engine, filter: &'static str, test: F) -> String
+where
+    F: AsyncFnOnce(Db) + Send + 'static,
+{
+    let run = move || {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(filter))
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let _listening = tracing::subscriber::set_default(subscriber);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(queue_tests::on(engine, test));
+        String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text")
+    };
+    tokio::task::spawn_blocking(run).await.expect("a test that ends")
+}
+
+const SECRETS: [&str; 7] =
+    ["s3cret-args", "s3cret-result", "s3cret-error", "s3cret-panic", "s3cret-dead", "s3cret-bad", "s3cret-why"];
+
+/// Jobs that end in every way, with something private in each place where there can be any.
+async fn run_secrets(db: Db) {
+    let [args, result, error, panic, dead, bad, why] = SECRETS;
+    let [fail, panics] = [Step::Fail(error.into()), Step::Panic(panic.into())];
+    let completed = [
+        db.enqueue(Note::new(args)).await,
+        db.enqueue(Play::new(args, [fail.clone(), panics.clone(), Step::Return(json!({ "is": result }))])).await,
+        db.enqueue(Grind::new(args, [panics.clone(), Step::Return(json!([result]))])).await,
+    ];
+    let given_up = [
+        db.enqueue(Play::new(args, [Step::Die(dead.into())])).await,
+        db.enqueue(Play::new(args, [fail.clone()])).await,
+        db.enqueue(Grind::new(args, [panics])).await,
+        db.enqueue(Hurried::new(args, [Step::deaf("never")])).await,
+    ];
+    let cancelled = [
+        db.enqueue(Play::new(args, [Step::Cancel(why.into())])).await,
+        db.enqueue(Play::new("held", [Step::hold_then("never", fail)])).await,
+    ];
+    // what does not decode, and whose decoder quotes it
+    db.sql(format!("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{{\"label\":{{\"{bad}\":1}}}}')")).await;
+    db.sql(format!("INSERT INTO queue_jobs (kind, args) VALUES ('play', '{{\"label\":\"a\",\"steps\":\"{bad}\"}}')"))
+        .await;
+    // what the database itself refuses, with its own words
+    let refused = format!("INSERT INTO queue_jobs (kind, args, max_retries) VALUES ('note', '\"{bad}\"', -1)");
+    assert!(db.pool().sql(&refused).await.is_err());
+    let worker = db.start(db.worker());
+    db.probe.wait_for(queue_tests::What::Started, "held", 1).await;
+    db.admin().cancel(cancelled[1]).await.expect("cancelled");
+    for id in completed {
+        db.reaches(id, JobState::Completed).await;
+    }
+    for id in cancelled {
+        db.reaches(id, JobState::Cancelled).await;
+    }
+    for id in given_up {
+        db.reaches(id, JobState::Dead).await;
+    }
+    eventually("all are over", async || (db.count("queue_jobs").await == 0).then_some(())).await;
+    worker.stop().await;
+    // they are where they belong
+    let kept = db.column("SELECT coalesce(error, '') FROM queue_dead").await.join("\n");
+    assert!(kept.contains(dead) && kept.contains(error) && kept.contains(panic) && kept.contains(bad), "{kept}");
+}
+
+async fn never_tell_what_jobs_are_about(db: Db) {
+    let log = captured(db.engine(), "debug", run_secrets).await;
+    // sqlx logs the texts of statements: those with values in them are the test's own
+    assert!(db.engine() == Engine::Sqlite || log.contains("INSERT INTO queue_history"), "nothing of sqlx in {log}");
+    let log: String = log.lines().filter(|line| !line.contains("VALUES ('")).collect::<Vec<_>>().join("\n");
+    for event in ["job.completed", "job.failed", "job.dead", "job.cancelled", "worker.started", "worker.stopped"] {
+        assert!(log.contains(event), "no {event} in {log}");
+    }
+    for secret in SECRETS {
+        let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+    let log = captured(db.engine(), "queue=trace", run_secrets).await;
+    assert!(SECRETS.iter().any(|secret| log.contains(secret)), "the test would not notice: {log}");
+}

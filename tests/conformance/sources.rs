@@ -1,0 +1,151 @@
+//! No SQL is built from input: all of it stands in the sources, and values travel beside it. What makes text of statements
+//! at all is on a short list here, with the reason why nothing from outside gets into it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file, what stands there, how often, and why it may.
+const ALLOWED: &[(&str, &str, usize, &str)] = &[
+    ("queue/src/store/dialect.rs", "AssertSqlSafe(sql)", 2, "runs what `prepare` made of a file under sql/"),
+    ("queue/src/store/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
+    ("queue/src/store/postgres.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
+    ("queue/src/store/sqlite.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file under sql/"),
+    ("queue/src/store/mysql.rs", "AssertSqlSafe(sql)", 2, "runs what `prepare` made, and the INSERT of many rows"),
+    (
+        "queue/src/store/mysql.rs",
+        "format!(\"INSERT INTO queue_jobs ({columns}) VALUES \")",
+        1,
+        "columns: one of three literals",
+    ),
+    ("queue/src/store/mysql.rs", ".replace(\"/* kinds */\"", 1, "with question marks, as many as there are kinds"),
+];
+
+/// What makes SQL of a text that is not a literal, or looks like it.
+fn is_suspicious(line: &str) -> bool {
+    const CALLS: [&str; 5] = ["AssertSqlSafe(", "raw_sql(", "QueryBuilder", "SqlSafeStr", "SqlStr::"];
+    if CALLS.iter().any(|call| line.contains(call)) || line.contains(".replace(\"/*") {
+        return true;
+    }
+    let builds = ["format!(", "write!(", "writeln!(", "concat!(", "push_str(", "format_args!("];
+    builds.iter().any(|call| line.contains(call)) && has_sql(line)
+}
+
+fn has_sql(line: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "SELECT ",
+        "INSERT INTO",
+        "UPDATE queue",
+        "DELETE FROM",
+        "CREATE ",
+        "DROP ",
+        "ALTER ",
+        "GRANT ",
+        "TRUNCATE ",
+        " WHERE ",
+        " FROM queue",
+        " VALUES ",
+        "SET SESSION",
+        "PRAGMA ",
+    ];
+    WORDS.iter().any(|word| line.contains(word))
+}
+
+/// Statements that are literals, as arguments of sqlx: what else is given to it must be wrapped, and is found above.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The code of a file without its tests, comments, and `use` lines; calls that rustfmt broke are joined.
+fn code(text: &str) -> Vec<String> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let goes_on = lines.last().is_some_and(|last| last.ends_with('(') || last.ends_with('\\'));
+        match lines.last_mut() {
+            _ if line.starts_with("//") || line.starts_with("use ") || line.starts_with("pub use ") => {}
+            Some(last) if goes_on => last.push_str(line),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
+}
+
+/// `(file, line)` of everything suspicious.
+fn suspicious() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut sources = Vec::new();
+    for folder in ["queue/src", "queue-macros/src", "examples"] {
+        files(&root.join(folder), &mut sources);
+    }
+    assert!(sources.len() > 40, "the sources are not where they were");
+    let mut found = Vec::new();
+    for path in sources {
+        let name = path.strip_prefix(root).expect("below").display().to_string();
+        // the store's own tests
+        if name == "queue/src/store/tests.rs" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("text");
+        found.extend(code(&text).into_iter().filter(|line| is_suspicious(line)).map(|line| (name.clone(), line)));
+    }
+    found
+}
+
+#[test]
+fn no_statement_is_built_from_input() {
+    let mut left = suspicious();
+    for (file, part, times, why) in ALLOWED {
+        let before = left.len();
+        left.retain(|(name, line)| name != file || !line.contains(part));
+        assert_eq!(before - left.len(), *times, "{file}: {part} ({why}): look at each, then change the list");
+    }
+    assert!(
+        left.is_empty(),
+        "SQL made of text: bind the values, or say in this test why nothing from outside gets in: {left:#?}"
+    );
+}
+
+#[test]
+fn what_would_be_dangerous_is_noticed() {
+    for line in [
+        r#"sqlx::query(AssertSqlSafe(format!("SELECT 1 FROM queue_jobs WHERE kind = '{kind}'")))"#,
+        r#"sqlx::raw_sql(&text).execute(pool)"#,
+        r#"let sql = format!("DELETE FROM queue_jobs WHERE id = {id}");"#,
+        r#"write!(sql, " WHERE queue = '{queue}'")"#,
+        r#"sql.push_str(&[" WHERE kind = '", kind, "'"].concat());"#,
+        r#"let builder = QueryBuilder::new(text);"#,
+    ] {
+        assert!(is_suspicious(line), "{line}");
+    }
+    let broken = "let sql = format!(\n    \"SELECT {}\",\n    name\n);\n#[cfg(test)]\nmod tests {\nraw_sql(x)";
+    let lines = code(broken);
+    assert!(is_suspicious(&lines[0]) && lines.iter().skip(1).all(|line| !is_suspicious(line)), "{lines:?}");
+}
+
+/// Statements lie in files, and a file knows no input.
+#[test]
+fn statements_name_places_and_not_values() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src/store/sql");
+    let mut count = 0;
+    for folder in [folder.clone(), folder.join("admin")] {
+        for entry in fs::read_dir(folder).expect("the statements") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "sql") {
+                let text = fs::read_to_string(&path).expect("text");
+                let templates = ["{}", "{0}", "{{", "/* "];
+                let found: Vec<_> = templates.iter().filter(|it| text.contains(**it)).collect();
+                let known = path.ends_with("lanes.mysql.sql") && found == [&"/* "];
+                assert!(found.is_empty() || known, "{}: {found:?}", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "{count} statements");
+}
