@@ -1,0 +1,340 @@
+//! The tables, and the statements on them. Each function is one transaction of the real thing, with its conditions.
+
+use crate::rules::{Guard, Promise, Rules, Violation};
+
+/// A worker's number in `queue_workers`, from 1; 0 is nobody.
+pub type Number = u8;
+
+/// A row of `queue_jobs`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// `worker_id`.
+    pub holder: Number,
+    /// The fence.
+    pub lease: u32,
+    /// Attempts that count, with the current one.
+    pub attempt: i32,
+    /// Ticks until `run_at`.
+    pub delay: u32,
+    /// `cancel_requested_at`.
+    pub cancel: bool,
+    /// How many claims there were. No column: it tells attempts apart when a guard is taken away.
+    pub claims: u32,
+}
+
+/// Where a job that is over stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// In `queue_history`, as completed.
+    Completed,
+    /// In `queue_history`, as cancelled.
+    Cancelled,
+    /// In `queue_dead`.
+    Dead,
+}
+
+/// A job in all its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// In `queue_jobs`.
+    pub row: Option<Row>,
+    /// In `queue_history` or `queue_dead`, with its attempts there.
+    pub over: Option<(Over, i32)>,
+    /// Rows of `queue_attempts` whose outcome counts.
+    pub counted: i32,
+    /// Somebody was told that the running job will be cancelled. No column.
+    pub asked: bool,
+    /// `max_retries`.
+    pub retries: i32,
+}
+
+/// A row of `queue_workers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Ticks until `expires_at`; 0 when it is past.
+    pub left: u32,
+    /// `stopped_at IS NOT NULL`.
+    pub stopped: bool,
+}
+
+/// How an attempt ended, as its worker tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// finish
+    Completed,
+    /// finish
+    Cancelled,
+    /// put back after a delay; counts
+    Failed,
+    /// bury; counts
+    FailedLast,
+    /// put back after a delay
+    Snoozed,
+    /// put back, on record
+    Released,
+    /// put back, not on record
+    Unstarted,
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Which job.
+    pub job: usize,
+    /// Under which lease it ran.
+    pub lease: u32,
+    /// Which claim that was.
+    pub claim: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// All tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Database {
+    /// By job.
+    pub jobs: Vec<Job>,
+    /// By number less one.
+    pub workers: Vec<Worker>,
+}
+
+impl Job {
+    /// Enqueued just now.
+    pub fn new(retries: i32) -> Self {
+        let row = Row { holder: 0, lease: 0, attempt: 0, delay: 0, cancel: false, claims: 0 };
+        Self { row: Some(row), over: None, counted: 0, asked: false, retries }
+    }
+
+    fn end(&mut self, over: Over, attempt: i32) {
+        self.over = Some((over, attempt));
+        self.row = None;
+    }
+}
+
+impl Database {
+    /// A row of `queue_workers`.
+    pub fn worker(&mut self, number: Number) -> &mut Worker {
+        &mut self.workers[usize::from(number) - 1]
+    }
+
+    /// Whether a number is declared gone, or was never given.
+    pub fn is_gone(&self, number: Number) -> bool {
+        self.workers.get(usize::from(number).wrapping_sub(1)).is_none_or(|worker| worker.stopped)
+    }
+
+    fn has_lease(&self, number: Number) -> bool {
+        !self.is_gone(number) && self.workers[usize::from(number) - 1].left > 0
+    }
+
+    /// join.sql
+    pub fn join(&mut self, lease: u32) -> Number {
+        self.workers.push(Worker { left: lease, stopped: false });
+        Number::try_from(self.workers.len()).expect("few workers")
+    }
+
+    /// beat.sql. False: the number is gone.
+    pub fn beat(&mut self, rules: Rules, number: Number, lease: u32) -> bool {
+        if rules.has(Guard::BeatNotStopped) && self.is_gone(number) {
+            return false;
+        }
+        self.worker(number).left = lease;
+        true
+    }
+
+    /// leave.sql
+    pub fn leave(&mut self, number: Number) {
+        self.worker(number).stopped = true;
+    }
+
+    /// Jobs that a claim may take.
+    pub fn claimable(&self, rules: Rules, number: Number) -> Vec<usize> {
+        if rules.has(Guard::LeaseAtClaim) && !self.has_lease(number) {
+            return Vec::new();
+        }
+        let free = |row: &Row| row.holder == 0 || (!rules.has(Guard::ClaimWaiting) && row.holder != number);
+        let due = |job: &Job| job.row.as_ref().is_some_and(|row| free(row) && row.delay == 0);
+        (0..self.jobs.len()).filter(|job| due(&self.jobs[*job])).collect()
+    }
+
+    /// claim.sql, after it chose what to take from what it may.
+    pub fn claim(&mut self, rules: Rules, number: Number, jobs: &[usize]) -> Result<(), Violation> {
+        let has_lease = self.has_lease(number);
+        for &index in jobs {
+            let job = &mut self.jobs[index];
+            let Some(row) = &mut job.row else { continue };
+            let broken = match job.over {
+                _ if !has_lease => Some(Promise::NoClaimWithoutLease),
+                Some(_) => Some(Promise::NothingTwice),
+                None if job.asked => Some(Promise::CancelKept),
+                None => None,
+            };
+            if let Some(promise) = broken {
+                return Err(Violation::new(promise, index));
+            }
+            row.holder = number;
+            row.cancel = false;
+            row.claims += 1;
+            row.lease += u32::from(rules.has(Guard::LeaseRises));
+            row.attempt += i32::from(rules.has(Guard::CountAttempt));
+        }
+        Ok(())
+    }
+
+    /// finish.sql, put_back.sql, bury.sql: a batch of ends under one number. What the fence refuses stays as it is. Jobs
+    /// whose row is still to be deleted, when that is not the same transaction, are returned.
+    pub fn end(&mut self, rules: Rules, number: Number, ends: &[End]) -> Result<Vec<usize>, Violation> {
+        let mut undone = Vec::new();
+        for end in ends {
+            let Some(row) = &self.jobs[end.job].row else { continue };
+            let is_holder = row.holder == number || !rules.has(Guard::FenceWorker);
+            let is_lease = row.lease == end.lease || !rules.has(Guard::FenceLease);
+            if !is_holder || !is_lease {
+                continue;
+            }
+            if row.holder != number || row.claims != end.claim {
+                return Err(Violation::new(Promise::NoStaleWrite, end.job));
+            }
+            if self.accept(rules, end) {
+                undone.push(end.job);
+            }
+        }
+        Ok(undone)
+    }
+
+    /// True: the row is still there.
+    fn accept(&mut self, rules: Rules, end: &End) -> bool {
+        let job = &mut self.jobs[end.job];
+        let Some(row) = &mut job.row else { return false };
+        let uncounted = matches!(end.outcome, Outcome::Snoozed | Outcome::Released | Outcome::Unstarted);
+        let attempt = row.attempt - i32::from(uncounted);
+        job.counted += i32::from(!uncounted && end.outcome != Outcome::Completed);
+        match end.outcome {
+            Outcome::Completed if !rules.has(Guard::OneTransaction) => {
+                job.over = Some((Over::Completed, attempt));
+                return true;
+            }
+            Outcome::Completed => job.end(Over::Completed, attempt),
+            Outcome::Cancelled => job.end(Over::Cancelled, attempt),
+            Outcome::FailedLast => job.end(Over::Dead, attempt),
+            _ if row.cancel && rules.has(Guard::CancelHolds) => job.end(Over::Cancelled, attempt),
+            outcome => {
+                row.holder = 0;
+                row.cancel = false;
+                row.attempt = attempt;
+                row.delay = u32::from(matches!(outcome, Outcome::Failed | Outcome::Snoozed));
+            }
+        }
+        false
+    }
+
+    /// What is left of an end's transaction that was none.
+    pub fn delete(&mut self, job: usize) {
+        self.jobs[job].row = None;
+    }
+
+    /// Numbers that expire_workers.sql would stop now.
+    pub fn expired(&self, rules: Rules) -> Vec<Number> {
+        let past = |worker: &Worker| !worker.stopped && (worker.left == 0 || !rules.has(Guard::ExpireOnlyExpired));
+        (1..).zip(&self.workers).filter(|(_, worker)| past(worker)).map(|(number, _)| number).collect()
+    }
+
+    /// Numbers whose lease is past and that nobody declared gone yet.
+    pub fn expired_by_clock(&self) -> Vec<Number> {
+        self.expired(Rules::default())
+    }
+
+    /// expire_workers.sql
+    pub fn expire(&mut self, rules: Rules) {
+        for number in self.expired(rules) {
+            self.worker(number).stopped = true;
+        }
+    }
+
+    /// lost.sql: jobs, and who holds them.
+    pub fn lost(&self, rules: Rules) -> Vec<(usize, Number)> {
+        let held = (0..).zip(&self.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref()?.holder)));
+        let lost = |holder: Number| holder != 0 && (self.is_gone(holder) || !rules.has(Guard::LostOnlyGone));
+        held.filter(|(_, holder)| lost(*holder)).collect()
+    }
+
+    /// lock_lost.sql and rescue.sql: what becomes of jobs that were found to be lost.
+    pub fn rescue(&mut self, rules: Rules, lost: &[(usize, Number)]) -> Result<(), Violation> {
+        for &(index, number) in lost {
+            let job = &mut self.jobs[index];
+            let Some(row) = &mut job.row else { continue };
+            if row.holder != number {
+                if rules.has(Guard::RescueStillHeld) {
+                    continue;
+                }
+                return Err(Violation::new(Promise::NoStaleWrite, index));
+            }
+            job.counted += 1;
+            let attempt = row.attempt;
+            if attempt > job.retries && rules.has(Guard::RescueBuries) {
+                job.end(Over::Dead, attempt);
+            } else if row.cancel && rules.has(Guard::CancelHolds) {
+                job.end(Over::Cancelled, attempt);
+            } else {
+                row.holder = 0;
+                row.cancel = false;
+                row.attempt -= i32::from(!rules.has(Guard::RescueCounts));
+            }
+        }
+        Ok(())
+    }
+
+    /// Admin::cancel: at once when it waits, else a request to its worker.
+    pub fn cancel(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        match &mut job.row {
+            Some(row) if row.holder == 0 => {
+                let attempt = row.attempt;
+                job.end(Over::Cancelled, attempt);
+            }
+            Some(row) => {
+                row.cancel = true;
+                job.asked = true;
+            }
+            None => {}
+        }
+    }
+
+    /// A tick of the database's clock.
+    pub fn tick(&mut self) {
+        for worker in &mut self.workers {
+            worker.left = worker.left.saturating_sub(1);
+        }
+        for row in self.jobs.iter_mut().filter_map(|job| job.row.as_mut()) {
+            row.delay = row.delay.saturating_sub(1);
+        }
+    }
+
+    /// What the tables must say at any time.
+    pub fn check(&self) -> Result<(), Violation> {
+        for (index, job) in self.jobs.iter().enumerate() {
+            if let Some(promise) = job.broken() {
+                return Err(Violation::new(promise, index));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    fn broken(&self) -> Option<Promise> {
+        let current = i32::from(self.row.as_ref().is_some_and(|row| row.holder != 0));
+        let allowed = self.retries + 1;
+        match (&self.row, self.over) {
+            (None, None) => return Some(Promise::NothingLost),
+            _ if self.counted + current > allowed => return Some(Promise::AttemptsAllowed),
+            (_, Some((Over::Dead, _))) if self.counted < allowed => return Some(Promise::DeadAfterLast),
+            _ => {}
+        }
+        let agrees = match (&self.row, self.over) {
+            (_, Some((over, attempt))) => attempt == self.counted + i32::from(over == Over::Completed),
+            (Some(row), None) => row.attempt == self.counted + current,
+            (None, None) => true,
+        };
+        (!agrees).then_some(Promise::HistoryAgrees)
+    }
+}
