@@ -98,6 +98,14 @@ pub struct Database {
     pub workers: Vec<Worker>,
 }
 
+impl Row {
+    /// What is broken by a write that is not of the current attempt.
+    fn stale_write(&self, job: usize) -> Violation {
+        let promise = if self.holder == 0 { Promise::NoStaleWrite } else { Promise::CurrentAttemptKept };
+        Violation::new(promise, job)
+    }
+}
+
 impl Job {
     /// Enqueued just now.
     pub fn new(retries: i32) -> Self {
@@ -192,7 +200,7 @@ impl Database {
                 continue;
             }
             if row.holder != number || row.claims != end.claim {
-                return Err(Violation::new(Promise::NoStaleWrite, end.job));
+                return Err(row.stale_write(end.job));
             }
             if self.accept(rules, end) {
                 undone.push(end.job);
@@ -266,7 +274,7 @@ impl Database {
                 if rules.has(Guard::RescueStillHeld) {
                     continue;
                 }
-                return Err(Violation::new(Promise::NoStaleWrite, index));
+                return Err(row.stale_write(index));
             }
             job.counted += 1;
             let attempt = row.attempt;
@@ -309,10 +317,11 @@ impl Database {
         }
     }
 
-    /// What the tables must say at any time.
-    pub fn check(&self) -> Result<(), Violation> {
+    /// What the tables must say at any time; only one promise, when one is named.
+    pub fn check(&self, only: Option<Promise>) -> Result<(), Violation> {
         for (index, job) in self.jobs.iter().enumerate() {
-            if let Some(promise) = job.broken() {
+            let broken = job.broken().into_iter().flatten().find(|promise| only.is_none_or(|only| only == *promise));
+            if let Some(promise) = broken {
                 return Err(Violation::new(promise, index));
             }
         }
@@ -321,20 +330,20 @@ impl Database {
 }
 
 impl Job {
-    fn broken(&self) -> Option<Promise> {
+    fn broken(&self) -> [Option<Promise>; 4] {
         let current = i32::from(self.row.as_ref().is_some_and(|row| row.holder != 0));
         let allowed = self.retries + 1;
-        match (&self.row, self.over) {
-            (None, None) => return Some(Promise::NothingLost),
-            _ if self.counted + current > allowed => return Some(Promise::AttemptsAllowed),
-            (_, Some((Over::Dead, _))) if self.counted < allowed => return Some(Promise::DeadAfterLast),
-            _ => {}
-        }
+        let dead = matches!(self.over, Some((Over::Dead, _)));
         let agrees = match (&self.row, self.over) {
             (_, Some((over, attempt))) => attempt == self.counted + i32::from(over == Over::Completed),
             (Some(row), None) => row.attempt == self.counted + current,
             (None, None) => true,
         };
-        (!agrees).then_some(Promise::HistoryAgrees)
+        [
+            (self.row.is_none() && self.over.is_none()).then_some(Promise::NothingLost),
+            (self.counted + current > allowed).then_some(Promise::AttemptsAllowed),
+            (dead && self.counted < allowed).then_some(Promise::DeadAfterLast),
+            (!agrees).then_some(Promise::HistoryAgrees),
+        ]
     }
 }

@@ -10,7 +10,7 @@ impl World {
     pub fn after(&self, step: &Step, bounds: &Bounds) -> Result<World, Violation> {
         let mut next = self.clone();
         next.take(step, bounds)?;
-        next.check()?;
+        next.check(bounds)?;
         Ok(next)
     }
 

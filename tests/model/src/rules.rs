@@ -45,31 +45,6 @@ pub enum Guard {
     OneTransaction,
 }
 
-impl Guard {
-    /// All of them.
-    pub const ALL: [Guard; 19] = [
-        Guard::FenceWorker,
-        Guard::FenceLease,
-        Guard::LeaseRises,
-        Guard::LeaseAtClaim,
-        Guard::ClaimWaiting,
-        Guard::CountAttempt,
-        Guard::BuryAfterLast,
-        Guard::RescueBuries,
-        Guard::RescueCounts,
-        Guard::ExpireOnlyExpired,
-        Guard::LostOnlyGone,
-        Guard::RescueStillHeld,
-        Guard::BeatNotStopped,
-        Guard::SelfStop,
-        Guard::CountFromSent,
-        Guard::GiveBackStrays,
-        Guard::StraysWait,
-        Guard::CancelHolds,
-        Guard::OneTransaction,
-    ];
-}
-
 /// Which guards hold: all, but for those taken away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
@@ -97,8 +72,10 @@ pub enum Promise {
     NothingTwice,
     /// A process that runs, and whose lease has not run out by its own count, holds what it runs: so no two do.
     OneAttemptRuns,
-    /// A write counts only when it is the current attempt's.
+    /// A write counts only when its attempt is current.
     NoStaleWrite,
+    /// No write of an earlier attempt, or meant for one, touches the current one.
+    CurrentAttemptKept,
     /// A job is given only to a worker whose lease runs.
     NoClaimWithoutLease,
     /// No job has more attempts than its retries allow.
@@ -135,7 +112,8 @@ impl fmt::Display for Violation {
             Promise::NothingLost => "is in no table any more: it is lost",
             Promise::NothingTwice => "is over and is claimed again",
             Promise::OneAttemptRuns => "runs in a process that believes in its lease, and is not its any more",
-            Promise::NoStaleWrite => "was changed by a write of an attempt that is not the current one",
+            Promise::NoStaleWrite => "was changed by a write of an attempt that is over",
+            Promise::CurrentAttemptKept => "has its current attempt ended by a write that is not that attempt's",
             Promise::NoClaimWithoutLease => "was given to a worker whose lease has ended",
             Promise::AttemptsAllowed => "has more attempts than its retries allow",
             Promise::DeadAfterLast => "is a dead letter with attempts left",

@@ -56,8 +56,8 @@ struct Search<'a> {
     progress: Vec<(u32, u32)>,
 }
 
-/// Searches for a broken promise; for that one only, when one is named.
-pub fn search(bounds: &Bounds, only: Option<Promise>) -> Found {
+/// Searches for a broken promise.
+pub fn search(bounds: &Bounds) -> Found {
     let mut search = Search { bounds, seen: HashMap::new(), nodes: Vec::new(), progress: Vec::new() };
     let mut open = VecDeque::new();
     let first = World::new(bounds);
@@ -68,7 +68,7 @@ pub fn search(bounds: &Bounds, only: Option<Promise>) -> Found {
         for (at, step) in (0..).zip(steps(&world, bounds)) {
             transitions += 1;
             match world.after(&step, bounds) {
-                Err(violation) if only.is_none_or(|promise| promise == violation.promise) => {
+                Err(violation) if bounds.seeks(violation.promise) => {
                     return Found::Broken(search.story(from, Some(&step), violation));
                 }
                 // another promise was broken on the way: not what is looked for
@@ -85,7 +85,7 @@ pub fn search(bounds: &Bounds, only: Option<Promise>) -> Found {
             }
         }
     }
-    if only.is_none_or(|promise| promise == Promise::EveryJobEnds)
+    if bounds.seeks(Promise::EveryJobEnds)
         && let Some(stuck) = search.stuck()
     {
         let world = search.worlds(stuck).pop().map(|(_, world)| world);
