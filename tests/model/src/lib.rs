@@ -9,6 +9,7 @@
 pub mod canonical;
 pub mod database;
 pub mod moves;
+pub mod replay;
 pub mod rules;
 pub mod search;
 pub mod step;
