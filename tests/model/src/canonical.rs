@@ -1,7 +1,7 @@
 //! States that differ only by which process or job is called what, by numbers that have no meaning of their own, or by
 //! jobs that are over, are one state for the search.
 
-use crate::database::{End, Number, Row};
+use crate::rows::{End, Number, Row};
 use crate::world::{Message, World};
 
 /// The same for states that behave alike.

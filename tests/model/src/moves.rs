@@ -1,6 +1,6 @@
 //! What a step does.
 
-use crate::database::{End, Number, Outcome};
+use crate::rows::{End, Number, Outcome};
 use crate::rules::{Guard, Violation};
 use crate::step::{Fault, Step, Trouble};
 use crate::world::{Bounds, Hand, Life, Message, World};
@@ -155,9 +155,8 @@ impl World {
         number: Number,
         outcome: Outcome,
     ) -> Result<(), Violation> {
-        let sent = |hand: &Hand| {
-            hand.process == process && hand.ended && hand.number == number && hand.end.outcome == outcome
-        };
+        let sent =
+            |hand: &Hand| hand.process == process && hand.ended && hand.number == number && hand.end.outcome == outcome;
         let ends: Vec<End> = self.hands.iter().filter(|hand| sent(hand)).map(|hand| hand.end.clone()).collect();
         self.hands.retain(|hand| !sent(hand));
         self.write(bounds, number, &ends)

@@ -1,89 +1,12 @@
 //! Holds what a real database did against the model: every change of a row must be what one of the model's statements makes
 //! of the model's tables, under the conditions of that statement.
-//!
-//! The changes come from triggers of a test; that a handler returned comes from the processes themselves, so that an end
-//! is not believed because some worker wrote it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::database::{Database, End, Job, Number, Outcome, Over, Row};
+use crate::database::Database;
+use crate::rows::{End, Job, Number, Outcome, Over, Row};
 use crate::rules::Rules;
-
-/// What a row of `queue_jobs` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
-    /// `worker_id`
-    pub worker: i64,
-    /// `lease`
-    pub lease: u32,
-    /// `attempt`
-    pub attempt: i32,
-}
-
-/// A change of a row.
-#[derive(Clone, Debug)]
-pub enum What {
-    /// A row of `queue_jobs` is new.
-    Added(Holding),
-    /// A row of `queue_jobs` was one thing and is another; and whether somebody has asked to cancel the job.
-    Changed(Holding, Holding, bool),
-    /// A row of `queue_jobs` is gone.
-    Removed(Holding),
-    /// A row of `queue_history` or `queue_dead` is new.
-    Over(Holding, String),
-    /// A row of `queue_attempts` is new.
-    Attempt(String),
-    /// A worker joins: its process, and when its lease ends.
-    Joins(i64, i64),
-    /// A worker's lease is extended to then.
-    Beats(i64),
-    /// A worker left, or was declared gone.
-    Stops,
-}
-
-/// A change, when and where.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// Its transaction, where the engine tells.
-    pub transaction: String,
-    /// By the database's clock, in microseconds.
-    pub at: i64,
-    /// The job, or the worker.
-    pub id: i64,
-    /// The change.
-    pub what: What,
-    /// `max_retries`, in rows of `queue_jobs`.
-    pub retries: Option<i32>,
-    /// `run_at`, in rows of `queue_jobs`.
-    pub run_at: i64,
-}
-
-/// All that was seen.
-#[derive(Clone, Debug, Default)]
-pub struct Trace {
-    /// In the order of the changes.
-    pub events: Vec<Event>,
-    /// Handlers that returned: job, attempt, process.
-    pub returned: HashSet<(i64, i32, i64)>,
-    /// Processes that were killed.
-    pub killed: HashSet<i64>,
-}
-
-/// A change that the model does not allow.
-#[derive(Debug)]
-pub struct Refused {
-    /// The last change that belongs to it.
-    pub event: Event,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?}", self.why, self.event)
-    }
-}
+use crate::trace::{Event, Holding, Refused, Trace, What};
 
 /// How often each step was taken.
 pub type Tally = BTreeMap<&'static str, usize>;
@@ -124,7 +47,7 @@ struct Group<'a> {
 pub fn replay(trace: &Trace) -> Result<Tally, Refused> {
     let mut replay = Replay::default();
     for event in trace.events.iter().filter(|event| event.is_of_worker()) {
-        replay.worker(trace, event).map_err(|why| Refused { event: event.clone(), why })?;
+        replay.worker(trace, event).map_err(|why| refused(event, why))?;
     }
     let mut open: HashMap<i64, Group<'_>> = HashMap::new();
     for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| !event.is_of_worker()) {
@@ -138,31 +61,20 @@ pub fn replay(trace: &Trace) -> Result<Tally, Refused> {
             continue;
         }
         let group = open.remove(&event.id).unwrap_or_default();
-        let step = replay.job(trace, event, &group).map_err(|why| Refused { event: event.clone(), why })?;
+        let step = replay.job(trace, event, &group).map_err(|why| refused(event, why))?;
         *replay.tally.entry(step).or_default() += 1;
     }
     match open.keys().next() {
         None => Ok(replay.tally),
-        Some(job) => Err(Refused {
-            event: trace.events.iter().rfind(|event| event.id == *job).expect("its own").clone(),
-            why: format!("something was written of job {job} without a change of its row"),
-        }),
+        Some(job) => {
+            let event = trace.events.iter().rfind(|event| event.id == *job).expect("its own");
+            Err(refused(event, format!("something was written of job {job} without a change of its row")))
+        }
     }
 }
 
-impl Event {
-    fn is_of_worker(&self) -> bool {
-        matches!(self.what, What::Joins(..) | What::Beats(_) | What::Stops)
-    }
-
-    /// Without transactions, the row of `queue_jobs` is what each script changes last.
-    fn ends_its_group(&self, later: &[Event]) -> bool {
-        if self.transaction.is_empty() {
-            return matches!(self.what, What::Added(_) | What::Changed(..) | What::Removed(_));
-        }
-        let next = later.iter().find(|event| !event.is_of_worker() && event.id == self.id);
-        next.is_none_or(|event| event.transaction != self.transaction)
-    }
+fn refused(event: &Event, why: String) -> Refused {
+    Refused { event: Box::new(event.clone()), why }
 }
 
 impl Replay {
@@ -236,6 +148,9 @@ impl Replay {
         if self.holding(job) != Some(was) {
             return Err(format!("the row was {was:?}, but by all changes before {:?}", self.holding(job)));
         }
+        if is.is_none() && group.over.is_none() {
+            return Err("the job is in no table any more: it is lost".to_owned());
+        }
         let step = match (is, group.outcome) {
             (Some(is), _) if was.worker == 0 && is.worker != 0 => self.claim(job, row, is.worker)?,
             (Some(is), None) if is == was && cancel => self.cancel(job),
@@ -308,7 +223,10 @@ impl Replay {
         let process = self.life(number).process;
         let told = matches!(outcome, Outcome::Completed | Outcome::Failed | Outcome::FailedLast | Outcome::Snoozed);
         if told && !trace.returned.contains(&(id, was.attempt, process)) {
-            return Err(format!("attempt {} did not return in the process that holds the job ({process})", was.attempt));
+            return Err(format!(
+                "attempt {} did not return in the process that holds the job ({process})",
+                was.attempt
+            ));
         }
         if outcome == Outcome::Failed && was.attempt > self.database.jobs[job].retries {
             return Err("put back after its last attempt".to_owned());
@@ -336,7 +254,10 @@ impl Replay {
         let model = &self.database.jobs[job];
         let marked = model.row.as_ref().is_some_and(|row| row.cancel);
         if self.holding(job) != is || marked != cancel {
-            return Err(format!("the model's row is {:?}, the real one {is:?}, asked to cancel {cancel}", self.holding(job)));
+            return Err(format!(
+                "the model's row is {:?}, the real one {is:?}, asked to cancel {cancel}",
+                self.holding(job)
+            ));
         }
         let state = match model.over {
             None => None,

@@ -1,6 +1,6 @@
 //! What can happen in a state.
 
-use crate::database::{Number, Outcome};
+use crate::rows::{Number, Outcome};
 use crate::rules::Guard;
 use crate::world::{Bounds, Life, Message, World};
 

@@ -1,6 +1,6 @@
 //! Steps as sentences.
 
-use crate::database::{Number, Outcome};
+use crate::rows::{Number, Outcome};
 use crate::step::{Fault, Step, Trouble};
 use crate::world::{Message, World};
 
@@ -25,7 +25,11 @@ impl Step {
                 format!("{} sends again under number {number} what ended as {}", name(*process), word(*outcome))
             }
             Step::GiveBack(process, job) => {
-                format!("{} does not know of {}, which it holds, and gives it back", worker(world, *process), list(&[*job]))
+                format!(
+                    "{} does not know of {}, which it holds, and gives it back",
+                    worker(world, *process),
+                    list(&[*job])
+                )
             }
             Step::Expire => {
                 format!("a worker declares gone whose lease is past: {}", numbers(&world.database.expired_by_clock()))

@@ -1,6 +1,7 @@
 //! A state of the model: the database, the processes, what they have in hand, and what is on its way.
 
-use crate::database::{Database, End, Job, Number, Outcome};
+use crate::database::Database;
+use crate::rows::{End, Job, Number, Outcome};
 use crate::rules::{Guard, Promise, Rules, Violation};
 
 /// How large the model is, and which rules hold.
@@ -182,9 +183,8 @@ impl World {
     }
 
     fn hang_up(&mut self, process: usize) {
-        self.network.retain(
-            |message| !matches!(message, Message::Claimed(to, _) | Message::Beaten(to, _) if *to == process),
-        );
+        self.network
+            .retain(|message| !matches!(message, Message::Claimed(to, _) | Message::Beaten(to, _) if *to == process));
     }
 
     /// A heartbeat and its answer at once.
@@ -242,7 +242,9 @@ impl World {
             self.hands.iter().any(|hand| hand.process == process && hand.end.job == job && hand.end.lease == lease)
         };
         let held = (0..).zip(&self.database.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref()?)));
-        held.filter(|(job, row)| number != 0 && row.holder == number && !known(*job, row.lease)).map(|(job, _)| job).collect()
+        held.filter(|(job, row)| number != 0 && row.holder == number && !known(*job, row.lease))
+            .map(|(job, _)| job)
+            .collect()
     }
 
     /// What must be so in every state.
@@ -254,7 +256,7 @@ impl World {
         for hand in self.hands.iter().filter(|hand| !hand.ended) {
             let process = &self.processes[hand.process];
             let believes = !process.paused && process.mine > 0 && process.number == hand.number;
-            let current = |row: &crate::database::Row| row.holder == hand.number && row.claims == hand.end.claim;
+            let current = |row: &crate::rows::Row| row.holder == hand.number && row.claims == hand.end.claim;
             if believes && !self.database.jobs[hand.end.job].row.as_ref().is_some_and(current) {
                 return Err(Violation::new(Promise::OneAttemptRuns, hand.end.job));
             }

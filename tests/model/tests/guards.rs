@@ -103,7 +103,15 @@ fn without_the_look_for_the_gone_the_rescue_takes_a_living_workers_jobs() {
 #[test]
 fn without_the_rescues_condition_it_takes_a_job_from_its_next_worker() {
     let story = breaks(&[Guard::RescueStillHeld], Promise::CurrentAttemptKept, 1, 1);
-    tells(&story, &["looks for the jobs", "(number 1): job 1", "(number 2) claims job 1", "takes back what it saw: job 1 of number 1"]);
+    tells(
+        &story,
+        &[
+            "looks for the jobs",
+            "(number 1): job 1",
+            "(number 2) claims job 1",
+            "takes back what it saw: job 1 of number 1",
+        ],
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Real workers are killed, stopped, continued and told to end, on a database whose triggers log every change of a row; the
 //! model must allow each change. And it must refuse traces that were doctored.
 
-#[path = "../src/bin/worker/jobs.rs"]
+#[path = "../src/jobs.rs"]
 #[expect(dead_code, reason = "only workers open the file")]
 mod jobs;
 #[path = "trace/scene.rs"]
@@ -10,7 +10,8 @@ mod scene;
 use std::time::Duration;
 
 use queue::Job as _;
-use queue_model::replay::{Event, Trace, What, replay};
+use queue_model::replay::replay;
+use queue_model::trace::{Event, Trace, What};
 use queue_test_support::Engine;
 
 use crate::jobs::{Doze, Nap, Stumble};
@@ -35,6 +36,7 @@ async fn lively(engine: Engine) -> Option<Trace> {
     let long = scene.enqueue(2, || Nap { ms: 60_000 }).await;
     scene.wait_until_held(&long).await;
     scene.cancel(&long).await;
+    scene.wait_until_ended(&long).await;
 
     // kill -9, with jobs in hand that have retries, and such that have none
     scene.enqueue(20, || Nap { ms: 300 }).await;
@@ -171,7 +173,7 @@ async fn doctored_traces_are_refused() {
     // a job that is nowhere any more
     let mut doctored = trace.clone();
     doctored.events.remove(gone);
-    refused(&doctored, "no end is written like this");
+    refused(&doctored, "in no table any more");
 
     // a completion that was written twice
     let mut doctored = trace.clone();

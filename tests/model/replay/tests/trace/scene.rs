@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use queue::{Enqueue, Job, JobId};
-use queue_model::replay::{Event, Holding, Trace, What};
+use queue_model::trace::{Event, Holding, Trace, What};
 use queue_test_support::{Engine, Helper, TestDb, database};
 use queue_tests::{AnyPool, eventually};
 use tempfile::TempDir;
@@ -82,9 +82,17 @@ impl Scene {
         }
     }
 
+    pub(crate) async fn wait_until_ended(&self, jobs: &[JobId]) {
+        for job in jobs {
+            let ended = format!("queue_history WHERE id = {job}");
+            eventually("the job ends", async || self.any(&ended).await.then_some(())).await;
+        }
+    }
+
     /// Waits until a process holds jobs.
     pub(crate) async fn wait_until_at_work(&self, worker: &Helper) {
-        let holds = format!("queue_jobs AS j JOIN queue_workers AS w ON w.id = j.worker_id WHERE w.pid = {}", worker.id());
+        let holds =
+            format!("queue_jobs AS j JOIN queue_workers AS w ON w.id = j.worker_id WHERE w.pid = {}", worker.id());
         eventually("the worker claims", async || self.any(&holds).await.then_some(())).await;
     }
 
@@ -111,8 +119,20 @@ impl Scene {
             _ => format!("CAST({column} AS text)"),
         };
         let columns = [
-            "what", "id", "at", "tx", "worker", "lease", "attempt", "was_worker", "was_lease", "was_attempt", "cancel",
-            "retries", "until", "note",
+            "what",
+            "id",
+            "at",
+            "tx",
+            "worker",
+            "lease",
+            "attempt",
+            "was_worker",
+            "was_lease",
+            "was_attempt",
+            "cancel",
+            "retries",
+            "until",
+            "note",
         ];
         let list: Vec<String> = columns.into_iter().map(text).collect();
         let rows = self.sql(&format!("SELECT {} FROM trace_log ORDER BY seq", list.join(", "))).await;
