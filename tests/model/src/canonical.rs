@@ -52,7 +52,7 @@ impl Names {
                 self.number(row.holder),
                 byte(row.attempt),
                 byte(row.delay),
-                u8::from(row.cancel) + 2 * u8::from(job.asked),
+                u8::from(row.cancel) + 2 * u8::from(job.asked) + 4 * u8::from(row.noted && row.holder != 0),
                 byte(job.counted),
             ],
         };

@@ -39,6 +39,10 @@ impl Database {
             return false;
         }
         self.worker(number).left = lease;
+        if !rules.has(Guard::NotesKept) {
+            let held = self.jobs.iter_mut().filter_map(|job| job.row.as_mut()).filter(|row| row.holder == number);
+            held.for_each(|row| row.noted = false);
+        }
         true
     }
 
@@ -74,6 +78,7 @@ impl Database {
             }
             row.holder = number;
             row.cancel = false;
+            row.noted = true;
             row.claims += 1;
             row.lease += u32::from(rules.has(Guard::LeaseRises));
             row.attempt += i32::from(rules.has(Guard::CountAttempt));
@@ -153,9 +158,10 @@ impl Database {
 
     /// lost.sql: jobs, and who holds them.
     pub fn lost(&self, rules: Rules) -> Vec<(usize, Number)> {
-        let held = (0..).zip(&self.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref()?.holder)));
-        let lost = |holder: Number| holder != 0 && (self.is_gone(holder) || !rules.has(Guard::LostOnlyGone));
-        held.filter(|(_, holder)| lost(*holder)).collect()
+        let lost =
+            |row: &&Row| row.holder != 0 && row.noted && (self.is_gone(row.holder) || !rules.has(Guard::LostOnlyGone));
+        let rows = (0..).zip(&self.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref().filter(lost)?)));
+        rows.map(|(index, row)| (index, row.holder)).collect()
     }
 
     /// lock_lost.sql and rescue.sql: what becomes of jobs that were found to be lost.

@@ -197,7 +197,7 @@ impl Replay {
             return Err("taken back from a worker that is not gone".to_owned());
         }
         self.database.rescue(Rules::default(), &[(job, number)]).map_err(|violation| violation.to_string())?;
-        Ok("rescue")
+        Ok(if self.database.jobs[job].row.is_some() { "rescue" } else { "rescue: dead" })
     }
 
     fn end(

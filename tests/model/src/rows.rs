@@ -18,6 +18,9 @@ pub struct Row {
     pub delay: u32,
     /// `cancel_requested_at`.
     pub cancel: bool,
+    /// PostgreSQL has `worker_id` in no index: a row of `queue_claims` leads from the holder to the job. The note of a claim
+    /// stays while anything of that claim is held, so it is enough to know whether this job's holder has one.
+    pub noted: bool,
     /// How many claims there were. No column: it tells attempts apart when a guard is taken away.
     pub claims: u32,
 }
@@ -100,7 +103,7 @@ impl Row {
 impl Job {
     /// Enqueued just now.
     pub fn new(retries: i32) -> Self {
-        let row = Row { holder: 0, lease: 0, attempt: 0, delay: 0, cancel: false, claims: 0 };
+        let row = Row { holder: 0, lease: 0, attempt: 0, delay: 0, cancel: false, noted: false, claims: 0 };
         Self { row: Some(row), over: None, counted: 0, asked: false, retries }
     }
 

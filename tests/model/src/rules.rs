@@ -43,6 +43,8 @@ pub enum Guard {
     CancelHolds,
     /// An end's statements are one transaction.
     OneTransaction,
+    /// A heartbeat removes notes of claims of which nothing is held any more, and no others (PostgreSQL).
+    NotesKept,
 }
 
 /// Which guards hold: all, but for those taken away.

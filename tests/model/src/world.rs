@@ -242,7 +242,7 @@ impl World {
             self.hands.iter().any(|hand| hand.process == process && hand.end.job == job && hand.end.lease == lease)
         };
         let held = (0..).zip(&self.database.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref()?)));
-        held.filter(|(job, row)| number != 0 && row.holder == number && !known(*job, row.lease))
+        held.filter(|(job, row)| number != 0 && row.holder == number && row.noted && !known(*job, row.lease))
             .map(|(job, _)| job)
             .collect()
     }

@@ -149,3 +149,8 @@ fn without_its_check_a_request_to_cancel_is_forgotten() {
 fn without_one_transaction_a_completed_job_runs_again() {
     breaks(&[Guard::OneTransaction], Promise::NothingTwice, 1, 0);
 }
+
+#[test]
+fn without_its_condition_the_heartbeat_forgets_whose_jobs_are_to_be_rescued() {
+    breaks(&[Guard::NotesKept], Promise::EveryJobEnds, 1, 0);
+}

@@ -39,15 +39,15 @@ fn a_longer_lease_in_which_answers_grow_old() {
 
 #[test]
 fn without_retries_what_has_one_attempt_gets_one() {
-    holds(Bounds { retries: 0, ..Bounds::full(2, 0) }, 20_000);
+    holds(Bounds { retries: 0, ..Bounds::full(2, 0) }, 15_000);
 }
 
 #[test]
-fn two_workers_one_job_and_many_faults() {
-    holds(Bounds { retries: 3, ..Bounds::small(4, 2) }, 50_000);
+fn two_workers_one_job_and_three_faults() {
+    holds(Bounds { retries: 2, ..Bounds::small(3, 1) }, 100_000);
 }
 
-/// Minutes, and gigabytes: `cargo test -p queue-model --test model -- --ignored --nocapture`.
+/// Minutes, and a gigabyte: `cargo test -p queue-model --test model -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]
 fn three_workers_three_jobs_three_faults() {

@@ -29,7 +29,7 @@ async fn lively(engine: Engine) -> Option<Trace> {
     // some fail, once or for ever; some snooze; some are cancelled
     let dawn = scene.path("dawn");
     scene.enqueue(6, || Stumble { times: 1 }).await;
-    scene.enqueue(4, || Stumble { times: 9 }).await;
+    let hopeless = scene.enqueue(4, || Stumble { times: 9 }).await;
     scene.enqueue(3, || Doze { file: dawn.clone() }).await;
     let later = scene.enqueue(2, || Nap { ms: 10 }.after(HOUR)).await;
     scene.cancel(&later).await;
@@ -37,25 +37,24 @@ async fn lively(engine: Engine) -> Option<Trace> {
     scene.wait_until_held(&long).await;
     scene.cancel(&long).await;
     scene.wait_until_ended(&long).await;
+    scene.wait_until_ended(&hopeless).await;
 
-    // kill -9, with jobs in hand that have retries, and such that have none
-    scene.enqueue(20, || Nap { ms: 300 }).await;
-    scene.enqueue(20, || Nap { ms: 300 }.max_retries(0)).await;
-    scene.wait_until_at_work(&killed).await;
+    // kill -9, with jobs in hand that have no retries
+    let single = scene.enqueue(30, || Nap { ms: 300 }.max_retries(0)).await;
+    scene.wait_until_runs(&killed, &single).await;
     scene.kill(&mut killed);
     let mut other = scene.worker();
 
     // SIGSTOP past the lease, and SIGCONT
-    scene.enqueue(30, || Nap { ms: 300 }).await;
-    scene.wait_until_at_work(&stopped).await;
+    let naps = scene.enqueue(30, || Nap { ms: 300 }).await;
+    scene.wait_until_runs(&stopped, &naps).await;
     stopped.pause();
     scene.wait_until_gone(&stopped).await;
-    scene.enqueue(6, || Nap { ms: 300 }).await;
     stopped.resume();
 
     // SIGTERM, with jobs in hand
-    scene.enqueue(30, || Nap { ms: 500 }).await;
-    scene.wait_until_at_work(&ended).await;
+    let naps = scene.enqueue(20, || Nap { ms: 1000 }).await;
+    scene.wait_until_runs(&ended, &naps).await;
     ended.terminate();
     scene.ended(&mut ended).await;
     std::fs::write(&dawn, "").expect("a file");
@@ -71,7 +70,18 @@ async fn is_allowed(engine: Engine) {
     let Some(trace) = lively(engine).await else { return };
     let steps = replay(&trace).unwrap_or_else(|refused| panic!("{engine}: {refused}"));
     println!("{engine}: {} changes; {steps:?}", trace.events.len());
-    for step in ["claim", "complete", "fail", "bury", "snooze", "cancel", "stop as cancelled", "release", "rescue"] {
+    for step in [
+        "claim",
+        "complete",
+        "fail",
+        "bury",
+        "snooze",
+        "cancel",
+        "stop as cancelled",
+        "release",
+        "rescue",
+        "rescue: dead",
+    ] {
         assert!(steps.contains_key(step), "the trace has no {step:?}: {steps:?}");
     }
     assert!(steps["join"] >= 5 && steps["expire"] >= 2, "a killed and a stopped worker, and a second life: {steps:?}");
@@ -101,8 +111,8 @@ async fn the_model_allows_what_mysql_did() {
 async fn short() -> Trace {
     let scene = Scene::new(Engine::Sqlite).await.expect("SQLite needs no server");
     let mut killed = scene.worker();
-    scene.enqueue(8, || Nap { ms: 500 }).await;
-    scene.wait_until_at_work(&killed).await;
+    let naps = scene.enqueue(8, || Nap { ms: 500 }).await;
+    scene.wait_until_runs(&killed, &naps).await;
     scene.kill(&mut killed);
     let mut other = scene.worker();
     scene.wait_until_over().await;

@@ -44,7 +44,7 @@ impl Scene {
 
     pub(crate) fn worker(&self) -> Helper {
         let mut command = Command::new(env!("CARGO_BIN_EXE_queue-model-worker"));
-        Helper::start(command.args([self.base.url(), &self.path("returned"), LEASE_MS]))
+        Helper::start(command.args([self.base.url(), &self.path("records"), LEASE_MS]))
     }
 
     pub(crate) fn kill(&self, worker: &mut Helper) {
@@ -84,16 +84,24 @@ impl Scene {
 
     pub(crate) async fn wait_until_ended(&self, jobs: &[JobId]) {
         for job in jobs {
-            let ended = format!("queue_history WHERE id = {job}");
+            let ended = format!("queue_all WHERE id = {job} AND state IN ('completed', 'cancelled', 'dead')");
             eventually("the job ends", async || self.any(&ended).await.then_some(())).await;
         }
     }
 
-    /// Waits until a process holds jobs.
-    pub(crate) async fn wait_until_at_work(&self, worker: &Helper) {
-        let holds =
-            format!("queue_jobs AS j JOIN queue_workers AS w ON w.id = j.worker_id WHERE w.pid = {}", worker.id());
-        eventually("the worker claims", async || self.any(&holds).await.then_some(())).await;
+    /// Waits until a process runs one of the jobs.
+    pub(crate) async fn wait_until_runs(&self, worker: &Helper, jobs: &[JobId]) {
+        let runs =
+            |[job, _, process]: [i64; 3]| process == i64::from(worker.id()) && jobs.iter().any(|id| id.get() == job);
+        eventually("the worker runs one", async || self.records("start").into_iter().any(runs).then_some(())).await;
+    }
+
+    /// Job, attempt and process of each line that says so.
+    fn records(&self, what: &str) -> Vec<[i64; 3]> {
+        let text = fs::read_to_string(self.path("records")).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(what));
+        let numbers = |line: &str| line.split_whitespace().map(|it| it.parse().expect("a number")).collect::<Vec<_>>();
+        lines.map(|line| numbers(line).try_into().expect("three numbers")).collect()
     }
 
     /// Waits until others have declared a process gone.
@@ -136,12 +144,8 @@ impl Scene {
         ];
         let list: Vec<String> = columns.into_iter().map(text).collect();
         let rows = self.sql(&format!("SELECT {} FROM trace_log ORDER BY seq", list.join(", "))).await;
-        let returned = fs::read_to_string(self.path("returned")).unwrap_or_default();
-        let returned = returned.lines().map(|line| {
-            let mut numbers = line.split(' ').map(|number| number.parse::<i64>().expect("a number"));
-            let mut next = || numbers.next().expect("three numbers");
-            (next(), i32::try_from(next()).expect("an attempt"), next())
-        });
+        let returned = self.records("end").into_iter();
+        let returned = returned.map(|[job, attempt, process]| (job, i32::try_from(attempt).expect("small"), process));
         Trace {
             events: rows.iter().map(|row| event(row)).collect(),
             returned: returned.collect(),
