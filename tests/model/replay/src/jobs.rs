@@ -1,0 +1,47 @@
+//! Jobs that end in every way, and tell so in a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use queue::{JobContext, JobError, State, job};
+
+/// A file that any number of processes append to.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder(Arc<File>);
+
+impl Recorder {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Arc::new(OpenOptions::new().append(true).create(true).open(path)?)))
+    }
+
+    /// One line, `start|end <job> <attempt> <process>`: this process's handler starts, or is about to return.
+    fn write(&self, what: &str, ctx: &JobContext) {
+        let line = format!("{what} {} {} {}\n", ctx.id(), ctx.attempt(), std::process::id());
+        (&*self.0).write_all(line.as_bytes()).expect("the record file takes a line");
+    }
+}
+
+/// Takes its time and completes.
+#[job(max_retries = 5)]
+pub(crate) async fn nap(ctx: JobContext, State(recorder): State<Recorder>, ms: u64) {
+    recorder.write("start", &ctx);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+    recorder.write("end", &ctx);
+}
+
+/// Fails so many times before it completes.
+#[job(max_retries = 2, backoff = fixed("100ms"))]
+pub(crate) async fn stumble(ctx: JobContext, State(recorder): State<Recorder>, times: u32) -> Result<(), JobError> {
+    recorder.write("end", &ctx);
+    if ctx.attempt() <= times { Err(io::Error::other("stumbled"))? } else { Ok(()) }
+}
+
+/// Snoozes until a file is there.
+#[job(max_retries = 5)]
+pub(crate) async fn doze(ctx: JobContext, State(recorder): State<Recorder>, file: String) -> Result<(), JobError> {
+    recorder.write("end", &ctx);
+    if Path::new(&file).exists() { Ok(()) } else { Err(JobError::snooze(Duration::from_millis(150))) }
+}

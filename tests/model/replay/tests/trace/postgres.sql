@@ -1,0 +1,54 @@
+CREATE TABLE trace_log (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tx text NOT NULL DEFAULT txid_current()::text,
+    at bigint NOT NULL DEFAULT (extract(epoch FROM now()) * 1000000)::bigint,
+    what text NOT NULL, id bigint NOT NULL, worker bigint, lease integer, attempt integer,
+    was_worker bigint, was_lease integer, was_attempt integer, cancel integer, retries integer, until bigint, note text
+);
+CREATE FUNCTION trace_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO trace_log (what, id, worker, lease, attempt, retries, until)
+        VALUES ('added', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.max_retries,
+                (extract(epoch FROM NEW.run_at) * 1000000)::bigint);
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO trace_log (what, id, worker, lease, attempt, was_worker, was_lease, was_attempt, cancel, retries, until)
+        VALUES ('changed', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, OLD.worker_id, OLD.lease, OLD.attempt,
+                (NEW.cancel_requested_at IS NOT NULL)::integer, NEW.max_retries,
+                (extract(epoch FROM NEW.run_at) * 1000000)::bigint);
+    ELSE
+        INSERT INTO trace_log (what, id, was_worker, was_lease, was_attempt)
+        VALUES ('removed', OLD.id, OLD.worker_id, OLD.lease, OLD.attempt);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE FUNCTION trace_history() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
+    VALUES ('over', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.state);
+    RETURN NULL;
+END $$;
+CREATE FUNCTION trace_dead() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
+    VALUES ('over', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, 'dead');
+    RETURN NULL;
+END $$;
+CREATE FUNCTION trace_attempt() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
+    VALUES ('attempt', NEW.job_id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.outcome);
+    RETURN NULL;
+END $$;
+CREATE FUNCTION trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id, until, note)
+    VALUES (CASE WHEN TG_OP = 'INSERT' THEN 'joins' WHEN NEW.stopped_at IS NULL THEN 'beats' ELSE 'stops' END,
+            NEW.id, (extract(epoch FROM NEW.expires_at) * 1000000)::bigint, NEW.pid::text);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER trace_row AFTER INSERT OR UPDATE OR DELETE ON queue_jobs FOR EACH ROW EXECUTE FUNCTION trace_row();
+CREATE TRIGGER trace_history AFTER INSERT ON queue_history FOR EACH ROW EXECUTE FUNCTION trace_history();
+CREATE TRIGGER trace_dead AFTER INSERT ON queue_dead FOR EACH ROW EXECUTE FUNCTION trace_dead();
+CREATE TRIGGER trace_attempt AFTER INSERT ON queue_attempts FOR EACH ROW EXECUTE FUNCTION trace_attempt();
+CREATE TRIGGER trace_worker AFTER INSERT OR UPDATE ON queue_workers FOR EACH ROW EXECUTE FUNCTION trace_worker();

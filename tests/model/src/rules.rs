@@ -1,0 +1,128 @@
+//! The guards of the protocol, and what they guard.
+
+use std::fmt;
+
+/// A condition of the protocol. Without it the model goes wrong: `tests/guards.rs` has a counterexample for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// A write of an attempt names the worker: `worker_id = $1`.
+    FenceWorker,
+    /// A write of an attempt names the claim: `lease = d.lease`.
+    FenceLease,
+    /// Every claim adds one to `lease`.
+    LeaseRises,
+    /// The claim asks for a lease that runs: `stopped_at IS NULL AND expires_at > now`.
+    LeaseAtClaim,
+    /// The claim takes rows that nobody holds: `worker_id = 0`.
+    ClaimWaiting,
+    /// The claim counts the attempt: `attempt = attempt + 1`.
+    CountAttempt,
+    /// A worker buries a job whose last attempt failed, instead of putting it back.
+    BuryAfterLast,
+    /// The rescue buries a job whose last attempt was lost: `attempt > max_retries`.
+    RescueBuries,
+    /// The rescue counts the lost attempt: it leaves `attempt` as it is.
+    RescueCounts,
+    /// Only workers whose lease ran out are declared gone: `expires_at < now`.
+    ExpireOnlyExpired,
+    /// The rescue looks for the jobs of workers that are gone, and of no others.
+    LostOnlyGone,
+    /// The rescue takes what the lost worker still holds: `j.worker_id = d.worker_id`.
+    RescueStillHeld,
+    /// A worker that was declared gone cannot extend its lease: `stopped_at IS NULL`.
+    BeatNotStopped,
+    /// A worker that gets no answer to its heartbeats drops what it runs before its lease can have run out.
+    SelfStop,
+    /// A lease counts from before the heartbeat was sent, not from its answer.
+    CountFromSent,
+    /// A worker gives back what the database says it holds and it does not know of.
+    GiveBackStrays,
+    /// It does so only when no claim's answer can still be on its way.
+    StraysWait,
+    /// What was asked to be cancelled does not go back to waiting: `cancel_requested_at IS NULL`.
+    CancelHolds,
+    /// An end's statements are one transaction.
+    OneTransaction,
+    /// A heartbeat removes notes of claims of which nothing is held any more, and no others (PostgreSQL).
+    NotesKept,
+}
+
+/// Which guards hold: all, but for those taken away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    removed: u32,
+}
+
+impl Rules {
+    /// The protocol without some of its guards.
+    pub fn without(guards: &[Guard]) -> Self {
+        Self { removed: guards.iter().fold(0, |removed, guard| removed | 1 << *guard as u32) }
+    }
+
+    /// Whether a guard holds.
+    pub fn has(self, guard: Guard) -> bool {
+        self.removed & (1 << guard as u32) == 0
+    }
+}
+
+/// What must never be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// A job is in `queue_jobs`, in the history or in the dead letters.
+    NothingLost,
+    /// A completed or cancelled job does not run again.
+    NothingTwice,
+    /// A process that runs, and whose lease has not run out by its own count, holds what it runs: so no two do.
+    OneAttemptRuns,
+    /// A write counts only when its attempt is current.
+    NoStaleWrite,
+    /// No write of an earlier attempt, or meant for one, touches the current one.
+    CurrentAttemptKept,
+    /// A job is given only to a worker whose lease runs.
+    NoClaimWithoutLease,
+    /// No job has more attempts than its retries allow.
+    AttemptsAllowed,
+    /// A dead letter has had all its attempts.
+    DeadAfterLast,
+    /// `attempt` is the number of attempts on record that count, and the current one.
+    HistoryAgrees,
+    /// A job that was asked to be cancelled while it ran does not run again.
+    CancelKept,
+    /// From wherever faults have led, every job still comes to an end once they cease.
+    EveryJobEnds,
+}
+
+/// A broken promise, and by which job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub promise: Promise,
+    /// The job's index.
+    pub job: usize,
+}
+
+impl Violation {
+    /// Of a job.
+    pub fn new(promise: Promise, job: usize) -> Self {
+        Self { promise, job }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.promise {
+            Promise::NothingLost => "is in no table any more: it is lost",
+            Promise::NothingTwice => "is over and is claimed again",
+            Promise::OneAttemptRuns => "runs in a process that believes in its lease, and is not its any more",
+            Promise::NoStaleWrite => "was changed by a write of an attempt that is over",
+            Promise::CurrentAttemptKept => "has its current attempt ended by a write that is not that attempt's",
+            Promise::NoClaimWithoutLease => "was given to a worker whose lease has ended",
+            Promise::AttemptsAllowed => "has more attempts than its retries allow",
+            Promise::DeadAfterLast => "is a dead letter with attempts left",
+            Promise::HistoryAgrees => "has another number of attempts than there are on record",
+            Promise::CancelKept => "was asked to be cancelled and is claimed again",
+            Promise::EveryJobEnds => "may never end: nothing that can still happen gets it out of `queue_jobs`",
+        };
+        write!(f, "job {} {what}", self.job + 1)
+    }
+}

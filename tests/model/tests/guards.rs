@@ -1,0 +1,156 @@
+//! Every guard of the protocol taken away, one by one: each time the search must find how a promise is broken. The
+//! stories are printed: `cargo test -p queue-model --test guards -- --nocapture`.
+
+use queue_model::rules::{Guard, Promise, Rules};
+use queue_model::search::{Found, Story, search};
+use queue_model::world::Bounds;
+
+/// Without these guards, but with all others, the promise is broken; with all of them, none is.
+fn breaks(guards: &[Guard], promise: Promise, faults: u8, troubles: u8) -> Story {
+    breaks_in(Bounds::small(faults, troubles), guards, promise)
+}
+
+fn breaks_in(bounds: Bounds, guards: &[Guard], promise: Promise) -> Story {
+    if let Found::Broken(story) = search(&bounds) {
+        panic!("broken with all guards:\n{story}");
+    }
+    match search(&Bounds { rules: Rules::without(guards), only: Some(promise), ..bounds }) {
+        Found::Sound { states, .. } => panic!("without {guards:?} {promise:?} still holds, in {states} states"),
+        Found::Broken(story) => {
+            println!("without {guards:?}:\n{story}\n");
+            assert_eq!(story.violation.promise, promise);
+            story
+        }
+    }
+}
+
+/// The story has a line with each text, in that order.
+fn tells(story: &Story, texts: &[&str]) {
+    let mut lines = story.lines.iter();
+    for text in texts {
+        assert!(lines.any(|line| line.contains(text)), "no {text:?} at its place in\n{story}");
+    }
+}
+
+#[test]
+fn without_the_fence_a_stale_worker_ends_a_newer_attempt() {
+    let story = breaks(&[Guard::FenceWorker, Guard::FenceLease], Promise::CurrentAttemptKept, 1, 0);
+    tells(&story, &["SIGSTOP", "continued", "takes back", "(number 2) claims job 1", "(number 1): job 1 completed"]);
+}
+
+#[test]
+fn without_the_fences_worker_a_put_back_that_is_sent_again_counts_twice() {
+    breaks(&[Guard::FenceWorker], Promise::NoStaleWrite, 1, 1);
+}
+
+#[test]
+fn without_the_fences_lease_a_late_put_back_ends_the_same_workers_next_attempt() {
+    let story = breaks(&[Guard::FenceLease], Promise::CurrentAttemptKept, 1, 1);
+    tells(&story, &["may still arrive", "sends again", "claims job 1", "arrives after all: job 1 under lease 1"]);
+}
+
+#[test]
+fn without_a_rising_lease_two_attempts_of_one_worker_cannot_be_told_apart() {
+    breaks(&[Guard::LeaseRises], Promise::CurrentAttemptKept, 1, 1);
+}
+
+#[test]
+fn without_the_lease_check_a_worker_that_is_gone_is_given_jobs() {
+    let story = breaks(&[Guard::LeaseAtClaim], Promise::NoClaimWithoutLease, 1, 0);
+    tells(&story, &["SIGSTOP", "tick", "continued"]);
+}
+
+#[test]
+fn without_the_check_for_waiting_rows_a_running_job_is_claimed() {
+    breaks(&[Guard::ClaimWaiting], Promise::OneAttemptRuns, 0, 0);
+}
+
+#[test]
+fn without_counting_at_the_claim_a_job_has_more_attempts_than_allowed() {
+    breaks(&[Guard::CountAttempt], Promise::AttemptsAllowed, 0, 2);
+}
+
+#[test]
+fn without_counting_at_the_claim_the_history_disagrees() {
+    breaks(&[Guard::CountAttempt], Promise::HistoryAgrees, 0, 0);
+}
+
+#[test]
+fn without_burying_after_the_last_failure_a_job_has_more_attempts_than_allowed() {
+    breaks(&[Guard::BuryAfterLast], Promise::AttemptsAllowed, 0, 2);
+}
+
+#[test]
+fn without_burying_in_the_rescue_a_job_that_kills_its_workers_goes_round() {
+    breaks(&[Guard::RescueBuries], Promise::AttemptsAllowed, 2, 0);
+}
+
+#[test]
+fn without_counting_lost_attempts_a_job_that_kills_its_workers_goes_round() {
+    breaks(&[Guard::RescueCounts], Promise::AttemptsAllowed, 2, 0);
+}
+
+#[test]
+fn without_the_expiry_a_living_worker_is_declared_gone() {
+    breaks(&[Guard::ExpireOnlyExpired], Promise::OneAttemptRuns, 0, 0);
+}
+
+#[test]
+fn without_the_look_for_the_gone_the_rescue_takes_a_living_workers_jobs() {
+    breaks(&[Guard::LostOnlyGone], Promise::OneAttemptRuns, 0, 0);
+}
+
+#[test]
+fn without_the_rescues_condition_it_takes_a_job_from_its_next_worker() {
+    let story = breaks(&[Guard::RescueStillHeld], Promise::CurrentAttemptKept, 1, 1);
+    tells(
+        &story,
+        &[
+            "looks for the jobs",
+            "(number 1): job 1",
+            "(number 2) claims job 1",
+            "takes back what it saw: job 1 of number 1",
+        ],
+    );
+}
+
+#[test]
+fn without_the_heartbeats_condition_a_worker_that_is_gone_believes_itself_alive() {
+    breaks(&[Guard::BeatNotStopped], Promise::OneAttemptRuns, 1, 0);
+}
+
+#[test]
+fn without_stopping_itself_a_worker_runs_what_another_has() {
+    let story = breaks(&[Guard::SelfStop], Promise::OneAttemptRuns, 1, 0);
+    assert!(!story.to_string().contains("SIGSTOP"), "nobody needs to be paused for it:\n{story}");
+}
+
+#[test]
+fn with_a_lease_counted_from_the_answer_a_worker_runs_what_another_has() {
+    breaks_in(Bounds { lease: 3, ..Bounds::small(2, 0) }, &[Guard::CountFromSent], Promise::OneAttemptRuns);
+}
+
+#[test]
+fn without_giving_back_strays_a_job_whose_claim_had_no_answer_never_ends() {
+    breaks(&[Guard::GiveBackStrays], Promise::EveryJobEnds, 1, 0);
+}
+
+#[test]
+fn without_waiting_for_answers_a_job_is_given_back_that_its_worker_then_starts() {
+    breaks(&[Guard::StraysWait], Promise::OneAttemptRuns, 1, 0);
+}
+
+#[test]
+fn without_its_check_a_request_to_cancel_is_forgotten() {
+    breaks(&[Guard::CancelHolds], Promise::CancelKept, 0, 2);
+}
+
+#[test]
+fn without_one_transaction_a_completed_job_runs_again() {
+    breaks(&[Guard::OneTransaction], Promise::NothingTwice, 1, 0);
+}
+
+#[test]
+fn without_its_condition_the_heartbeat_forgets_whose_jobs_are_to_be_rescued() {
+    breaks(&[Guard::NotesKept], Promise::EveryJobEnds, 1, 0);
+}
