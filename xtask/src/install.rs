@@ -1,15 +1,15 @@
 //! Debian's packages: what the tests need and the machine lacks.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
-use crate::engine::Engine;
-use crate::process;
-use crate::servers::{mariadb, postgres};
+use queue_test_servers::Engine;
+use queue_test_servers::is_root;
+use queue_test_servers::process;
+use queue_test_servers::programs::in_path;
+use queue_test_servers::{mariadb, postgres};
 
 /// A program, and the package that has it.
 struct Need {
@@ -29,12 +29,12 @@ fn needs(engine: Engine) -> &'static [Need] {
             Need { present: || in_path("psql"), packages: &["postgresql-client"] },
         ],
         // Not `mariadb-server`, which also sets up and starts a server of the machine's own.
-        Engine::Mariadb => &[
+        Engine::MariaDb => &[
             Need { present: || mariadb::programs().is_ok(), packages: &["mariadb-server-core"] },
             Need { present: || in_path("mariadb"), packages: &["mariadb-client-core"] },
         ],
-        // Comes without being installed: see `servers/mysql_packages.rs`.
-        Engine::Mysql => &[],
+        // Comes without being installed: see `mysql_packages.rs` in tests/servers.
+        Engine::MySql => &[],
     }
 }
 
@@ -80,14 +80,4 @@ fn apt_get(words: &[&str]) -> Command {
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]);
     command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]).args(words);
     command
-}
-
-/// Whether a program is in one of the folders of `PATH`.
-pub(crate) fn in_path(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|it| is_program(&it.join(program))))
-}
-
-/// Whether there is a file at `path`.
-pub(crate) fn is_program(path: &Path) -> bool {
-    path.is_file()
 }

@@ -8,12 +8,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-mod account;
 mod bench;
-mod engine;
 mod install;
-mod paths;
-mod process;
 mod servers;
 mod tally;
 mod test;
@@ -24,22 +20,22 @@ mod test;
 enum Command {
     Test(test::Args),
     Bench(bench::Args),
-    Servers(servers::command::Args),
+    Servers(servers::Args),
 }
 
 fn run(command: Command) -> Result<ExitCode> {
-    process::watch_for_interrupts()?;
+    queue_test_servers::process::watch_for_interrupts()?;
     match command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Servers(args) => servers::command::run(&args),
+        Command::Servers(args) => servers::run(&args),
     }
 }
 
 fn main() -> ExitCode {
     match run(Command::parse()) {
         Ok(code) => code,
-        Err(error) if error.is::<process::Interrupted>() => {
+        Err(error) if error.is::<queue_test_servers::process::Interrupted>() => {
             eprintln!("interrupted");
             ExitCode::from(130)
         }

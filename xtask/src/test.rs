@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
-use crate::engine::Engine;
 use crate::install::install;
-use crate::paths;
-use crate::process::{self, Supervised};
-use crate::servers::{Durability, Servers};
 use crate::tally::Tally;
+use queue_test_servers::Engine;
+use queue_test_servers::paths;
+use queue_test_servers::process::{self, Supervised};
+use queue_test_servers::{Durability, Servers};
 
 /// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
 ///
@@ -157,7 +157,7 @@ fn summarize(outcomes: &[Outcome]) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::steps;
-    use crate::engine::Engine;
+    use queue_test_servers::Engine;
 
     #[test]
     fn a_feature_is_tested_once() {

@@ -18,9 +18,8 @@
 //! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
 
 mod database;
-mod engine;
 mod helper;
 
 pub use database::{TestDb, database};
-pub use engine::Engine;
 pub use helper::Helper;
+pub use queue_test_servers::Engine;
