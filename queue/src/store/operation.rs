@@ -14,7 +14,7 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Dialect, Housekeeping};
+use super::dialect::{Dialect, Housekeeping, rows};
 use crate::error::{Doing, Error};
 
 /// How long an operation may take, with all its repetitions.
@@ -227,9 +227,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 let mut conn = self.0.pool.acquire().await?;
                 if line.is_some() {
                     conn.close_on_drop();
-                    for sql in DB::OPEN_LINE {
-                        DB::raw(&mut conn, sql).await?;
-                    }
+                    open_line::<DB>(&mut conn).await?;
                 }
                 conn
             }
@@ -294,6 +292,19 @@ impl<DB: Dialect> Drop for Held<DB> {
             conn.close_on_drop();
         }
     }
+}
+
+/// Gives a connection that is ours its settings.
+async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
+    for sql in DB::OPEN_LINE {
+        DB::raw(conn, sql).await?;
+    }
+    if let Some((ask, setting)) = DB::OPEN_LINE_IN_CLUSTER
+        && !rows::<DB>(conn, ask, &[]).await?.is_empty()
+    {
+        DB::raw(conn, setting).await?;
+    }
+    Ok(())
 }
 
 async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>
