@@ -9,7 +9,7 @@ use queue_test_servers::Engine;
 use queue_test_servers::is_root;
 use queue_test_servers::process;
 use queue_test_servers::programs::in_path;
-use queue_test_servers::{mariadb, postgres};
+use queue_test_servers::{galera, mariadb, postgres};
 
 /// A program, and the package that has it.
 struct Need {
@@ -32,6 +32,10 @@ fn needs(engine: Engine) -> &'static [Need] {
         Engine::MariaDb => &[
             Need { present: || mariadb::programs().is_ok(), packages: &["mariadb-server-core"] },
             Need { present: || in_path("mariadb"), packages: &["mariadb-client-core"] },
+            // a cluster: the library, and what its script for copying a node's state uses
+            Need { present: galera::is_installed, packages: &["galera-4"] },
+            Need { present: || in_path("rsync"), packages: &["rsync"] },
+            Need { present: || in_path("ss") || in_path("lsof"), packages: &["iproute2"] },
         ],
         // Comes without being installed: see `mysql_packages.rs` in tests/servers.
         Engine::MySql => &[],

@@ -15,6 +15,8 @@
 mod account;
 mod engine;
 mod folder;
+pub mod galera;
+mod galera_scripts;
 pub mod mariadb;
 mod mysql;
 mod mysql_packages;
@@ -24,12 +26,15 @@ pub mod postgres;
 pub mod process;
 pub mod programs;
 mod recipe;
+mod replica;
 mod server;
 mod servers;
 mod sources;
 
 pub use account::{Account, is_root};
 pub use engine::Engine;
+pub use galera::Galera;
 pub use recipe::{Durability, Settings};
+pub use replica::Replicated;
 pub use server::Server;
 pub use servers::Servers;

@@ -30,12 +30,17 @@ fn find(program: &str) -> Result<PathBuf> {
 }
 
 pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
-    let (server, install) = programs()?;
+    let (_, install) = programs()?;
     let mut command = process::command(install, account.as_ref(), Signal::SIGTERM);
     command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
     command.arg(option("datadir", &folder.data()));
     process::run(command)?;
+    recipe(folder, account, settings)
+}
 
+/// What it takes to start a server on a data directory that is there.
+pub(crate) fn recipe(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
+    let (server, _) = programs()?;
     let mut args = vec![
         // First, or the server refuses it.
         "--no-defaults".into(),

@@ -41,7 +41,12 @@ pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Sett
     // Whatever the machine's locale is, the log is in the language that `ready` is looked for in.
     initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
     process::run(initdb)?;
+    recipe(folder, account, settings)
+}
 
+/// What it takes to start a server on a data directory that is there.
+pub(crate) fn recipe(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
+    let programs = programs()?;
     let mut args = vec![
         "-D".into(),
         folder.data().display().to_string(),

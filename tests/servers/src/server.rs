@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,29 @@ impl Server {
     /// When the server's programs are missing or fail.
     pub fn prepare(engine: Engine, settings: &Settings) -> Result<Server> {
         let (folder, recipe) = Recipe::prepare(engine, settings)?;
+        Server::on(engine, folder, recipe)
+    }
+
+    /// On a data directory that is there, or that the server fills itself.
+    pub(crate) fn on(engine: Engine, folder: Folder, recipe: Recipe) -> Result<Server> {
         Ok(Server { engine, port: port::free()?, process: None, recipe, folder })
+    }
+
+    /// A program beside the server's, as its user.
+    pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        process::command(program, self.recipe.account.as_ref(), Signal::SIGTERM)
+    }
+
+    /// The server's own program with its arguments, for a run that is over by itself.
+    pub(crate) fn same_program(&self) -> Command {
+        let mut command = self.program(&self.recipe.program);
+        command.args(&self.recipe.args);
+        command
+    }
+
+    /// Says what it writes to its log when it is ready, where that is not the usual.
+    pub(crate) fn ready_at(&mut self, text: &'static str) {
+        self.recipe.ready = text;
     }
 
     /// Between the choice of a port and its use, another program may take it.
