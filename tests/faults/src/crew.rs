@@ -1,6 +1,6 @@
 //! Worker processes, and whoever starts them again when they have ended: what systemd or Kubernetes does.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,7 +69,10 @@ impl Setup {
 
     fn start(&self, number: usize) -> Result<Helper> {
         let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-        command.args(&self.args).arg(format!("--log={}", self.folder.join(format!("{number}.log")).display()));
+        let log = self.folder.join(format!("{number}.log"));
+        command.args(&self.args).arg(format!("--log={}", log.display()));
+        // panics that it was told to have, for one
+        command.stderr(File::create(log.with_extension("stderr")).context("creating a log")?);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         Ok(Helper::start(&mut command))
     }

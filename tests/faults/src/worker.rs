@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use nix::sys::resource::{Resource, setrlimit};
 use queue::{Worker, WorkerBuilder};
 use queue_test_support::{Db, each};
+use sqlx::Connection as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -131,6 +132,8 @@ pub fn pool(url: &str, connections: u32, busy_timeout: Duration) -> Result<Db> {
                 .synchronous(SqliteSynchronous::Normal)
                 .busy_timeout(busy_timeout);
             let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(wait);
+            // what docs/operations.md advises for transactions of one's own: see "SQLite"
+            let pool = pool.before_acquire(|conn, _| Box::pin(async { Ok(!conn.is_in_transaction()) }));
             Db::Sqlite(pool.connect_lazy_with(options))
         }
         Some("postgres") => {

@@ -7,13 +7,19 @@ use crate::record::{Event, What};
 
 /// How many jobs are told in full.
 const TOLD: usize = 10;
+/// How many violations are named.
+const LISTED: usize = 40;
 
 impl Checker<'_> {
     /// The violations, and the stories of the first jobs among them.
     pub fn tell(&self, violations: &[Violation]) -> String {
         let mut text = String::new();
         let mut told: Vec<i64> = Vec::new();
-        for violation in violations {
+        for (index, violation) in violations.iter().enumerate() {
+            if index == LISTED {
+                let _ = writeln!(text, "... and {} more", violations.len() - index);
+                break;
+            }
             let _ = writeln!(text, "{violation}");
             if !told.contains(&violation.tag) && told.len() < TOLD {
                 told.push(violation.tag);

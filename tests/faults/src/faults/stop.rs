@@ -18,7 +18,7 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     let stops = scene.rounds(3, 100);
     for _ in 0..stops {
         let seat = scene.rng.usize(..crew.len());
-        let pause = scene.between(LEASE, LEASE.mul_f64(1.8));
+        let pause = scene.between(LEASE.mul_f64(1.3), LEASE.mul_f64(2.0));
         crew.pause(seat, true);
         crew.work(pause).await?;
         crew.pause(seat, false);
@@ -30,6 +30,6 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     if learned == 0 {
         bail!("{stops} stops beyond the lease, and no worker lost its lease: this shows nothing");
     }
-    scene.note(format!("{stops} stops of 1 to 1.8 leases, {learned} leases lost"));
+    scene.note(format!("{stops} stops of 1.3 to 2 leases, {learned} leases lost"));
     Ok(scene.notes)
 }
