@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::{Dialect, Housekeeping, rows};
+use super::untangle::acquire;
 use crate::error::{Doing, Error};
 
 /// How long an operation may take, with all its repetitions.
@@ -224,7 +225,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let conn = match kept.as_mut().and_then(|kept| kept.take()) {
             Some(conn) => conn,
             None => {
-                let mut conn = self.0.pool.acquire().await?;
+                let mut conn = acquire(&self.0.pool).await?;
                 if line.is_some() {
                     conn.close_on_drop();
                     open_line::<DB>(&mut conn).await?;
@@ -315,8 +316,12 @@ where
     match body(&mut transaction, args).await {
         Ok(value) => transaction.commit().await.map(|()| value),
         Err(error) => {
-            transaction.rollback().await?;
-            Err(error)
+            match transaction.rollback().await {
+                // the engine has ended it by itself, for a reason that is worth more than the failure to do it again
+                Err(_) if DB::ONE_WRITER => Err(error),
+                Err(lost) => Err(lost),
+                Ok(()) => Err(error),
+            }
         }
     }
 }

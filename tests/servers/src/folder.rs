@@ -29,10 +29,18 @@ impl Folder {
         }
         paths::create_open(&path)?;
         let folder = Folder(path);
+        paths::create_open(&folder.temporary())?;
         if let Some(account) = account {
             account.own(&folder.0)?;
+            account.own(&folder.temporary())?;
         }
         Ok(folder)
+    }
+
+    /// For the server's temporary files. One folder for several servers would not do: MariaDB removes at its start what
+    /// another one has just made.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
     }
 
     /// Where the server keeps its data. Made by the server's own tool.

@@ -33,7 +33,7 @@ pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Sett
     let (_, install) = programs()?;
     let mut command = process::command(install, account.as_ref(), Signal::SIGTERM);
     command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    command.arg(option("datadir", &folder.data()));
+    command.arg(option("datadir", &folder.data())).arg(option("tmpdir", &folder.temporary()));
     process::run(command)?;
     recipe(folder, account, settings)
 }
@@ -45,6 +45,7 @@ pub(crate) fn recipe(folder: &Folder, account: Option<Account>, settings: &Setti
         // First, or the server refuses it.
         "--no-defaults".into(),
         option("datadir", &folder.data()),
+        option("tmpdir", &folder.temporary()),
         "--bind-address=127.0.0.1".into(),
         // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
         "--socket=server.sock".into(),

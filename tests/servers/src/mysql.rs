@@ -17,6 +17,7 @@ pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Sett
         mysql.server.display().to_string(),
         "--no-defaults".into(),
         option("datadir", &folder.data()),
+        option("tmpdir", &folder.temporary()),
         option("lc-messages-dir", &mysql.share),
         option("character-sets-dir", &mysql.share.join("charsets")),
         option("plugin-dir", &mysql.plugins),

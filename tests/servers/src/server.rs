@@ -175,6 +175,14 @@ impl Server {
         self.process.take().with_context(|| format!("{} does not run", self.engine))
     }
 
+    /// Whether it runs. One that has ended by itself can be started again.
+    pub fn is_running(&mut self) -> bool {
+        if self.check().is_err() {
+            self.process = None;
+        }
+        self.process.is_some()
+    }
+
     /// Fails if it has ended by itself.
     pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process

@@ -42,6 +42,11 @@ impl Servers {
         self.0.iter().filter_map(|server| Some((server.engine().variable()?, server.url()))).collect()
     }
 
+    /// The address of the server of an engine.
+    pub fn url(&self, engine: Engine) -> Option<String> {
+        self.0.iter().find(|server| server.engine() == engine).map(Server::url)
+    }
+
     /// Fails if a server has ended by itself.
     ///
     /// # Errors
