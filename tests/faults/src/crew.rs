@@ -37,6 +37,7 @@ impl Setup {
 
     /// One more argument; the last of its name counts.
     pub fn arg(mut self, name: &str, value: impl ToString) -> Setup {
+        self.args.retain(|arg| !arg.starts_with(&format!("--{name}=")));
         self.args.push(format!("--{name}={}", value.to_string()));
         self
     }

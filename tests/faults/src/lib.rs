@@ -5,6 +5,7 @@
 //! the records and the tables alone whether a job was lost, ran twice, ran too early, and so on. `docs/reliability.md`
 //! says what is promised and how each fault is made.
 
+pub mod balancer;
 pub mod checker;
 pub mod crew;
 pub mod faults;

@@ -4,6 +4,8 @@ mod clock;
 mod connections;
 mod deploy;
 mod disk;
+mod failover;
+mod galera;
 mod handler;
 mod kill;
 mod lock;
@@ -78,6 +80,8 @@ impl fmt::Debug for Fault {
 
 const ALL: &[Engine] = &[Engine::Sqlite, Engine::Postgres, Engine::MariaDb, Engine::MySql];
 const SERVERS: &[Engine] = &[Engine::Postgres, Engine::MariaDb, Engine::MySql];
+const POSTGRES: &[Engine] = &[Engine::Postgres];
+const MARIADB: &[Engine] = &[Engine::MariaDb];
 const SQLITE: &[Engine] = &[Engine::Sqlite];
 
 macro_rules! faults {
@@ -114,5 +118,8 @@ faults! {
     "disk-full" on ALL: disk::full, "the disk of the database is full, and is freed";
     "clock-workers" on SERVERS: clock::of_workers, "worker processes whose clocks are a day ahead and a day behind";
     "clock-server" on SERVERS: clock::of_the_server, "the database's clock is set back by an hour, and put right again";
+    "failover" on POSTGRES: failover::to_the_replica, "the primary is killed and its synchronous replica promoted, behind one address";
+    "galera" on MARIADB: galera::a_node_is_killed, "workers on three nodes, one of which is killed with -9 and rejoins";
+    "galera-lag" on MARIADB: galera::nodes_lag, "nodes fall behind, with workers whose connections lead to several of them";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
