@@ -20,7 +20,8 @@ const ASKED: usize = 0;
 /// The node that is.
 const KILLED: usize = 2;
 
-/// A cluster, a balancer that gives each connection to another node, a worker on each node, and one behind the balancer.
+/// A cluster, a balancer that gives each connection to another node, a worker on each node, and some behind the balancer,
+/// each of which is on several nodes at once.
 struct Stage {
     scene: Scene,
     crew: Crew,
@@ -31,7 +32,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(ground: &Ground) -> Result<Stage> {
+    async fn set(ground: &Ground, balanced: usize) -> Result<Stage> {
         if !galera::is_installed() {
             return Err(Skipped("the package galera-4 is not installed".into()).into());
         }
@@ -43,7 +44,7 @@ impl Stage {
         run(&url, "SET GLOBAL wsrep_sync_wait = 7").await?;
         let mut scene = Scene::new(ground.engine, Place::Shared(Some(url)), ground.order).await?;
         let mut crew = scene.crew();
-        for port in ports.into_iter().chain([balancer.port()]) {
+        for port in ports.into_iter().chain(std::iter::repeat_n(balancer.port(), balanced)) {
             crew.hire(scene.worker().url(&with_port(scene.url(), port)))?;
         }
         let load = scene.load(Some(&with_port(scene.url(), balancer.port())), &Mix::usual())?;
@@ -66,7 +67,7 @@ impl Stage {
 
 /// A node is killed and rejoins.
 pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
-    let mut stage = Stage::set(ground).await?;
+    let mut stage = Stage::set(ground, 1).await?;
     let mut down = Vec::new();
     for _ in 0..stage.scene.rounds(1, 20) {
         let pause = stage.scene.between(Duration::from_millis(1500), Duration::from_millis(3000));
@@ -85,9 +86,9 @@ pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
 
 /// Two nodes are a second behind, time and again, because somebody writes large transactions on the third.
 pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
-    let mut stage = Stage::set(ground).await?;
+    let mut stage = Stage::set(ground, 5).await?;
     let url = with_port(stage.scene.url(), stage.cluster.nodes()[1].port());
-    let transactions = stage.scene.rounds(5, 50);
+    let transactions = stage.scene.rounds(8, 100);
     let foreign = tokio::spawn(large_transactions(url, stage.scene.url().to_owned(), transactions));
     while !foreign.is_finished() {
         stage.crew.work(Duration::from_millis(100)).await?;
@@ -108,7 +109,7 @@ pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
 async fn large_transactions(url: String, asked: String, count: u32) -> Result<()> {
     run(&url, "CREATE TABLE foreign_rows (id int PRIMARY KEY, n int)").await?;
     for _ in 0..count {
-        run(&url, "REPLACE INTO foreign_rows SELECT seq, seq FROM seq_1_to_60000").await?;
+        run(&url, "REPLACE INTO foreign_rows SELECT seq, seq FROM seq_1_to_100000").await?;
         run(&asked, "SELECT COUNT(*) FROM foreign_rows").await?;
     }
     Ok(())
