@@ -380,14 +380,28 @@ impl Db {
 
     /// Puts a waiting job into a worker's hands, as its claim would.
     pub async fn hand_over(&self, job: JobId, worker: i64) {
+        self.hand_over_all(&format!("id = {job} AND worker_id = 0"), worker, 20).await;
+        assert_eq!(self.count(&format!("queue_jobs WHERE id = {job} AND worker_id = {worker}")).await, 1);
+    }
+
+    /// On PostgreSQL a claim leaves a note of whose these jobs are; elsewhere an index of the jobs says it.
+    pub async fn note_claim(&self, which: &str, worker: i64) {
+        if self.engine() == Engine::Postgres {
+            let note = "INSERT INTO queue_claims (worker_id, job_ids) SELECT";
+            self.sql(format!("{note} {worker}, array_agg(id) FROM queue_jobs WHERE {which}")).await;
+        }
+    }
+
+    /// Puts all jobs that satisfy a condition into a worker's hands, as its claim would.
+    pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
+        self.note_claim(which, worker).await;
         self.sql(format!(
             "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, lease = lease + 1, claimed_at = {},
-                 max_retries = COALESCE(max_retries, 20)
-             WHERE id = {job} AND worker_id = 0",
+                 max_retries = COALESCE(max_retries, {max_retries})
+             WHERE {which}",
             self.time(0)
         ))
         .await;
-        assert_eq!(self.count(&format!("queue_jobs WHERE id = {job} AND worker_id = {worker}")).await, 1);
     }
 }
 

@@ -17,16 +17,30 @@ CREATE TABLE queue_jobs (
     claimed_at timestamptz,
     cancel_requested_at timestamptz
 ) WITH (
+    -- a claimed row stays on its page, beside its old version (HOT): half of each page is kept for that
+    fillfactor = 50,
     -- rows live for milliseconds: vacuum by count, not by share of the table
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
     autovacuum_analyze_scale_factor = 0.05
 );
 
--- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time.
-CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at, id) WHERE worker_id = 0;
--- Whom to rescue, and what a worker holds.
-CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
+-- The claim index: rows by lane (kind, queue, priority), within a lane by due time. It knows nothing of who holds a row, as
+-- no index here does: a claim changes no indexed column, so it writes no index entry.
+CREATE INDEX queue_jobs_order ON queue_jobs (kind, queue, priority, run_at, id);
+CREATE INDEX queue_jobs_cancelling ON queue_jobs (id) WHERE cancel_requested_at IS NOT NULL;
+
+-- What each claim took: the way from a worker to its jobs. A heartbeat removes the claims of which the worker holds nothing
+-- any more, rescue those of workers that are gone.
+CREATE TABLE queue_claims (
+    worker_id bigint NOT NULL,
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    job_ids bigint[] NOT NULL,
+    PRIMARY KEY (worker_id, id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000
+);
 
 -- Completed and cancelled jobs, until retention removes them.
 CREATE TABLE queue_history (

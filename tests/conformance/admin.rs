@@ -90,6 +90,9 @@ impl Desk {
         for jobs in jobs.chunks(500) {
             self.db.sql(format!("INSERT INTO {into} VALUES {}", jobs.join(", "))).await;
         }
+        if state == JobState::Running {
+            self.db.note_claim(&format!("worker_id = {WORKER}"), WORKER).await;
+        }
         for attempts in attempts.chunks(500) {
             self.db.sql(format!(
                 "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error) \

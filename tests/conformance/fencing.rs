@@ -243,11 +243,7 @@ async fn rescues_after_a_dropped_run(db: Db) {
 async fn rescues_each_job_once(db: Db) {
     let dead = db.fake_worker(-1000).await;
     db.enqueue_all((0..300).map(|n| Note::new(n.to_string()).max_retries(1))).await;
-    db.sql(format!(
-        "UPDATE queue_jobs SET worker_id = {dead}, attempt = 1, lease = 1, claimed_at = {}",
-        db.time(-5000)
-    ))
-    .await;
+    db.hand_over_all("worker_id = 0", dead, 20).await;
     let mut workers = Vec::new();
     for _ in 0..5 {
         workers.push(db.start(db.worker_apart().await.concurrency(4)));

@@ -541,15 +541,7 @@ impl Case<'_> {
         let Some(id) = self.pick(number) else { return };
         let Some(job) = self.model.jobs.get_mut(&id).filter(|job| job.state == JobState::Ready) else { return };
         job.claim();
-        self.db
-            .sql(format!(
-                "UPDATE queue_jobs SET worker_id = {}, attempt = attempt + 1, lease = lease + 1, claimed_at = {},
-                     max_retries = COALESCE(max_retries, {DECLARED_RETRIES})
-                 WHERE id = {id}",
-                self.dead_worker,
-                self.db.time(0)
-            ))
-            .await;
+        self.db.hand_over_all(&format!("id = {id}"), self.dead_worker, DECLARED_RETRIES).await;
     }
 
     async fn work(&mut self, queue: Option<usize>) -> Result<(), TestCaseError> {

@@ -112,7 +112,7 @@ impl Dialect for Postgres {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.postgres.sql")];
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
     const FINISH_IN_ARRAYS: bool = false;

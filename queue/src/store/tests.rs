@@ -547,6 +547,29 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     watcher.abort();
 }
 
+/// Only where claims leave notes: a note lives as long as one job of its claim is held, by a live worker or a lost one.
+async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND != migrate::Engine::Postgres {
+        return;
+    }
+    let notes = async || db.int("SELECT COUNT(*) FROM queue_claims").await;
+    db.insert(&[job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 2).await;
+    assert!(db.take(worker, 2).await.len() == 1 && db.take(worker, 2).await.is_empty());
+    assert_eq!(notes().await, 2, "a claim that took nothing leaves none");
+    assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
+    db.store.beat(worker, LEASE, &[]).await.unwrap();
+    assert_eq!(notes().await, 2);
+    assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
+    db.store.beat(worker, LEASE, &[]).await.unwrap();
+    assert_eq!(notes().await, 1);
+    db.store.leave(worker).await.unwrap();
+    assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
+    assert_eq!(db.store.rescue(10).await.unwrap(), Rescued::default());
+    assert_eq!(notes().await, 0);
+}
+
 async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
     db.store.check_schema().await.unwrap();
     migrate::run(db.pool.clone()).await.unwrap();
@@ -557,6 +580,7 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
     for table in ["jobs", "history", "dead", "attempts", "workers", "paused", "migrations"] {
         db.sql(format!("DROP TABLE queue_{table}")).await;
     }
+    db.sql("DROP TABLE IF EXISTS queue_claims").await;
     let missing = db.store.check_schema().await.unwrap_err();
     assert!(matches!(missing, Error::Schema(_)), "{missing}");
     let ten = (0..10).map(|_| tokio::spawn(migrate::run(db.pool.clone())));
@@ -683,6 +707,7 @@ on_each!(
     a_dropped_operation_leaves_the_store_usable,
     watchers_hear_of_others,
     migrations_agree,
+    claims_are_forgotten,
     #[ignore = "a measurement"]
     rate,
 );

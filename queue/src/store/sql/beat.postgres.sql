@@ -3,6 +3,10 @@ WITH beat AS (
     UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
     RETURNING id
+), settled AS (
+    DELETE FROM queue_claims AS c
+    WHERE c.worker_id = $1
+      AND NOT EXISTS (SELECT FROM queue_jobs AS j WHERE j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id)
 )
 SELECT EXISTS (SELECT FROM beat),
        (SELECT (extract(epoch FROM min(expires_at) - now()) * 1000000)::bigint
@@ -12,4 +16,4 @@ SELECT EXISTS (SELECT FROM beat),
                                    WHERE j.worker_id = 0 AND j.kind = served.kind
                                    ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1) AS waiting),
        (SELECT json_agg(json_build_array(id, lease))::text FROM queue_jobs
-        WHERE worker_id = $1 AND worker_id <> 0 AND cancel_requested_at IS NOT NULL)
+        WHERE worker_id = $1 AND cancel_requested_at IS NOT NULL)

@@ -1,9 +1,9 @@
--- For "+ 0" and "IS TRUE" see finish.postgres.sql.
+-- For "IS TRUE" see finish.postgres.sql.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json) AS d (id bigint, lease integer, ran_us bigint, outcome text, error text)
 ), gone AS (
     DELETE FROM queue_jobs AS j
-    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id + 0 = $1
+    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id = $1
       AND ((j.id, j.lease) IN (SELECT id, lease FROM batch)) IS TRUE
     RETURNING j.*
 ), ended AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- One ask, the commonest case. The ids travel as an array, so that the update stays on the primary key whatever the
--- statistics say.
+-- One ask, the commonest case: the rows are marked, and a note is made of whose they are. The ids travel as an array, so that
+-- the update stays on the primary key whatever the statistics say.
 WITH next AS MATERIALIZED (
     SELECT id FROM queue_jobs
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
@@ -9,6 +9,8 @@ WITH next AS MATERIALIZED (
     ORDER BY run_at, id
     LIMIT $7
     FOR UPDATE SKIP LOCKED
+), noted AS (
+    INSERT INTO queue_claims (worker_id, job_ids) SELECT $1, array_agg(id) FROM next HAVING count(*) > 0
 )
 UPDATE queue_jobs
 SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,

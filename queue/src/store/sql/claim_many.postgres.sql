@@ -30,9 +30,13 @@ WITH ask AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS next
     WHERE ask.newest
+), next AS MATERIALIZED (
+    SELECT id FROM oldest UNION ALL SELECT id FROM newest
+), noted AS (
+    INSERT INTO queue_claims (worker_id, job_ids) SELECT $1, array_agg(id) FROM next HAVING count(*) > 0
 )
 UPDATE queue_jobs AS j
 SET worker_id = $1, lease = lease + 1, attempt = attempt + 1, claimed_at = now(), cancel_requested_at = NULL,
     max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
-WHERE j.id = ANY (ARRAY(SELECT id FROM oldest UNION ALL SELECT id FROM newest))
+WHERE j.id = ANY (ARRAY(SELECT id FROM next))
 RETURNING j.id, j.lease, j.attempt, j.max_retries, j.run_at, j.enqueued_at, j.args, j.kind, j.queue, j.priority

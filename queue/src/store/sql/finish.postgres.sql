@@ -1,11 +1,11 @@
--- One statement. What keeps the plan on the primary key whatever the statistics say: the ids travel as an array, "+ 0"
--- hides the index of held jobs, "IS TRUE" makes the fence a hash lookup instead of a join.
+-- One statement. What keeps the plan on the primary key whatever the statistics say: the ids travel as an array, and "IS
+-- TRUE" makes the fence a hash lookup instead of a join.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json)
         AS d (id bigint, lease integer, ran_us bigint, state text, result text, error text)
 ), gone AS (
     DELETE FROM queue_jobs AS j
-    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id + 0 = $1
+    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id = $1
       AND ((j.id, j.lease) IN (SELECT id, lease FROM batch)) IS TRUE
     RETURNING j.*
 ), ended AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Back to waiting, unless somebody asked to cancel the job meanwhile: then it ends as cancelled. For "+ 0" and "IS TRUE"
--- see finish.postgres.sql.
+-- Back to waiting, unless somebody asked to cancel the job meanwhile: then it ends as cancelled. For "IS TRUE" see
+-- finish.postgres.sql.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json)
         AS d (id bigint, lease integer, ran_us bigint, outcome text, delay_us bigint, uncount integer, record boolean,
@@ -7,7 +7,7 @@ WITH batch AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT j.id, j.lease, j.attempt, j.cancel_requested_at IS NOT NULL AS cancelled
     FROM queue_jobs AS j
-    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id + 0 = $1
+    WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id = $1
       AND ((j.id, j.lease) IN (SELECT id, lease FROM batch)) IS TRUE
     ORDER BY j.id
     FOR UPDATE

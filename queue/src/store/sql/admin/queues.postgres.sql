@@ -2,12 +2,10 @@
 SELECT queue, max(paused_at),
        sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint
 FROM (SELECT queue, NULL::timestamptz AS paused_at,
-             count(CASE WHEN run_at > now() THEN 1 END) AS scheduled,
-             count(CASE WHEN run_at <= now() THEN 1 END) AS ready, 0 AS running
-      FROM queue_jobs WHERE worker_id = 0 GROUP BY queue
-      UNION ALL
-      SELECT queue, NULL::timestamptz, 0, 0, count(*)
-      FROM queue_jobs WHERE worker_id <> 0 GROUP BY queue
+             count(*) FILTER (WHERE worker_id = 0 AND run_at > now()) AS scheduled,
+             count(*) FILTER (WHERE worker_id = 0 AND run_at <= now()) AS ready,
+             count(*) FILTER (WHERE worker_id <> 0) AS running
+      FROM queue_jobs GROUP BY queue
       UNION ALL
       SELECT queue, paused_at, 0, 0, 0 FROM queue_paused) AS q
 GROUP BY queue

@@ -4,6 +4,8 @@ SELECT id, host, pid, concurrency, queues, kinds,
        heartbeat_at,
        stopped_at,
        stopped_at IS NULL AND expires_at > now(),
-       (SELECT count(*) FROM queue_jobs AS j WHERE j.worker_id = w.id AND j.worker_id <> 0)
+       (SELECT count(DISTINCT j.id)
+        FROM queue_claims AS c JOIN queue_jobs AS j ON j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id
+        WHERE c.worker_id = w.id)
 FROM queue_workers AS w
 ORDER BY id
