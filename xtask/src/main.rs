@@ -1,7 +1,8 @@
 //! The commands of this repository, run as `cargo xtask <command>`.
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
-//! servers again. `bench` measures, beside hand-written SQL. `servers` starts the servers for development.
+//! servers again. `faults` tries the promises of delivery; its short form is part of `test`. `bench` measures, beside
+//! hand-written SQL. `servers` starts the servers for development.
 
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use anyhow::Result;
 use clap::Parser;
 
 mod bench;
+mod faults;
 mod install;
 mod servers;
 mod tally;
@@ -20,6 +22,7 @@ mod test;
 enum Command {
     Test(test::Args),
     Bench(bench::Args),
+    Faults(faults::Args),
     Servers(servers::Args),
 }
 
@@ -28,6 +31,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Faults(args) => faults::run(&args),
         Command::Servers(args) => servers::run(&args),
     }
 }

@@ -16,6 +16,8 @@ use crate::scene::LOOK;
 
 /// A worker that ended by itself is started again after this time.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The exit code of a program that does not understand its arguments.
+const MISUSED: i32 = 2;
 /// How a process ends that does not listen.
 const SIGTERM: i32 = 15;
 /// How long a worker may take to end when it is told to.
@@ -149,8 +151,11 @@ impl Crew {
     fn tend(&mut self) -> Result<()> {
         for seat in &mut self.seats {
             if let Some(process) = &mut seat.process
-                && process.ended().is_some()
+                && let Some(status) = process.ended()
             {
+                if status.code() == Some(MISUSED) {
+                    bail!("a worker does not understand its arguments:\n{}", logs(&seat.setup.folder));
+                }
                 self.journal.write_of(process.id().into(), What::Exited);
                 seat.process = None;
                 seat.not_before = Instant::now() + PAUSE;
@@ -248,7 +253,8 @@ impl Crew {
 pub(crate) fn logs(folder: &Path) -> String {
     const LINES: usize = 15;
     let logs = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut logs: Vec<PathBuf> = logs.filter(|path| path.extension().is_some_and(|it| it == "log")).collect();
+    let mut logs: Vec<PathBuf> =
+        logs.filter(|path| path.extension().is_some_and(|it| it == "log" || it == "stderr")).collect();
     logs.sort();
     let mut text = String::new();
     for log in logs {

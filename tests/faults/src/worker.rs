@@ -28,6 +28,7 @@ use crate::record::Journal;
 
 /// Runs jobs until SIGTERM.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// The database
     #[arg(long)]

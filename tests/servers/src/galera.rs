@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use crate::account::Account;
 use crate::engine::Engine;
 use crate::folder::Folder;
+use crate::programs::in_path;
 use crate::recipe::{Durability, Settings, option};
 use crate::server::Server;
 use crate::{galera_scripts, mariadb, port, process};
@@ -17,9 +18,9 @@ const LIBRARY: &str = "/usr/lib/galera/libgalera_smm.so";
 /// Until a node has the state of the others, it accepts connections and refuses every statement.
 const READY: &str = "Synchronized with group, ready for connections";
 
-/// Whether the library is there that makes a server a node.
+/// Whether the library is there that makes a server a node, and what copies the state of one to another.
 pub fn is_installed() -> bool {
-    Path::new(LIBRARY).is_file()
+    Path::new(LIBRARY).is_file() && in_path("rsync") && (in_path("ss") || in_path("lsof"))
 }
 
 /// Nodes of one cluster. Ended, and their data removed, when dropped.

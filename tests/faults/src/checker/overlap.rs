@@ -14,12 +14,17 @@ impl Checker<'_> {
         let starts: Vec<_> = job.starts().collect();
         for pair in starts.windows(2) {
             let ((first, process, attempt), (second, other, next)) = (pair[0], pair[1]);
-            let end = self.end_of(job, first, process, attempt);
-            let over = |outcome: &str| job.attempts.iter().any(|it| it.attempt == attempt && it.outcome == outcome);
-            let excused = over("lost") && self.troubled(process, first, second, end);
+            if second >= self.end_of(job, first, process, attempt) {
+                continue;
+            }
+            // the one that is not current: it may also be the one that began later, in a process that woke up
+            let (from, stale, number) = if attempt <= next { pair[0] } else { pair[1] };
+            let end = self.end_of(job, from, stale, number);
+            let over = |outcome: &str| job.attempts.iter().any(|it| it.attempt == number && it.outcome == outcome);
+            let excused = over("lost") && self.troubled(stale, from, second, end);
             // a handler that blocks its thread cannot be dropped, and goes on after its time is up
             let blocks = job.asked.is_some_and(|(_, options)| options.blocking) && over("timed_out");
-            if second < end && !excused && !blocks {
+            if !excused && !blocks {
                 let what =
                     format!("attempt {next} began in process {other} while attempt {attempt} ran in process {process}");
                 broken(Rule::Overlap, what);

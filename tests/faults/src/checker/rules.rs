@@ -3,7 +3,7 @@
 use queue_test_support::Row;
 
 use super::{Checker, Fate, Rule, Story};
-use crate::record::{How, What};
+use crate::record::{Event, How, What};
 
 /// Outcomes of attempts that count.
 const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
@@ -141,7 +141,9 @@ impl Checker<'_> {
                 let process = self.of_worker.get(&it.worker);
                 it.outcome == outcome && it.attempt == attempt && process == Some(&event.process)
             });
-            let next = job.runs[index..].iter().find(|it| matches!(it.what, What::Started { .. }));
+            // nor does the start of an earlier attempt, in a process that woke up late
+            let later = |it: &&&Event| matches!(it.what, What::Started { attempt: of, .. } if of >= attempt);
+            let next = job.runs[index..].iter().find(later);
             if let Some(next) = next.filter(|it| accepted && it.at < event.at + retry_ms * 1000) {
                 broken(Rule::Early, early(next.at, event.at + retry_ms * 1000));
             }

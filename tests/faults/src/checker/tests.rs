@@ -106,6 +106,10 @@ fn sound_records_break_nothing() {
     let cut_off = Plot::committed(retries(3)).start(3, ONE, 1).event(13, ONE, What::LeaseLost);
     let cut_off = cut_off.start(12, TWO, 2).end(14, TWO, 2, How::Ok).end(13, ONE, 1, How::Dropped);
     cut_off.attempt(1, 1, 1, "lost").row("completed", 2, 2, 2).breaks(&[]);
+    // a process that starved begins with what it had claimed before it learns that its lease is lost
+    let late = Plot::committed(retries(3)).start(3, TWO, 2).end(9, TWO, 2, How::Ok);
+    let late = late.start(4, ONE, 1).event(5, ONE, What::LeaseLost).end(5, ONE, 1, How::Dropped);
+    late.attempt(1, 1, 1, "lost").row("completed", 2, 2, 2).breaks(&[]);
     let snoozed = Plot::committed(retries(0)).start(3, ONE, 1).end(4, ONE, 1, How::Snoozed { retry_ms: 500 });
     let snoozed = snoozed.start(5, TWO, 1).end(6, TWO, 1, How::Ok);
     snoozed.attempt(1, 1, 1, "snoozed").row("completed", 1, 2, 2).breaks(&[]);
@@ -151,6 +155,10 @@ fn two_attempts_at_once() {
     // it stood still, but at another time
     let still = plot().event(6, ONE, What::Stopped).event(7, ONE, What::Continued);
     still.attempt(1, 1, 1, "lost").breaks(&[Rule::Overlap]);
+    // the later one is stale, in a process that is well
+    let stale = Plot::committed(retries(3)).start(3, TWO, 2).end(9, TWO, 2, How::Ok).start(4, ONE, 1);
+    let stale = stale.end(5, ONE, 1, How::Dropped).attempt(1, 1, 1, "lost");
+    stale.row("completed", 2, 2, 2).breaks(&[Rule::Overlap]);
     // it stood still, but nobody had declared its attempt lost
     plot().event(4, ONE, What::Stopped).event(7, ONE, What::Continued).breaks(&[Rule::Overlap]);
     // the same attempt, handed out twice

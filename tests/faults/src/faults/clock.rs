@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use queue_test_servers::{Durability, Settings, paths};
+use queue_test_servers::{Durability, Settings, paths, programs};
 use tempfile::TempDir;
 
 use super::{Ground, Skipped};
@@ -14,10 +14,8 @@ use crate::scene::LEASE;
 
 /// The library that lies about the time.
 fn library() -> Result<String> {
-    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
-    let found = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|path| path.is_file());
     let missing = || Skipped("libfaketime is not installed (Debian's package faketime)".into());
-    Ok(found.ok_or_else(missing)?.display().to_string())
+    Ok(programs::faketime().ok_or_else(missing)?.display().to_string())
 }
 
 /// Only the time of day: what measures durations goes on as ever.

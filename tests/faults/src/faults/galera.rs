@@ -34,7 +34,7 @@ struct Stage {
 impl Stage {
     async fn set(ground: &Ground, balanced: usize) -> Result<Stage> {
         if !galera::is_installed() {
-            return Err(Skipped("the package galera-4 is not installed".into()).into());
+            return Err(Skipped("galera-4, rsync or iproute2 is not installed".into()).into());
         }
         let cluster = block_in_place(|| Galera::start(3))?;
         let ports: Vec<u16> = cluster.nodes().iter().map(|node| node.port()).collect();
