@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::db::{Attempt, Row, Tables};
 use crate::records::{Record, What, seconds};
 use crate::scene::Scene;
+use queue_test_support::{Attempt, Row, Tables};
 
 /// How many jobs are told in full.
 const TOLD: usize = 10;

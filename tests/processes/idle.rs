@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use queue_test_support::Engine;
+use queue_test_support::{Engine, Proxy};
 use tokio::time::sleep;
 
 use crate::figures;
-use crate::proxy::Proxy;
 use crate::scene::{Process, Scene};
 
 const WATCHED: Duration = Duration::from_secs(10);

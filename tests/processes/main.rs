@@ -8,8 +8,6 @@
 mod jobs;
 
 mod checker;
-mod db;
-mod proxy;
 mod records;
 mod scene;
 

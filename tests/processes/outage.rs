@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use queue_test_support::Proxy;
 use tokio::time::sleep;
 
 use crate::checker::Checker;
 use crate::figures;
 use crate::jobs::{Note, WaitForFile, now};
-use crate::proxy::Proxy;
 use crate::records::{Record, What, percentiles, seconds};
 use crate::scene::{PATIENCE, Process, Scene, text, touch, touch_for};
 

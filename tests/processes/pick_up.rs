@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use queue::{Job as _, Worker};
+use queue_test_support::each;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::db::each;
 use crate::figures;
 use crate::jobs::{Note, Recorder, now};
 use crate::records::{What, percentiles};

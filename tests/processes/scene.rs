@@ -6,11 +6,10 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use queue_test_support::{Engine, Helper, TestDb, database};
+use queue_test_support::{Db, Engine, Helper, TestDb, database};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::db::Db;
 use crate::records::{self, Record};
 
 /// How long to wait for what should take milliseconds, on a machine that is busy with other tests.

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
-use crate::install::{in_path, is_program};
-use crate::{paths, process};
+use queue_test_servers::programs::{in_path, is_program};
+use queue_test_servers::{paths, process};
 
 const VERSION: &str = "0.20.2";
 /// The same program, built for Python's package index: seconds instead of the minutes that building it takes.

@@ -1,51 +1,71 @@
 //! Debian's packages: what the tests need and the machine lacks.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
-use crate::engine::Engine;
-use crate::process;
-use crate::servers::{mariadb, postgres};
+use queue_test_servers::Engine;
+use queue_test_servers::is_root;
+use queue_test_servers::process;
+use queue_test_servers::programs::{faketime, in_path};
+use queue_test_servers::{galera, mariadb, postgres};
 
 /// A program, and the package that has it.
 struct Need {
     present: fn() -> bool,
     packages: &'static [&'static str],
+    /// Without it some faults are left out, and say so; nothing else.
+    optional: bool,
 }
 
-fn needs(engine: Engine) -> &'static [Need] {
+impl Need {
+    const fn of(package: &'static [&'static str], present: fn() -> bool) -> Need {
+        Need { present, packages: package, optional: false }
+    }
+}
+
+/// For wrong clocks.
+const FAKETIME: Need = Need { present: || faketime().is_some(), packages: &["faketime"], optional: true };
+
+/// For a cluster: the library, and what its script for copying a node's state uses.
+const GALERA: Need =
+    Need { present: galera::is_installed, packages: &["galera-4", "rsync", "iproute2"], optional: true };
+
+fn needs(engine: Engine) -> Vec<Need> {
     match engine {
         // The tests look at the database from outside as well, with another program and in another language.
-        Engine::Sqlite => &[
-            Need { present: || in_path("sqlite3"), packages: &["sqlite3"] },
-            Need { present: || in_path("python3"), packages: &["python3"] },
-        ],
-        Engine::Postgres => &[
-            Need { present: || postgres::programs().is_ok(), packages: &["postgresql"] },
-            Need { present: || in_path("psql"), packages: &["postgresql-client"] },
+        Engine::Sqlite => {
+            vec![Need::of(&["sqlite3"], || in_path("sqlite3")), Need::of(&["python3"], || in_path("python3"))]
+        }
+        Engine::Postgres => vec![
+            Need::of(&["postgresql"], || postgres::programs().is_ok()),
+            Need::of(&["postgresql-client"], || in_path("psql")),
+            FAKETIME,
         ],
         // Not `mariadb-server`, which also sets up and starts a server of the machine's own.
-        Engine::Mariadb => &[
-            Need { present: || mariadb::programs().is_ok(), packages: &["mariadb-server-core"] },
-            Need { present: || in_path("mariadb"), packages: &["mariadb-client-core"] },
+        Engine::MariaDb => vec![
+            Need::of(&["mariadb-server-core"], || mariadb::programs().is_ok()),
+            Need::of(&["mariadb-client-core"], || in_path("mariadb")),
+            FAKETIME,
+            GALERA,
         ],
-        // Comes without being installed: see `servers/mysql_packages.rs`.
-        Engine::Mysql => &[],
+        // Comes without being installed: see `mysql_packages.rs` in tests/servers.
+        Engine::MySql => vec![FAKETIME],
     }
 }
 
 /// Installs what the engines need and the machine lacks.
 pub(crate) fn install(engines: &[Engine]) -> Result<()> {
-    let missing: Vec<&str> = engines
+    let can_install = in_path("apt-get") && (is_root() || in_path("sudo"));
+    let mut missing: Vec<&str> = engines
         .iter()
         .flat_map(|&engine| needs(engine))
-        .filter(|need| !(need.present)())
+        .filter(|need| !(need.present)() && (can_install || !need.optional))
         .flat_map(|need| need.packages.iter().copied())
         .collect();
+    missing.sort_unstable();
+    missing.dedup();
     if missing.is_empty() {
         return Ok(());
     }
@@ -80,14 +100,4 @@ fn apt_get(words: &[&str]) -> Command {
     command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]);
     command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]).args(words);
     command
-}
-
-/// Whether a program is in one of the folders of `PATH`.
-pub(crate) fn in_path(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|it| is_program(&it.join(program))))
-}
-
-/// Whether there is a file at `path`.
-pub(crate) fn is_program(path: &Path) -> bool {
-    path.is_file()
 }

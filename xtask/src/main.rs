@@ -1,20 +1,18 @@
 //! The commands of this repository, run as `cargo xtask <command>`.
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
-//! servers again. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development.
+//! servers again. `faults` tries the promises of delivery; its short form is part of `test`. `bench` measures, beside
+//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
 
-mod account;
 mod bench;
 mod deny;
-mod engine;
+mod faults;
 mod install;
-mod paths;
-mod process;
 mod servers;
 mod tally;
 mod test;
@@ -26,23 +24,25 @@ enum Command {
     Test(test::Args),
     Bench(bench::Args),
     Deny(deny::Args),
-    Servers(servers::command::Args),
+    Faults(faults::Args),
+    Servers(servers::Args),
 }
 
 fn run(command: Command) -> Result<ExitCode> {
-    process::watch_for_interrupts()?;
+    queue_test_servers::process::watch_for_interrupts()?;
     match command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Deny(args) => deny::run(&args),
-        Command::Servers(args) => servers::command::run(&args),
+        Command::Faults(args) => faults::run(&args),
+        Command::Servers(args) => servers::run(&args),
     }
 }
 
 fn main() -> ExitCode {
     match run(Command::parse()) {
         Ok(code) => code,
-        Err(error) if error.is::<process::Interrupted>() => {
+        Err(error) if error.is::<queue_test_servers::process::Interrupted>() => {
             eprintln!("interrupted");
             ExitCode::from(130)
         }

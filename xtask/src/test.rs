@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
-use crate::engine::Engine;
+use crate::faults;
 use crate::install::install;
-use crate::paths;
-use crate::process::{self, Supervised};
-use crate::servers::{Durability, Servers};
 use crate::tally::Tally;
+use queue_test_servers::Engine;
+use queue_test_servers::paths;
+use queue_test_servers::process::{self, Supervised};
+use queue_test_servers::{Durability, Servers};
 
 /// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
 ///
@@ -30,18 +31,19 @@ pub(crate) struct Args {
     filters: Vec<String>,
 }
 
-/// One run of `cargo test`.
+/// One run of `cargo test`, or of the fault suite.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
+struct Step<'a> {
     name: String,
-    args: Vec<&'static str>,
+    /// Of cargo.
+    args: Vec<&'a str>,
     engines: Vec<Engine>,
 }
 
-fn steps(engines: &[Engine]) -> Vec<Step> {
+fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
     let mut steps = vec![Step {
         name: "everything, with all features".into(),
-        args: vec!["--workspace", "--all-features"],
+        args: vec!["test", "--workspace", "--all-features", "--no-fail-fast", "--"],
         engines: engines.into(),
     }];
     for group in engines.chunk_by(|one, other| one.feature() == other.feature()) {
@@ -49,11 +51,28 @@ fn steps(engines: &[Engine]) -> Vec<Step> {
         steps.push(Step {
             name: format!("queue with the feature {feature} alone"),
             // the examples in the documentation use SQLite; the first step runs them
-            args: vec!["--package", "queue", "--lib", "--no-default-features", "--features", feature],
+            args: vec![
+                "test",
+                "--package",
+                "queue",
+                "--lib",
+                "--no-default-features",
+                "--features",
+                feature,
+                "--no-fail-fast",
+                "--",
+            ],
             engines: group.into(),
         });
     }
     steps
+}
+
+/// The short form of every fault. It starts servers of its own, since it kills them.
+fn faults<'a>(engines: &[Engine]) -> Step<'a> {
+    let mut args = faults::CARGO_WORDS.to_vec();
+    args.extend(engines.iter().flat_map(|engine| ["--engine", engine.name()]));
+    Step { name: "faults, in their short form".into(), args, engines: engines.into() }
 }
 
 /// How a step ended.
@@ -86,8 +105,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !names.is_empty() {
         outcomes.push(Outcome::without_tests("starting the servers", true, start.elapsed()));
     }
-    for step in steps(&engines) {
-        outcomes.push(run_step(step, &servers, &args.filters)?);
+    for mut step in steps(&engines) {
+        step.args.extend(args.filters.iter().map(String::as_str));
+        outcomes.push(run_step(step, &servers)?);
         // Else every test after the end of a server would fail without saying why.
         if let Err(error) = servers.check() {
             println!("\n{error:#}");
@@ -95,16 +115,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
+    if args.filters.is_empty() {
+        outcomes.push(run_step(faults(&engines), &servers)?);
+    }
     drop(servers);
     Ok(summarize(&outcomes))
 }
 
-fn run_step(step: Step, servers: &Servers, filters: &[String]) -> Result<Outcome> {
+fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
     let start = Instant::now();
-    println!("\n==> {}: cargo test {}", step.name, step.args.join(" "));
+    println!("\n==> {}: cargo {}", step.name, step.args.join(" "));
     let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGKILL);
-    command.current_dir(paths::workspace()).arg("test").args(&step.args).arg("--no-fail-fast");
-    command.arg("--").args(filters);
+    command.current_dir(paths::workspace()).args(&step.args);
     let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
     command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
     command.envs(servers.variables());
@@ -157,12 +179,14 @@ fn summarize(outcomes: &[Outcome]) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::steps;
-    use crate::engine::Engine;
+    use queue_test_servers::Engine;
 
     #[test]
     fn a_feature_is_tested_once() {
-        let names: Vec<_> =
-            steps(&Engine::selection(&[])).into_iter().filter_map(|step| step.args.last().copied()).collect();
+        let names: Vec<_> = steps(&Engine::selection(&[]))
+            .into_iter()
+            .filter_map(|step| step.args.iter().rev().nth(2).copied())
+            .collect();
         assert_eq!(names, ["--all-features", "sqlite", "postgres", "mysql"]);
     }
 }

@@ -107,6 +107,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEFORE_BEGIN: Option<&'static str>;
     /// Sent once on a connection that is ours.
     const OPEN_LINE: &'static [&'static str];
+    /// A question, and what is sent as well, once on a connection that is ours, when the answer has a row: this server is
+    /// one of several that may each be a moment behind the others.
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
 
     /// Sent before a migration, outside its transaction.
     const BEFORE_MIGRATION: &'static [&'static str];

@@ -20,6 +20,7 @@ mod read;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod untangle;
 
 use std::borrow::Cow;
 use std::sync::Arc;

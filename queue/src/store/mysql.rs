@@ -49,6 +49,11 @@ impl Dialect for MySql {
         // below our own time limits: a statement that was given up must not wait on in the server
         "SET SESSION innodb_lock_wait_timeout = 2",
     ];
+    // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
+    // and inserts (1, 2, 4) first wait for what was committed elsewhere; else a worker is told that it has no row, or that
+    // its jobs are not its own.
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
+        Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     const LOCK_MIGRATION: Option<&'static str> =
         Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");

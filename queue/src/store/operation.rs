@@ -14,7 +14,8 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Dialect, Housekeeping};
+use super::dialect::{Dialect, Housekeeping, rows};
+use super::untangle::acquire;
 use crate::error::{Doing, Error};
 
 /// How long an operation may take, with all its repetitions.
@@ -224,12 +225,10 @@ impl<DB: Dialect> SqlStore<DB> {
         let conn = match kept.as_mut().and_then(|kept| kept.take()) {
             Some(conn) => conn,
             None => {
-                let mut conn = self.0.pool.acquire().await?;
+                let mut conn = acquire(&self.0.pool).await?;
                 if line.is_some() {
                     conn.close_on_drop();
-                    for sql in DB::OPEN_LINE {
-                        DB::raw(&mut conn, sql).await?;
-                    }
+                    open_line::<DB>(&mut conn).await?;
                 }
                 conn
             }
@@ -296,6 +295,19 @@ impl<DB: Dialect> Drop for Held<DB> {
     }
 }
 
+/// Gives a connection that is ours its settings.
+async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
+    for sql in DB::OPEN_LINE {
+        DB::raw(conn, sql).await?;
+    }
+    if let Some((ask, setting)) = DB::OPEN_LINE_IN_CLUSTER
+        && !rows::<DB>(conn, ask, &[]).await?.is_empty()
+    {
+        DB::raw(conn, setting).await?;
+    }
+    Ok(())
+}
+
 async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>
 where
     F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
@@ -304,8 +316,12 @@ where
     match body(&mut transaction, args).await {
         Ok(value) => transaction.commit().await.map(|()| value),
         Err(error) => {
-            transaction.rollback().await?;
-            Err(error)
+            match transaction.rollback().await {
+                // the engine has ended it by itself, for a reason that is worth more than the failure to do it again
+                Err(_) if DB::ONE_WRITER => Err(error),
+                Err(lost) => Err(lost),
+                Ok(()) => Err(error),
+            }
         }
     }
 }

@@ -99,6 +99,7 @@ impl Dialect for Postgres {
     // Plans follow the table's size at the time: it goes from nothing to millions of rows faster than statistics do.
     const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_custom_plan; SET jit = off; \
          SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");

@@ -1,6 +1,7 @@
 //! A database for each test.
 
 use std::env;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -44,9 +45,7 @@ pub async fn database(engine: Engine) -> Option<TestDb> {
         return None;
     }
     let Some(variable) = engine.variable() else {
-        let folder = TempDir::with_prefix("queue-test-").expect("a temporary folder");
-        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
-        return Some(TestDb { engine, url, place: Place::Folder(folder) });
+        return Some(TestDb::sqlite_in(&env::temp_dir()));
     };
     let Some(admin) = engine.url() else {
         let cure = format!("set {variable} to the URL of a {engine} server, or run `cargo xtask test`");
@@ -54,21 +53,39 @@ pub async fn database(engine: Engine) -> Option<TestDb> {
         println!("skipped: {cure}");
         return None;
     };
-    let name = format!("queue_test_{:016x}", fastrand::u64(..));
-    // Without a template that others may be connected to; and with the server's own character set, since the schema
-    // must not depend on it.
-    let create = match engine {
-        Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0"),
-        _ => format!("CREATE DATABASE {name}"),
-    };
-    execute(engine, &admin, vec![create])
-        .await
-        .unwrap_or_else(|error| panic!("{engine}: creating a database: {error}"));
-    let url = with_database(&admin, &name);
-    Some(TestDb { engine, url, place: Place::Server { admin, name } })
+    Some(TestDb::on(engine, admin).await)
 }
 
 impl TestDb {
+    /// A fresh, empty database on a server whose address, with an account that may create databases, is given.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    pub async fn on(engine: Engine, admin: String) -> TestDb {
+        let name = format!("queue_test_{:016x}", fastrand::u64(..));
+        // Without a template that others may be connected to; and with the server's own character set, since the schema
+        // must not depend on it.
+        let create = match engine {
+            Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0"),
+            _ => format!("CREATE DATABASE {name}"),
+        };
+        execute(engine, &admin, vec![create])
+            .await
+            .unwrap_or_else(|error| panic!("{engine}: creating a database: {error}"));
+        let url = with_database(&admin, &name);
+        TestDb { engine, url, place: Place::Server { admin, name } }
+    }
+
+    /// A fresh SQLite database, in a folder that is made in another one.
+    ///
+    /// # Panics
+    /// When the folder cannot be made.
+    pub fn sqlite_in(place: &Path) -> TestDb {
+        let folder = TempDir::with_prefix_in("queue-test-", place).expect("a temporary folder");
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        TestDb { engine: Engine::Sqlite, url, place: Place::Folder(folder) }
+    }
+
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.engine

@@ -90,6 +90,14 @@ impl Helper {
         timeout(within, wait).await.unwrap_or_else(|_| panic!("the helper still ran after {within:?}"))
     }
 
+    /// How the process ended, if it has.
+    ///
+    /// # Panics
+    /// When the system does not say.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child of this process")
+    }
+
     /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -1,4 +1,4 @@
-//! What the tests of `queue` need around them: databases and helper processes.
+//! What the tests of `queue` need around them: databases, a network that fails, and helper processes.
 //!
 //! ```no_run
 //! # async fn test() {
@@ -18,9 +18,13 @@
 //! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
 
 mod database;
-mod engine;
+mod db;
 mod helper;
+mod meter;
+mod proxy;
 
 pub use database::{TestDb, database};
-pub use engine::Engine;
+pub use db::{Attempt, Db, Row, Tables};
 pub use helper::Helper;
+pub use proxy::Proxy;
+pub use queue_test_servers::Engine;

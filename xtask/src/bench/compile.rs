@@ -12,8 +12,8 @@ use super::machine::today;
 use super::numbers::{Spread, round};
 use super::record::Row;
 use super::workload::COMPILE;
-use crate::paths;
-use crate::process::check_interrupted;
+use queue_test_servers::paths;
+use queue_test_servers::process::check_interrupted;
 
 /// Files in a crate, and jobs in each.
 const FILES: usize = 10;

@@ -15,10 +15,10 @@ use super::peers::{Peer, VARIANTS};
 use super::record::{Measured, Record, Side};
 use super::workload::Workload;
 use super::{machine, program};
-use crate::engine::Engine;
-use crate::paths;
-use crate::process::{Interrupted, command};
-use crate::servers::Servers;
+use queue_test_servers::Engine;
+use queue_test_servers::Servers;
+use queue_test_servers::paths;
+use queue_test_servers::process::{Interrupted, command};
 
 /// How long a workload of ours may take, besides its loop: 10,000,000 rows are filled in first.
 const PATIENCE: Duration = Duration::from_secs(1800);

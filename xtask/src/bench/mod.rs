@@ -11,11 +11,11 @@ use self::measure::Bench;
 use self::peers::Peer;
 use self::record::Record;
 use self::workload::Workload;
-use crate::engine::Engine;
 use crate::install::install;
-use crate::paths;
-use crate::process::Interrupted;
-use crate::servers::{Durability, Servers};
+use queue_test_servers::Engine;
+use queue_test_servers::paths;
+use queue_test_servers::process::Interrupted;
+use queue_test_servers::{Durability, Servers};
 
 mod compile;
 mod machine;

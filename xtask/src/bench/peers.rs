@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Engine;
-use crate::install::in_path;
-use crate::paths::{self, entries};
-use crate::process::command;
+use queue_test_servers::Engine;
+use queue_test_servers::paths::{self, entries};
+use queue_test_servers::process::command;
+use queue_test_servers::programs::in_path;
 
 /// With its defaults, and with the best settings that it documents.
 pub(crate) const VARIANTS: [&str; 2] = ["default", "best"];

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::process::{Supervised, TICK, check_interrupted, tail};
+use queue_test_servers::process::{Supervised, TICK, check_interrupted, tail};
 
 /// The exit code of a peer that does not offer the workload.
 const NOT_OFFERED: i32 = 3;

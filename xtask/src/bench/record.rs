@@ -13,7 +13,7 @@ use super::machine::today;
 use super::numbers::{Spread, round};
 use super::peers::{About, Peer, VARIANTS};
 use super::workload::{Beside, Better, Figure, WORKLOADS, Workload, find};
-use crate::engine::Engine;
+use queue_test_servers::Engine;
 
 /// More than this share lost is a regression.
 const TOLERATED: f64 = 0.1;

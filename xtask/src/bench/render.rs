@@ -6,7 +6,7 @@ use super::numbers::{Spread, short};
 use super::peers::VARIANTS;
 use super::record::{PeerRow, Record, Row};
 use super::workload::{Beside, Better, Figure, find};
-use crate::engine::Engine;
+use queue_test_servers::Engine;
 
 /// How everything is measured.
 const HEAD: &str = "# Benchmarks

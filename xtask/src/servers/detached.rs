@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::engine::Engine;
 use crate::install::install;
-use crate::paths;
-use crate::process::{self, check_interrupted};
+use queue_test_servers::Engine;
+use queue_test_servers::paths;
+use queue_test_servers::process::{self, check_interrupted};
 
 /// The first line of the report, which names the process that keeps the servers.
 const KEEPER: &str = "# kept by process ";

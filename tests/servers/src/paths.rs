@@ -8,36 +8,42 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 /// The root of the workspace.
-pub(crate) fn workspace() -> PathBuf {
-    // The variable that cargo sets when it runs this follows a checkout that was moved; the constant does not.
+pub fn workspace() -> PathBuf {
+    // The variable that cargo sets when it runs a program follows a checkout that was moved; the constant does not.
     let package = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    package.parent().map_or(package.clone(), Path::to_path_buf)
+    package.ancestors().find(|folder| folder.join("Cargo.lock").is_file()).map_or(package.clone(), Path::to_path_buf)
 }
 
 /// Cargo's target folder.
-pub(crate) fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     workspace().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }
 
 /// The folder of the running servers.
-pub(crate) fn servers() -> PathBuf {
+pub fn servers() -> PathBuf {
     target().join("servers")
 }
 
 /// Creates a folder that every user may enter, whatever the umask says.
-pub(crate) fn create_open(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// When it cannot be created.
+pub fn create_open(path: &Path) -> Result<()> {
     fs::create_dir_all(path)
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
         .with_context(|| format!("creating {}", path.display()))
 }
 
 /// Whether every user can reach the path: a checkout below `/root`, for one, is closed to the servers' user.
-pub(crate) fn is_open(path: &Path) -> bool {
+pub fn is_open(path: &Path) -> bool {
     path.ancestors().all(|folder| fs::metadata(folder).map_or(true, |it| it.permissions().mode() & 0o001 != 0))
 }
 
 /// Waits for the lock of a folder, so that two commands at once do not do the same work twice. Held until dropped.
-pub(crate) fn lock(folder: &Path) -> Result<File> {
+///
+/// # Errors
+/// When the lock cannot be taken.
+pub fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     file.lock().with_context(|| format!("locking {}", path.display()))?;
@@ -45,7 +51,7 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
 }
 
 /// What is in a folder, in order; nothing if it cannot be read.
-pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths

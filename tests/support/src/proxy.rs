@@ -1,17 +1,19 @@
 //! A network between a worker and its server that can be cut, can swallow everything, and counts statements.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use queue_test_support::Engine;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+
+use crate::Engine;
+use crate::meter::Meter;
 
 /// What becomes of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +24,20 @@ enum Link {
     Cut,
 }
 
+/// What happens to single packets.
+#[derive(Debug, Default)]
+struct Packets {
+    /// How long each is held back, in milliseconds, on its way to the server.
+    delay: AtomicU64,
+    /// The next commit's reply stops midway, and its connection with it.
+    stall: AtomicBool,
+    /// So many did.
+    stalled: AtomicU64,
+}
+
 /// A proxy in front of the test's server. Ends, with its connections, when dropped.
-pub(crate) struct Proxy {
+#[derive(Debug)]
+pub struct Proxy {
     address: SocketAddr,
     server: String,
     engine: Engine,
@@ -31,10 +45,15 @@ pub(crate) struct Proxy {
     links: Arc<Mutex<Vec<watch::Sender<Link>>>>,
     accepting: Option<JoinHandle<()>>,
     statements: Arc<AtomicU64>,
+    packets: Arc<Packets>,
 }
 
 impl Proxy {
-    pub(crate) async fn start(engine: Engine, url: &str) -> Self {
+    /// Starts to listen in front of a server, on a free port.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub async fn start(engine: Engine, url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let mut proxy = Self {
             address: listener.local_addr().expect("an address"),
@@ -43,23 +62,39 @@ impl Proxy {
             links: Arc::new(Mutex::new(vec![watch::Sender::new(Link::Up)])),
             accepting: None,
             statements: Arc::default(),
+            packets: Arc::default(),
         };
         proxy.accept(listener);
         proxy
     }
 
     /// The address of a database, through this proxy.
-    pub(crate) fn url(&self, url: &str) -> String {
+    pub fn url(&self, url: &str) -> String {
         url.replacen(host(url), &self.address.to_string(), 1)
     }
 
     /// Statements that went through so far.
-    pub(crate) fn statements(&self) -> u64 {
+    pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
     }
 
+    /// Holds each packet to the server back for so long.
+    pub fn delay(&self, by: Duration) {
+        self.packets.delay.store(by.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Lets the reply to the next commit stop midway. Its connection stays open, and nothing passes on it any more.
+    pub fn stall_next_commit(&self) {
+        self.packets.stall.store(true, Ordering::Relaxed);
+    }
+
+    /// How many replies stopped midway so far.
+    pub fn stalled(&self) -> u64 {
+        self.packets.stalled.load(Ordering::Relaxed)
+    }
+
     /// Closes all connections and refuses new ones.
-    pub(crate) async fn cut(&mut self) {
+    pub async fn cut(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             accepting.abort();
             let _ = accepting.await;
@@ -68,13 +103,13 @@ impl Proxy {
     }
 
     /// Leaves all connections open and lets nothing through any more; new ones hang while they are made.
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.set(Link::Frozen);
         lock(&self.links).push(watch::Sender::new(Link::Frozen));
     }
 
     /// Lets go what was held back: it arrives late.
-    pub(crate) fn thaw(&self) {
+    pub fn thaw(&self) {
         for link in lock(&self.links).iter() {
             link.send_replace(Link::Up);
         }
@@ -82,7 +117,7 @@ impl Proxy {
 
     /// New connections work again, and those that hang while they are made (as a client repeats its first packet). Those
     /// that were frozen stay so.
-    pub(crate) async fn heal(&mut self) {
+    pub async fn heal(&mut self) {
         if self.accepting.is_some() {
             return self.set(Link::Up);
         }
@@ -109,14 +144,14 @@ impl Proxy {
 
     fn accept(&mut self, listener: TcpListener) {
         let (server, engine) = (self.server.clone(), self.engine);
-        let (links, statements) = (self.links.clone(), self.statements.clone());
+        let (links, statements, packets) = (self.links.clone(), self.statements.clone(), self.packets.clone());
         self.accepting = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Some(link) = lock(&links).last().map(watch::Sender::subscribe) else {
                     return;
                 };
                 let meter = Meter::new(engine, statements.clone());
-                tokio::spawn(forward(client, server.clone(), link, meter));
+                tokio::spawn(forward(client, server.clone(), link, meter, packets.clone()));
             }
         }));
     }
@@ -136,7 +171,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn forward(client: TcpStream, server: String, mut link: watch::Receiver<Link>, meter: Meter) {
+async fn forward(
+    client: TcpStream,
+    server: String,
+    mut link: watch::Receiver<Link>,
+    meter: Meter,
+    packets: Arc<Packets>,
+) {
     let mut ending = link.clone();
     let work = async {
         if link.wait_for(|it| *it == Link::Up).await.is_err() {
@@ -148,9 +189,10 @@ async fn forward(client: TcpStream, server: String, mut link: watch::Receiver<Li
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
+        let stall = AtomicBool::new(false);
         tokio::select! {
-            () = pump(from_client, to_server, link.clone(), Some(meter)) => {}
-            () = pump(from_server, to_client, link.clone(), None) => {}
+            () = requests(from_client, to_server, link.clone(), meter, &packets, &stall) => {}
+            () = replies(from_server, to_client, link.clone(), &packets, &stall) => {}
         }
     };
     tokio::select! {
@@ -160,29 +202,59 @@ async fn forward(client: TcpStream, server: String, mut link: watch::Receiver<Li
     }
 }
 
-async fn pump(
+async fn requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut link: watch::Receiver<Link>,
-    mut meter: Option<Meter>,
+    mut meter: Meter,
+    packets: &Packets,
+    stall: &AtomicBool,
 ) {
     let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let count = match from.read(&mut buffer).await {
-            // what happens at one end is not known at the other while nothing passes
-            Ok(0) | Err(_) => 0,
-            Ok(count) => count,
-        };
-        if link.wait_for(|it| *it == Link::Up).await.is_err() || count == 0 {
-            return;
+    while let Some(count) = read(&mut from, &mut buffer, &mut link).await {
+        let delay = packets.delay.load(Ordering::Relaxed);
+        if delay > 0 {
+            sleep(Duration::from_millis(delay)).await;
         }
-        if let Some(meter) = &mut meter {
-            meter.feed(&buffer[..count]);
+        let bytes = &buffer[..count];
+        meter.feed(bytes);
+        let commits = || bytes.windows(6).any(|word| word == b"COMMIT");
+        if packets.stall.load(Ordering::Relaxed) && commits() && packets.stall.swap(false, Ordering::Relaxed) {
+            stall.store(true, Ordering::Relaxed);
         }
-        if to.write_all(&buffer[..count]).await.is_err() {
+        if to.write_all(bytes).await.is_err() {
             return;
         }
     }
+}
+
+async fn replies(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut link: watch::Receiver<Link>,
+    packets: &Packets,
+    stall: &AtomicBool,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Some(count) = read(&mut from, &mut buffer, &mut link).await {
+        let midway = stall.load(Ordering::Relaxed);
+        let bytes = if midway { &buffer[..count / 2] } else { &buffer[..count] };
+        if to.write_all(bytes).await.is_err() {
+            return;
+        }
+        if midway {
+            packets.stalled.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The next bytes, once the network lets them through; `None` at the end.
+async fn read(from: &mut OwnedReadHalf, buffer: &mut [u8], link: &mut watch::Receiver<Link>) -> Option<usize> {
+    // what happens at one end is not known at the other while nothing passes
+    let count = from.read(buffer).await.unwrap_or(0);
+    let up = link.wait_for(|it| *it == Link::Up).await.is_ok();
+    (up && count > 0).then_some(count)
 }
 
 /// `host:port` of an address.
@@ -190,78 +262,4 @@ fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
-}
-
-/// Counts statements in what a client sends.
-struct Meter {
-    wire: Wire,
-    /// The head of a message, as far as it has come.
-    head: Vec<u8>,
-    /// Bytes of the message's body still to come.
-    skip: usize,
-    statements: Arc<AtomicU64>,
-}
-
-enum Wire {
-    /// Before PostgreSQL's typed messages.
-    PostgresStart,
-    Postgres,
-    MySql,
-}
-
-impl Meter {
-    fn new(engine: Engine, statements: Arc<AtomicU64>) -> Self {
-        let wire = match engine {
-            Engine::Postgres => Wire::PostgresStart,
-            _ => Wire::MySql,
-        };
-        Self { wire, head: Vec::new(), skip: 0, statements }
-    }
-
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while let [first, rest @ ..] = bytes {
-            if self.skip > 0 {
-                let skipped = self.skip.min(bytes.len());
-                self.skip -= skipped;
-                bytes = &bytes[skipped..];
-                continue;
-            }
-            bytes = rest;
-            self.head.push(*first);
-            if let Some(skip) = self.body() {
-                self.skip = skip;
-                self.head.clear();
-            }
-        }
-    }
-
-    /// The length of the body, once the head is complete.
-    fn body(&mut self) -> Option<usize> {
-        let size = |bytes: [u8; 4]| u32::from_be_bytes(bytes) as usize;
-        match (&self.wire, self.head.as_slice()) {
-            // length, then a code: a request for encryption comes before the real start
-            (Wire::PostgresStart, &[a, b, c, d, code, _, _, _]) => {
-                if code == 0 {
-                    self.wire = Wire::Postgres;
-                }
-                Some(size([a, b, c, d]) - 8)
-            }
-            // type, then a length that counts itself: Query and Execute
-            (Wire::Postgres, &[kind, a, b, c, d]) => {
-                self.count(matches!(kind, b'Q' | b'E'));
-                Some(size([a, b, c, d]) - 4)
-            }
-            // length, number within the exchange, command: COM_QUERY and COM_STMT_EXECUTE
-            (Wire::MySql, &[0, 0, 0, _]) => Some(0),
-            (Wire::MySql, &[a, b, c, number, command]) => {
-                self.count(number == 0 && matches!(command, 0x03 | 0x17));
-                Some(size([0, c, b, a]) - 1)
-            }
-            _ => None,
-        }
-    }
-
-    fn count(&self, is_statement: bool) {
-        self.statements.fetch_add(u64::from(is_statement), Ordering::Relaxed);
-    }
 }

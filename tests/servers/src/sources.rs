@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use crate::paths::entries;
 
 /// The mirrors in apt's source lists.
-pub(super) fn mirrors() -> Vec<Source> {
+pub(crate) fn mirrors() -> Vec<Source> {
     sources(&read_sources(), &codename())
 }
 
 /// A mirror of Debian, as the machine's own source list names it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Source {
+pub(crate) struct Source {
     uri: String,
     signed_by: Option<String>,
 }
 
 impl Source {
     /// The line of a source list for the unstable suite.
-    pub(super) fn unstable(&self) -> String {
+    pub(crate) fn unstable(&self) -> String {
         let options = self.signed_by.as_ref().map(|path| format!("[signed-by={path}] ")).unwrap_or_default();
         format!("deb {options}{} unstable main\n", self.uri)
     }

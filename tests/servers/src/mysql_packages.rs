@@ -11,26 +11,26 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use super::sources;
 use crate::account::is_root;
-use crate::install::in_path;
 use crate::paths::{self, entries};
 use crate::process;
+use crate::programs::in_path;
+use crate::sources;
 
 const PACKAGE: &str = "mysql-server-core";
 
 /// An unpacked server.
-pub(super) struct Mysql {
+pub(crate) struct Mysql {
     /// The dynamic loader that belongs to the libraries.
-    pub(super) loader: PathBuf,
-    pub(super) libraries: PathBuf,
-    pub(super) server: PathBuf,
-    pub(super) share: PathBuf,
-    pub(super) plugins: PathBuf,
+    pub(crate) loader: PathBuf,
+    pub(crate) libraries: PathBuf,
+    pub(crate) server: PathBuf,
+    pub(crate) share: PathBuf,
+    pub(crate) plugins: PathBuf,
 }
 
 /// The server from the cache, fetched first if it is not there.
-pub(super) fn fetch() -> Result<Mysql> {
+pub(crate) fn fetch() -> Result<Mysql> {
     let cache = cache()?;
     let _lock = paths::lock(&cache)?;
     let root = cache.join("root");

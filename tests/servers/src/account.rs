@@ -8,7 +8,7 @@ use nix::unistd::{Gid, Uid, User};
 
 /// A user other than the one that runs this command.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub struct Account {
     pub(crate) uid: Uid,
     pub(crate) gid: Gid,
 }
@@ -29,13 +29,16 @@ impl Account {
     }
 
     /// Makes the user the owner of a file or folder.
-    pub(crate) fn own(&self, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// When only root could do it.
+    pub fn own(&self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid.as_raw()), Some(self.gid.as_raw()))
             .with_context(|| format!("giving {} to the user {}", path.display(), self.uid))
     }
 }
 
 /// Whether this command runs as root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     Uid::effective().is_root()
 }

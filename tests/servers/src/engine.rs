@@ -1,18 +1,22 @@
-//! The databases that the tests run on.
+//! The databases that the framework serves, and that the tests run on.
 
 use std::env;
 use std::fmt;
 
+use clap::ValueEnum;
+
 /// A database engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Engine {
     /// SQLite, which needs no server.
     Sqlite,
     /// PostgreSQL.
     Postgres,
     /// MariaDB, an engine of its own beside MySQL.
+    #[value(name = "mariadb")]
     MariaDb,
     /// MySQL proper.
+    #[value(name = "mysql")]
     MySql,
 }
 
@@ -22,7 +26,12 @@ impl Engine {
         [Engine::Sqlite, Engine::Postgres, Engine::MariaDb, Engine::MySql]
     }
 
-    /// The name used in the names of tests and in `QUEUE_TEST_ENGINES`.
+    /// All engines, or those asked for on the command line.
+    pub fn selection(asked: &[Engine]) -> Vec<Engine> {
+        Engine::all().into_iter().filter(|engine| asked.is_empty() || asked.contains(engine)).collect()
+    }
+
+    /// The name used on the command line, in the names of tests and in `QUEUE_TEST_ENGINES`.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Sqlite => "sqlite",
@@ -32,7 +41,16 @@ impl Engine {
         }
     }
 
-    /// The variable that tells where the server is; `None` for SQLite.
+    /// The cargo feature that brings the engine in.
+    pub fn feature(self) -> &'static str {
+        match self {
+            Engine::Sqlite => "sqlite",
+            Engine::Postgres => "postgres",
+            Engine::MariaDb | Engine::MySql => "mysql",
+        }
+    }
+
+    /// The variable that tells the tests where the server is; `None` for SQLite, which needs none.
     pub fn variable(self) -> Option<&'static str> {
         match self {
             Engine::Sqlite => None,

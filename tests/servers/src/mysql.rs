@@ -3,11 +3,12 @@
 use anyhow::Result;
 use nix::sys::signal::Signal;
 
-use super::{Durability, Folder, MAX_CONNECTIONS, Recipe, mysql_packages, option};
 use crate::account::Account;
-use crate::process;
+use crate::folder::Folder;
+use crate::recipe::{Durability, Recipe, Settings, option};
+use crate::{mysql_packages, process};
 
-pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Durability) -> Result<Recipe> {
+pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
     let mysql = mysql_packages::fetch()?;
     let mut args = vec![
         // Its own libraries, the C library included: those of the machine are older than the server wants.
@@ -16,6 +17,7 @@ pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Dur
         mysql.server.display().to_string(),
         "--no-defaults".into(),
         option("datadir", &folder.data()),
+        option("tmpdir", &folder.temporary()),
         option("lc-messages-dir", &mysql.share),
         option("character-sets-dir", &mysql.share.join("charsets")),
         option("plugin-dir", &mysql.plugins),
@@ -25,9 +27,12 @@ pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Dur
     ];
     let mut command = process::command(&mysql.loader, account.as_ref(), Signal::SIGTERM);
     command.args(&args).arg("--initialize-insecure");
-    if durability == Durability::Relaxed {
-        command.args(RELAXED);
-        args.extend(RELAXED.map(String::from));
+    if settings.durability != Durability::Stock {
+        command.args(UNFORCED);
+        args.extend(UNFORCED.map(String::from));
+    }
+    if settings.durability == Durability::Relaxed {
+        args.push("--innodb-doublewrite=OFF".into());
     }
     process::run(command)?;
 
@@ -35,21 +40,19 @@ pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Dur
         "--bind-address=127.0.0.1".into(),
         // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
         "--socket=server.sock".into(),
-        format!("--max-connections={MAX_CONNECTIONS}"),
+        format!("--max-connections={}", settings.max_connections),
     ]);
     Ok(Recipe {
         program: mysql.loader,
         args,
         account,
-        stop: Signal::SIGKILL,
+        variables: Vec::new(),
+        stop: Signal::SIGTERM,
+        end: Signal::SIGKILL,
         ready: ": ready for connections",
         url: "mysql://root@127.0.0.1:PORT/mysql",
     })
 }
 
-const RELAXED: [&str; 4] = [
-    "--skip-log-bin",
-    "--innodb-flush-log-at-trx-commit=2",
-    "--innodb-doublewrite=OFF",
-    "--loose-innodb-flush-method=nosync",
-];
+const UNFORCED: [&str; 3] =
+    ["--skip-log-bin", "--innodb-flush-log-at-trx-commit=2", "--loose-innodb-flush-method=nosync"];

@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
-use super::{Durability, Folder, MAX_CONNECTIONS, Recipe, option};
 use crate::account::Account;
-use crate::install::is_program;
+use crate::folder::Folder;
 use crate::process;
+use crate::programs::is_program;
+use crate::recipe::{Durability, Recipe, Settings, option};
 
 /// The server and the program that makes a data directory.
-pub(crate) fn programs() -> Result<(PathBuf, PathBuf)> {
+///
+/// # Errors
+/// When one of them is missing.
+pub fn programs() -> Result<(PathBuf, PathBuf)> {
     Ok((find("mariadbd")?, find("mariadb-install-db")?))
 }
 
@@ -25,35 +29,43 @@ fn find(program: &str) -> Result<PathBuf> {
         .with_context(|| format!("{program} is not in PATH"))
 }
 
-pub(super) fn prepare(folder: &Folder, account: Option<Account>, durability: Durability) -> Result<Recipe> {
-    let (server, install) = programs()?;
+pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
+    let (_, install) = programs()?;
     let mut command = process::command(install, account.as_ref(), Signal::SIGTERM);
     command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    command.arg(option("datadir", &folder.data()));
+    command.arg(option("datadir", &folder.data())).arg(option("tmpdir", &folder.temporary()));
     process::run(command)?;
+    recipe(folder, account, settings)
+}
 
+/// What it takes to start a server on a data directory that is there.
+pub(crate) fn recipe(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
+    let (server, _) = programs()?;
     let mut args = vec![
         // First, or the server refuses it.
         "--no-defaults".into(),
         option("datadir", &folder.data()),
+        option("tmpdir", &folder.temporary()),
         "--bind-address=127.0.0.1".into(),
         // Its own: a server that starts removes the temporary tables of all others that use the same folder.
         option("tmpdir", &folder.data()),
         // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
         "--socket=server.sock".into(),
-        format!("--max-connections={MAX_CONNECTIONS}"),
+        format!("--max-connections={}", settings.max_connections),
     ];
-    if durability == Durability::Relaxed {
-        args.extend(
-            ["--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=OFF", "--loose-innodb-flush-method=nosync"]
-                .map(String::from),
-        );
+    if settings.durability != Durability::Stock {
+        args.extend(["--innodb-flush-log-at-trx-commit=2", "--loose-innodb-flush-method=nosync"].map(String::from));
+    }
+    if settings.durability == Durability::Relaxed {
+        args.push("--innodb-doublewrite=OFF".into());
     }
     Ok(Recipe {
         program: server,
         args,
         account,
-        stop: Signal::SIGKILL,
+        variables: Vec::new(),
+        stop: Signal::SIGTERM,
+        end: Signal::SIGKILL,
         ready: ": ready for connections",
         url: "mysql://root@127.0.0.1:PORT/mysql",
     })

@@ -2,15 +2,18 @@
 //!
 //! Three nets, since a server left behind keeps its port and its memory: `Drop` stops a child on failure and on panic;
 //! Ctrl-C only sets a flag that every wait looks at, so that it leaves through `Drop` as well; and `setpriv --pdeathsig`
-//! asks the kernel to stop the child if this process is killed.
+//! asks the kernel to stop the child if this process is killed. What the kernel watches is the *thread* that started the
+//! child, so one thread, which stays, starts them all.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -21,12 +24,26 @@ use crate::account::Account;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+/// A command, and where the child goes.
+type Start = (Command, Sender<std::io::Result<Child>>);
+
+/// The thread that starts every child.
+static STARTER: LazyLock<Sender<Start>> = LazyLock::new(|| {
+    let (sender, commands) = mpsc::channel::<Start>();
+    thread::spawn(move || {
+        for (mut command, reply) in commands {
+            let _ = reply.send(command.spawn());
+        }
+    });
+    sender
+});
+
 /// How often a wait looks at its condition.
-pub(crate) const TICK: Duration = Duration::from_millis(20);
+pub const TICK: Duration = Duration::from_millis(20);
 
 /// The error of everything that was waiting when Ctrl-C (or a polite kill) came.
 #[derive(Debug)]
-pub(crate) struct Interrupted;
+pub struct Interrupted;
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,17 +54,23 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 /// Turns SIGINT, SIGTERM and SIGHUP into [`Interrupted`].
-pub(crate) fn watch_for_interrupts() -> Result<()> {
+///
+/// # Errors
+/// When it was called before.
+pub fn watch_for_interrupts() -> Result<()> {
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::SeqCst)).context("listening for Ctrl-C")
 }
 
 /// Fails after a Ctrl-C.
-pub(crate) fn check_interrupted() -> Result<()> {
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn check_interrupted() -> Result<()> {
     if INTERRUPTED.load(Ordering::SeqCst) { Err(Interrupted.into()) } else { Ok(()) }
 }
 
-/// A command that runs as `account` and gets `at_death` when the *thread* that starts it ends.
-pub(crate) fn command(program: impl AsRef<OsStr>, account: Option<&Account>, at_death: Signal) -> Command {
+/// A command that runs as `account` and gets `at_death` when this process ends.
+pub fn command(program: impl AsRef<OsStr>, account: Option<&Account>, at_death: Signal) -> Command {
     let mut command = Command::new("setpriv");
     command.arg(format!("--pdeathsig={}", at_death.as_str().trim_start_matches("SIG")));
     if let Some(Account { uid, gid }) = account {
@@ -61,28 +84,45 @@ pub(crate) fn command(program: impl AsRef<OsStr>, account: Option<&Account>, at_
 
 /// A running child, the leader of a process group of its own. Stopped when dropped.
 #[derive(Debug)]
-pub(crate) struct Supervised {
+pub struct Supervised {
     child: Child,
     stop: Signal,
 }
 
 impl Supervised {
     /// Starts `command`, to be stopped by `stop`.
-    pub(crate) fn spawn(mut command: Command, stop: Signal) -> Result<Supervised> {
+    ///
+    /// # Errors
+    /// When there is no such program, or it may not be run.
+    pub fn spawn(mut command: Command, stop: Signal) -> Result<Supervised> {
         // A group of its own: Ctrl-C in a terminal must not reach the child before this process has its say, and the
         // children of the child can be killed together.
         command.process_group(0);
-        let child = command.spawn().with_context(|| format!("starting {}", display(&command)))?;
-        Ok(Supervised { child, stop })
+        let name = display(&command);
+        let (reply, started) = mpsc::channel();
+        STARTER.send((command, reply)).ok().context("the thread that starts processes has ended")?;
+        let child = started.recv().context("the thread that starts processes has ended")?;
+        Ok(Supervised { child: child.with_context(|| format!("starting {name}"))?, stop })
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The exit status if the child has ended.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("waiting for a child process")
     }
 
     /// Waits for the end of the child.
-    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
+    ///
+    /// # Errors
+    /// [`Interrupted`] after a Ctrl-C.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
@@ -110,7 +150,10 @@ impl Drop for Supervised {
 }
 
 /// Runs a command to its end, quietly; its output is shown only in the error.
-pub(crate) fn run(mut command: Command) -> Result<()> {
+///
+/// # Errors
+/// When it cannot be started, fails, or is interrupted.
+pub fn run(mut command: Command) -> Result<()> {
     let mut output = tempfile::tempfile().context("creating a temporary file")?;
     let clone = || output.try_clone().context("sharing a temporary file");
     command.stdout(clone()?).stderr(clone()?);
@@ -126,12 +169,36 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
 }
 
 /// The command line of a process; empty when it has ended, also before its parent has taken note.
-pub(crate) fn words(pid: u32) -> String {
+pub fn words(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
+/// Whether the process is there and has not ended.
+pub fn is_alive(pid: u32) -> bool {
+    !words(pid).is_empty()
+}
+
+/// A process with all its descendants, itself first.
+pub fn family(pid: u32) -> Vec<u32> {
+    let stat = |entry: std::fs::DirEntry| {
+        let child: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let text = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // the name of the program, in parentheses, may have anything in it; the state and the parent come after it
+        let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()?;
+        Some((child, parent))
+    };
+    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(stat).collect();
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(all.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+        next += 1;
+    }
+    family
+}
+
 /// The last lines of a text, enough to see what went wrong.
-pub(crate) fn tail(text: &str) -> String {
+pub fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(25)..].join("\n")
 }
@@ -145,4 +212,25 @@ fn display(command: &Command) -> String {
     }
     words.truncate(6);
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::Signal;
+
+    use super::{Supervised, TICK, command, family, is_alive};
+
+    #[test]
+    fn a_family_goes_down_to_the_grandchildren() {
+        let mut shell = command("sh", None, Signal::SIGKILL);
+        shell.args(["-c", "sh -c 'sleep 60; true'; true"]);
+        let shell = Supervised::spawn(shell, Signal::SIGKILL).expect("a shell");
+        while family(shell.id()).len() < 3 {
+            std::thread::sleep(TICK);
+        }
+        let all = family(shell.id());
+        assert_eq!(all[0], shell.id());
+        drop(shell);
+        assert!(!is_alive(all[0]));
+    }
 }

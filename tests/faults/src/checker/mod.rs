@@ -1,0 +1,197 @@
+//! Decides, from the records and the final tables alone, which promises were broken.
+
+mod order;
+mod overlap;
+mod rules;
+mod story;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+use queue_test_support::{Attempt, Row, Tables};
+use serde::Deserialize;
+
+use crate::record::{Event, Options, What};
+
+/// Everything that is known when all is quiet again.
+#[derive(Debug, Default)]
+pub struct History {
+    /// What the processes wrote, in the order in which it happened.
+    pub events: Vec<Event>,
+    /// What the database says.
+    pub tables: Tables,
+    /// The tags in the ledger, into which a producer writes in the transaction of its enqueue.
+    pub ledger: HashSet<i64>,
+}
+
+/// A promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// A committed job is neither finished nor present.
+    Lost,
+    /// A committed job waits or runs, although there was time for all.
+    Unfinished,
+    /// A job whose transaction was rolled back ran, or is present.
+    RolledBack,
+    /// A job is in two places, or was enqueued twice.
+    Twice,
+    /// Nobody asked for this job.
+    Unasked,
+    /// Two attempts were current at once.
+    Overlap,
+    /// A completed job ran again.
+    RanAgain,
+    /// A write of an attempt that was not current was accepted.
+    StaleWrite,
+    /// There were more attempts than allowed.
+    TooMany,
+    /// A job was given up although attempts were left.
+    GivenUp,
+    /// A job and its ledger row were not committed together.
+    Ledger,
+    /// Jobs of a queue that one worker serves, one at a time, did not run in their order.
+    Order,
+    /// A job started before its time.
+    Early,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which promise.
+    pub rule: Rule,
+    /// Of which job, by its tag.
+    pub tag: i64,
+    /// How.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: job with tag {}: {}", self.rule, self.tag, self.what)
+    }
+}
+
+/// What a producer heard of an enqueue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It was killed before it heard anything, or the connection broke.
+    Unknown,
+    Committed(i64),
+    RolledBack,
+}
+
+/// All that is known of one job.
+#[derive(Debug)]
+struct Story<'a> {
+    tag: i64,
+    asked: Option<(i64, &'a Options)>,
+    fate: Fate,
+    /// `Started` and `Ended`, in order.
+    runs: Vec<&'a Event>,
+    rows: Vec<(i64, &'a Row)>,
+    /// In the order of the leases.
+    attempts: Vec<&'a Attempt>,
+    in_ledger: bool,
+}
+
+impl Story<'_> {
+    /// When, in which process and as which attempt its handler began.
+    fn starts(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+        self.runs.iter().filter_map(|event| match event.what {
+            What::Started { attempt, .. } => Some((event.at, event.process, attempt)),
+            _ => None,
+        })
+    }
+}
+
+/// The arguments of every job of the suite have this.
+#[derive(Deserialize)]
+struct Args {
+    tag: i64,
+}
+
+/// The records and tables, job by job.
+#[derive(Debug)]
+pub struct Checker<'a> {
+    history: &'a History,
+    jobs: BTreeMap<i64, Story<'a>>,
+    /// What happened to a process, as opposed to in it.
+    processes: HashMap<i64, Vec<&'a Event>>,
+    /// Processes by the numbers of their workers.
+    of_worker: &'a HashMap<i64, i64>,
+}
+
+impl<'a> Checker<'a> {
+    /// Sorts what is known by job and by process.
+    pub fn new(history: &'a History) -> Checker<'a> {
+        let mut checker =
+            Checker { history, jobs: BTreeMap::new(), processes: HashMap::new(), of_worker: &history.tables.processes };
+        history.events.iter().for_each(|event| checker.take(event));
+        for (&id, rows) in &history.tables.jobs {
+            for row in rows {
+                // a row without a tag is no job of the suite's
+                let tag = serde_json::from_str(&row.args).map_or(-id, |Args { tag }| tag);
+                let attempts = history.tables.attempts.get(&id);
+                let job = checker.job(tag);
+                job.rows.push((id, row));
+                if job.attempts.is_empty() {
+                    job.attempts = attempts.into_iter().flatten().collect();
+                }
+            }
+        }
+        history.ledger.iter().for_each(|tag| checker.job(*tag).in_ledger = true);
+        checker
+    }
+
+    fn job(&mut self, tag: i64) -> &mut Story<'a> {
+        self.jobs.entry(tag).or_insert_with(|| Story {
+            tag,
+            asked: None,
+            fate: Fate::Unknown,
+            runs: Vec::new(),
+            rows: Vec::new(),
+            attempts: Vec::new(),
+            in_ledger: false,
+        })
+    }
+
+    fn take(&mut self, event: &'a Event) {
+        match &event.what {
+            What::Asked { tags, options } => {
+                tags.iter().for_each(|tag| self.job(*tag).asked = Some((event.at, options)));
+            }
+            What::Committed { tags } => {
+                tags.iter().for_each(|tag| self.job(*tag).fate = Fate::Committed(event.at));
+            }
+            What::RolledBack { tags } => {
+                tags.iter().for_each(|tag| self.job(*tag).fate = Fate::RolledBack);
+            }
+            What::Unknown { tags } => tags.iter().for_each(|tag| self.job(*tag).fate = Fate::Unknown),
+            What::Started { tag, .. } | What::Ended { tag, .. } => self.job(*tag).runs.push(event),
+            _ => self.processes.entry(event.process).or_default().push(event),
+        }
+    }
+
+    /// Every broken promise, by job.
+    pub fn violations(&self) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for job in self.jobs.values() {
+            let mut broken = |rule, what: String| found.push(Violation { rule, tag: job.tag, what });
+            self.presence(job, &mut broken);
+            self.completion(job, &mut broken);
+            self.attempts(job, &mut broken);
+            self.times(job, &mut broken);
+            self.overlaps(job, &mut broken);
+        }
+        found.extend(self.order());
+        found
+    }
+
+    /// How many jobs were committed.
+    pub fn committed(&self) -> usize {
+        self.jobs.values().filter(|job| matches!(job.fate, Fate::Committed(_))).count()
+    }
+}

@@ -1,0 +1,90 @@
+//! Two attempts at once.
+
+use super::{Checker, Rule, Story};
+use crate::record::What;
+
+/// Handlers are told to end, and do, within this time after a lease was lost.
+const DROPPED_WITHIN: i64 = 1_000_000;
+
+impl Checker<'_> {
+    /// No handler runs beside another one of the same job. Two exceptions are no fault: a process that stood still, or was
+    /// cut off, or starved, lost its lease; the database says that its attempt was lost, and its handler goes on until
+    /// the process learns it. And a handler that blocks its thread outlives its time limit.
+    pub(super) fn overlaps(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let starts: Vec<_> = job.starts().collect();
+        for pair in starts.windows(2) {
+            let ((first, process, attempt), (second, other, next)) = (pair[0], pair[1]);
+            if second >= self.end_of(job, first, process, attempt) {
+                continue;
+            }
+            // the one that is not current: it may also be the one that began later, in a process that woke up
+            let (from, stale, number) = if attempt <= next { pair[0] } else { pair[1] };
+            let end = self.end_of(job, from, stale, number);
+            let over = |outcome: &str| job.attempts.iter().any(|it| it.attempt == number && it.outcome == outcome);
+            let excused = over("lost") && self.troubled(stale, from, second, end);
+            // a handler that blocks its thread cannot be dropped, and goes on after its time is up
+            let blocks = job.asked.is_some_and(|(_, options)| options.blocking) && over("timed_out");
+            if !excused && !blocks {
+                let what =
+                    format!("attempt {next} began in process {other} while attempt {attempt} ran in process {process}");
+                broken(Rule::Overlap, what);
+            }
+        }
+    }
+
+    /// When a handler ended: by itself or with its process.
+    fn end_of(&self, job: &Story<'_>, start: i64, process: i64, attempt: i64) -> i64 {
+        let own = job.runs.iter().find(|it| {
+            let ends = matches!(it.what, What::Ended { attempt: of, .. } if of == attempt);
+            ends && it.process == process && it.at >= start
+        });
+        let death = self.of(process).find(|it| it.at >= start && matches!(it.what, What::Killed | What::Exited));
+        own.map_or(i64::MAX, |it| it.at).min(death.map_or(i64::MAX, |it| it.at))
+    }
+
+    /// Whether the process stood still when the other attempt began, or learned about its lost lease while it ran.
+    fn troubled(&self, process: i64, from: i64, second: i64, end: i64) -> bool {
+        let mut stopped = false;
+        for event in self.of(process).take_while(|it| it.at <= second) {
+            stopped = (stopped || event.what == What::Stopped) && event.what != What::Continued;
+        }
+        let learned = |at: i64| at >= from && at <= end.saturating_add(DROPPED_WITHIN);
+        stopped || self.of(process).any(|it| it.what == What::LeaseLost && learned(it.at))
+    }
+
+    fn of(&self, process: i64) -> impl Iterator<Item = &crate::record::Event> {
+        self.processes.get(&process).into_iter().flatten().copied()
+    }
+
+    /// How often a process that nobody stopped lost its lease.
+    pub fn false_deaths(&self) -> usize {
+        let mut deaths = 0;
+        for events in self.processes.values() {
+            if events.iter().all(|it| it.what != What::Stopped) {
+                deaths += events.iter().filter(|it| it.what == What::LeaseLost).count();
+            }
+        }
+        deaths
+    }
+
+    /// How many ends of attempts the database refused.
+    pub fn refused(&self) -> usize {
+        self.processes.values().flatten().filter(|it| matches!(it.what, What::Refused { .. })).count()
+    }
+
+    /// For each attempt that ended with its process: how long until the next one began.
+    pub fn rescues(&self) -> Vec<i64> {
+        let mut delays = Vec::new();
+        for job in self.jobs.values() {
+            let starts: Vec<_> = job.starts().collect();
+            for pair in starts.windows(2) {
+                let ((first, process, attempt), (second, ..)) = (pair[0], pair[1]);
+                let end = self.end_of(job, first, process, attempt);
+                if self.of(process).any(|it| it.what == What::Killed && it.at == end) {
+                    delays.push(second - end);
+                }
+            }
+        }
+        delays
+    }
+}

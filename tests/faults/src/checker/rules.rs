@@ -1,0 +1,157 @@
+//! What holds for each job by itself.
+
+use queue_test_support::Row;
+
+use super::{Checker, Fate, Rule, Story};
+use crate::record::{Event, How, What};
+
+/// Outcomes of attempts that count.
+const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
+/// Outcomes of attempts that do not: the same number is given again.
+const UNCOUNTED: [&str; 2] = ["snoozed", "released"];
+
+impl Checker<'_> {
+    /// Where the job is, and where it is not.
+    pub(super) fn presence(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        match (job.fate, job.rows.as_slice()) {
+            (Fate::Committed(_), []) => broken(Rule::Lost, "committed, and in no table".into()),
+            (Fate::Committed(_) | Fate::Unknown, [(_, row)]) if is_open(row) => {
+                broken(Rule::Unfinished, format!("it is {}", row.state));
+            }
+            (Fate::RolledBack, [_, ..]) => broken(Rule::RolledBack, "rolled back, and in a table".into()),
+            (_, [_, _, ..]) => {
+                let places: Vec<String> = job.rows.iter().map(|(id, row)| format!("{id} ({})", row.state)).collect();
+                broken(Rule::Twice, format!("in more than one place: {}", places.join(", ")));
+            }
+            _ => {}
+        }
+        if job.fate == Fate::RolledBack && !job.runs.is_empty() {
+            broken(Rule::RolledBack, "rolled back, and its handler ran".into());
+        }
+        match job.asked {
+            None => broken(Rule::Unasked, "no producer asked for it".into()),
+            Some((_, options)) if options.ledger && job.in_ledger == job.rows.is_empty() => {
+                let what = if job.in_ledger {
+                    "its ledger row is there without it"
+                } else {
+                    "it is there without its ledger row"
+                };
+                broken(Rule::Ledger, what.into());
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A completed job was completed by the attempt that was current, and did not run again.
+    pub(super) fn completion(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let [(_, row)] = job.rows.as_slice() else { return };
+        if let Some(late) = job.attempts.iter().find(|it| it.lease >= row.lease && !is_open(row) && row.state != "dead")
+        {
+            broken(
+                Rule::StaleWrite,
+                format!("{} under lease {}, after lease {} was given", row.state, row.lease, late.lease),
+            );
+        }
+        if row.state != "completed" {
+            return;
+        }
+        let process = self.of_worker.get(&row.worker).copied();
+        let started = job.starts().any(|(_, by, attempt)| Some(by) == process && attempt == row.attempt);
+        let end = job.runs.iter().find(|event| {
+            let ok = matches!(event.what, What::Ended { attempt, how: How::Ok, .. } if attempt == row.attempt);
+            ok && Some(event.process) == process
+        });
+        let Some(end) = end.filter(|_| started) else {
+            let by = process.map_or("an unknown process".to_owned(), |process| format!("process {process}"));
+            broken(
+                Rule::StaleWrite,
+                format!("completed by {by} in attempt {}, which did not end well there", row.attempt),
+            );
+            return;
+        };
+        for (at, by, attempt) in job.starts().filter(|(_, _, attempt)| *attempt > row.attempt) {
+            if at > end.at {
+                broken(
+                    Rule::RanAgain,
+                    format!("attempt {attempt} began in process {by} after attempt {} had completed it", row.attempt),
+                );
+            } else {
+                broken(
+                    Rule::StaleWrite,
+                    format!(
+                        "attempt {} completed it, although attempt {attempt} had begun in process {by}",
+                        row.attempt
+                    ),
+                );
+            }
+        }
+    }
+
+    /// As many attempts as are allowed, and each number once.
+    pub(super) fn attempts(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let Some((_, options)) = job.asked else { return };
+        let allowed = options.max_retries + 1;
+        if let Some((_, by, attempt)) = job.starts().find(|(_, _, attempt)| *attempt > allowed) {
+            broken(Rule::TooMany, format!("attempt {attempt} of {allowed} in process {by}"));
+        }
+        let counted = job.attempts.iter().filter(|it| COUNTED.contains(&it.outcome.as_str())).count() as i64;
+        if counted > allowed {
+            broken(Rule::TooMany, format!("{counted} attempts that count, of {allowed}"));
+        }
+        if let [(_, row)] = job.rows.as_slice()
+            && row.state == "dead"
+            && counted < allowed
+            && job.attempts.iter().all(|it| it.outcome != "undecodable")
+        {
+            broken(Rule::GivenUp, format!("dead after {counted} of {allowed} attempts: {}", row.error));
+        }
+        let mut numbers: Vec<i64> = job.starts().map(|(_, _, attempt)| attempt).collect();
+        numbers.sort_unstable();
+        for same in numbers.chunk_by(|one, other| one == other) {
+            let again =
+                |it: &&&queue_test_support::Attempt| it.attempt == same[0] && UNCOUNTED.contains(&it.outcome.as_str());
+            let may = 1 + job.attempts.iter().filter(again).count();
+            if same.len() > may {
+                broken(
+                    Rule::Overlap,
+                    format!("attempt {} began {} times, and {} times were due", same[0], same.len(), may),
+                );
+            }
+        }
+    }
+
+    /// Not before it is due, at first and after each pause that it asked for.
+    pub(super) fn times(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let early = |at: i64, due: i64| format!("began {:.3} s before it was due", (due - at) as f64 / 1e6);
+        if let (Some((asked, options)), Some((at, ..))) = (job.asked, job.starts().next()) {
+            let due = asked + options.delay_ms * 1000;
+            if at < due {
+                broken(Rule::Early, early(at, due));
+            }
+        }
+        for (index, event) in job.runs.iter().enumerate() {
+            let What::Ended { attempt, how, .. } = event.what else { continue };
+            let (outcome, retry_ms) = match how {
+                How::Failed { retry_ms } => ("failed", retry_ms),
+                How::Snoozed { retry_ms } => ("snoozed", retry_ms),
+                How::Ok | How::Dropped => continue,
+            };
+            // an end that was refused decides nothing
+            let accepted = job.attempts.iter().any(|it| {
+                let process = self.of_worker.get(&it.worker);
+                it.outcome == outcome && it.attempt == attempt && process == Some(&event.process)
+            });
+            // nor does the start of an earlier attempt, in a process that woke up late
+            let later = |it: &&&Event| matches!(it.what, What::Started { attempt: of, .. } if of >= attempt);
+            let next = job.runs[index..].iter().find(later);
+            if let Some(next) = next.filter(|it| accepted && it.at < event.at + retry_ms * 1000) {
+                broken(Rule::Early, early(next.at, event.at + retry_ms * 1000));
+            }
+        }
+    }
+}
+
+/// Whether the job waits or runs.
+fn is_open(row: &Row) -> bool {
+    row.state == "waiting" || row.state == "running"
+}

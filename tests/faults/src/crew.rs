@@ -1,0 +1,267 @@
+//! Worker processes, and whoever starts them again when they have ended: what systemd or Kubernetes does.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use queue_test_support::Helper;
+use tokio::time::sleep;
+
+use crate::point::Death;
+use crate::record::{Journal, What};
+use crate::scene::LOOK;
+
+/// A worker that ended by itself is started again after this time.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The exit code of a program that does not understand its arguments.
+const MISUSED: i32 = 2;
+/// How a process ends that does not listen.
+const SIGTERM: i32 = 15;
+/// How long a worker may take to end when it is told to.
+const END: Duration = Duration::from_secs(45);
+
+/// What a worker process shall be like.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    args: Vec<String>,
+    variables: Vec<(String, String)>,
+    folder: PathBuf,
+}
+
+impl Setup {
+    pub(crate) fn new(url: &str, folder: &Path) -> Setup {
+        let setup = Setup { args: vec!["worker".into()], variables: Vec::new(), folder: folder.into() };
+        setup.arg("url", url).arg("records", folder.display())
+    }
+
+    /// One more argument; the last of its name counts.
+    pub fn arg(mut self, name: &str, value: impl ToString) -> Setup {
+        self.args.retain(|arg| !arg.starts_with(&format!("--{name}=")));
+        self.args.push(format!("--{name}={}", value.to_string()));
+        self
+    }
+
+    /// Another way to the database.
+    pub fn url(self, url: &str) -> Setup {
+        self.arg("url", url)
+    }
+
+    /// Another lease than the default, with a heartbeat in proportion.
+    pub fn lease(self, lease: Duration) -> Setup {
+        self.arg("lease-ms", lease.as_millis())
+    }
+
+    /// Jobs at a time.
+    pub fn concurrency(self, jobs: u32) -> Setup {
+        self.arg("concurrency", jobs)
+    }
+
+    /// Kills itself at that moment; whoever takes its place does not.
+    pub fn die(self, death: Death) -> Setup {
+        self.arg("die", death)
+    }
+
+    /// A variable of its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Setup {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    fn start(&self, number: usize) -> Result<Helper> {
+        let mut command = Command::new(std::env::current_exe().context("finding this program")?);
+        let log = self.folder.join(format!("{number}.log"));
+        command.args(&self.args).arg(format!("--log={}", log.display()));
+        // panics that it was told to have, for one
+        command.stderr(File::create(log.with_extension("stderr")).context("creating a log")?);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Ok(Helper::start(&mut command))
+    }
+}
+
+#[derive(Debug)]
+struct Seat {
+    /// Who sits here next.
+    setup: Setup,
+    process: Option<Helper>,
+    not_before: Instant,
+}
+
+/// Worker processes. Killed when dropped.
+#[derive(Debug)]
+pub struct Crew {
+    seats: Vec<Seat>,
+    journal: Journal,
+    started: usize,
+    ended: usize,
+}
+
+impl Crew {
+    pub(crate) fn new(journal: Journal) -> Crew {
+        Crew { seats: Vec::new(), journal, started: 0, ended: 0 }
+    }
+
+    /// Starts a worker; what it does when it has ended is seen to by [`work`](Crew::work).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn hire(&mut self, setup: Setup) -> Result<usize> {
+        let seat = Seat { setup, process: None, not_before: Instant::now() };
+        self.seats.push(seat);
+        self.tend()?;
+        Ok(self.seats.len() - 1)
+    }
+
+    /// Starts several of the same kind.
+    ///
+    /// # Errors
+    /// When one cannot be started.
+    pub fn hire_many(&mut self, count: usize, setup: &Setup) -> Result<()> {
+        (0..count).try_for_each(|_| self.hire(setup.clone()).map(drop))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    /// How many processes ended without being told to by the suite.
+    pub fn ended(&self) -> usize {
+        self.ended
+    }
+
+    /// The number of a process, if it runs.
+    pub fn pid(&self, seat: usize) -> Option<i64> {
+        self.seats[seat].process.as_ref().map(|process| process.id().into())
+    }
+
+    /// Who takes this seat next.
+    pub fn next(&mut self, seat: usize, setup: Setup) {
+        self.seats[seat].setup = setup;
+    }
+
+    /// Starts again what has ended.
+    fn tend(&mut self) -> Result<()> {
+        for seat in &mut self.seats {
+            if let Some(process) = &mut seat.process
+                && let Some(status) = process.ended()
+            {
+                if status.code() == Some(MISUSED) {
+                    bail!("a worker does not understand its arguments:\n{}", logs(&seat.setup.folder));
+                }
+                self.journal.write_of(process.id().into(), What::Exited);
+                seat.process = None;
+                seat.not_before = Instant::now() + PAUSE;
+                self.ended += 1;
+            }
+            if seat.process.is_none() && seat.not_before <= Instant::now() {
+                seat.process = Some(seat.setup.start(self.started)?);
+                self.started += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets them work for a while; who has ended is started again.
+    ///
+    /// # Errors
+    /// When one cannot be started again.
+    pub async fn work(&mut self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            self.tend()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(LOOK)).await;
+        }
+    }
+
+    /// `kill -9`. Another one takes the seat at once.
+    ///
+    /// # Errors
+    /// When the next one cannot be started.
+    pub fn kill(&mut self, seat: usize) -> Result<()> {
+        if let Some(mut process) = self.seats[seat].process.take() {
+            if process.ended().is_none() {
+                self.journal.write_of(process.id().into(), What::Killed);
+            }
+            process.kill();
+            self.journal.write_of(i64::from(process.id()), What::Exited);
+        }
+        self.seats[seat].not_before = Instant::now();
+        self.tend()
+    }
+
+    /// SIGSTOP, or SIGCONT.
+    pub fn pause(&mut self, seat: usize, pause: bool) {
+        let Some(process) = &mut self.seats[seat].process else { return };
+        if process.ended().is_some() {
+            return;
+        }
+        let id = i64::from(process.id());
+        if pause {
+            process.pause();
+            self.journal.write_of(id, What::Stopped);
+        } else {
+            self.journal.write_of(id, What::Continued);
+            process.resume();
+        }
+    }
+
+    /// Ends all in good order.
+    ///
+    /// # Errors
+    /// When one does not end, or ends with an error.
+    pub async fn end(mut self) -> Result<()> {
+        for seat in &mut self.seats {
+            if let Some(process) = &mut seat.process
+                && process.ended().is_none()
+            {
+                process.terminate();
+            }
+        }
+        let end = Instant::now() + END;
+        for seat in &mut self.seats {
+            let Some(process) = &mut seat.process else { continue };
+            let status = loop {
+                match process.ended() {
+                    Some(status) => break status,
+                    None if Instant::now() > end => bail!("a worker did not end within {END:?} of SIGTERM"),
+                    None => sleep(LOOK).await,
+                }
+            };
+            self.journal.write_of(process.id().into(), What::Exited);
+            // one that had only just been started did not listen yet
+            if !status.success() && status.signal() != Some(SIGTERM) {
+                bail!("a worker that was told to end ended badly: {status}\n{}", logs(&seat.setup.folder));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ends of the logs in a folder.
+pub(crate) fn logs(folder: &Path) -> String {
+    const LINES: usize = 15;
+    let logs = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut logs: Vec<PathBuf> =
+        logs.filter(|path| path.extension().is_some_and(|it| it == "log" || it == "stderr")).collect();
+    logs.sort();
+    let mut text = String::new();
+    for log in logs {
+        let lines = fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<_> = lines.lines().collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        text += &format!("--- {}\n{last}\n", log.file_name().unwrap_or_default().display());
+    }
+    text
+}

@@ -1,0 +1,67 @@
+//! The primary is lost, and its replica takes over behind the same address.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use queue_test_servers::{Durability, Replicated, Settings};
+use tokio::task::block_in_place;
+
+use super::Ground;
+use crate::balancer::{Balancer, with_port};
+use crate::checker::History;
+use crate::figures::Spread;
+use crate::load::Mix;
+use crate::record::{What, now};
+use crate::scene::{Form, Place, Scene};
+
+/// Workers are back when they have started a job, so long after the address leads to the new primary at most.
+const BACK_WITHIN: f64 = 3.0;
+
+/// With synchronous replication: what was committed is on the replica.
+pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
+    let rounds = ground.order.rounds.unwrap_or(if ground.order.form == Form::Short { 1 } else { 20 });
+    let (mut away, mut back) = (Vec::new(), Vec::new());
+    let mut notes = Vec::new();
+    for _ in 0..rounds {
+        // dropped last, after the database
+        let mut both = block_in_place(|| Replicated::start(&Settings::new(Durability::Process)))?;
+        let balancer = Balancer::start(vec![both.primary.port()]).await?;
+        let url = with_port(&both.primary.url(), balancer.port());
+        let mut scene = Scene::new(ground.engine, Place::Shared(Some(url)), ground.order).await?;
+        let mut crew = scene.crew();
+        crew.hire_many(2, &scene.worker())?;
+        let load = scene.load(None, &Mix::usual())?;
+        let pause = scene.between(Duration::from_millis(1500), Duration::from_millis(3000));
+        crew.work(pause).await?;
+        let down = now();
+        block_in_place(|| {
+            both.primary.kill()?;
+            both.promote()
+        })?;
+        balancer.point_at(vec![both.replica.port()]);
+        let up = now();
+        crew.work(Duration::from_secs(3)).await?;
+        let restarted = crew.ended();
+        let history = scene.judge(Some(load), crew).await?;
+        if restarted > 0 {
+            bail!("{restarted} workers ended by themselves\n{}", scene.logs());
+        }
+        away.push(up - down);
+        back.extend(first_start(&history, up).map(|at| at - up));
+        notes.append(&mut scene.notes);
+    }
+    let text = |spread: Option<Spread>| spread.map_or("none".into(), |it| it.to_string());
+    match Spread::of(back) {
+        Some(back) if back.max() > BACK_WITHIN => {
+            bail!("the first job after the switch: {back}; {BACK_WITHIN} s at most")
+        }
+        back => notes.push(format!("switched after {}, first start after it {}", text(Spread::of(away)), text(back))),
+    }
+    Ok(notes)
+}
+
+/// When the first handler began after a moment.
+pub(super) fn first_start(history: &History, after: i64) -> Option<i64> {
+    let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. }));
+    starts.map(|event| event.at).find(|at| *at > after)
+}

@@ -1,0 +1,132 @@
+//! MariaDB Galera: three nodes that all take writes, with workers on each of them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use queue_test_servers::{Galera, galera};
+use sqlx::{Connection as _, MySqlConnection};
+use tokio::task::block_in_place;
+
+use super::{Ground, Skipped};
+use crate::balancer::{Balancer, with_port};
+use crate::checker::History;
+use crate::crew::Crew;
+use crate::load::{Load, Mix};
+use crate::record::{What, now};
+use crate::scene::{Place, Scene};
+
+/// The node that the suite asks its own questions. It is never killed.
+const ASKED: usize = 0;
+/// The node that is.
+const KILLED: usize = 2;
+
+/// A cluster, a balancer that gives each connection to another node, a worker on each node, and some behind the balancer,
+/// each of which is on several nodes at once.
+struct Stage {
+    scene: Scene,
+    crew: Crew,
+    load: Load,
+    // dropped after the scene, whose database is on it
+    balancer: Balancer,
+    cluster: Galera,
+}
+
+impl Stage {
+    async fn set(ground: &Ground, balanced: usize) -> Result<Stage> {
+        if !galera::is_installed() {
+            return Err(Skipped("galera-4, rsync or iproute2 is not installed".into()).into());
+        }
+        let cluster = block_in_place(|| Galera::start(3))?;
+        let ports: Vec<u16> = cluster.nodes().iter().map(|node| node.port()).collect();
+        let balancer = Balancer::start(ports.clone()).await?;
+        let url = cluster.nodes()[ASKED].url();
+        // what the suite asks must be answered with what all nodes know; workers have to see to that themselves
+        run(&url, "SET GLOBAL wsrep_sync_wait = 7").await?;
+        let mut scene = Scene::new(ground.engine, Place::Shared(Some(url)), ground.order).await?;
+        let mut crew = scene.crew();
+        for port in ports.into_iter().chain(std::iter::repeat_n(balancer.port(), balanced)) {
+            crew.hire(scene.worker().url(&with_port(scene.url(), port)))?;
+        }
+        let load = scene.load(Some(&with_port(scene.url(), balancer.port())), &Mix::usual())?;
+        Ok(Stage { scene, crew, load, balancer, cluster })
+    }
+
+    /// Ends the load and lets the checker decide.
+    async fn judge(self) -> Result<(History, Vec<String>)> {
+        let Stage { mut scene, crew, load, balancer: _balancer, cluster: _cluster } = self;
+        let restarted = crew.ended();
+        let history = scene.judge(Some(load), crew).await?;
+        if restarted > 0 {
+            bail!("{restarted} workers ended by themselves\n{}", scene.logs());
+        }
+        let notes = std::mem::take(&mut scene.notes);
+        drop(scene);
+        Ok((history, notes))
+    }
+}
+
+/// A node is killed and rejoins.
+pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
+    let mut stage = Stage::set(ground, 1).await?;
+    let mut down = Vec::new();
+    for _ in 0..stage.scene.rounds(1, 20) {
+        let pause = stage.scene.between(Duration::from_millis(1500), Duration::from_millis(3000));
+        stage.crew.work(pause).await?;
+        down.push(now());
+        block_in_place(|| stage.cluster.kill(KILLED))?;
+        stage.crew.work(Duration::from_secs(8)).await?;
+        block_in_place(|| stage.cluster.rejoin(KILLED))?;
+        stage.crew.work(Duration::from_secs(3)).await?;
+    }
+    let (history, mut notes) = stage.judge().await?;
+    let gaps: Vec<String> = down.iter().map(|&down| format!("{:.1} s", longest_gap(&history, down))).collect();
+    notes.push(format!("longest time without a start after the loss of a node: {}", gaps.join(", ")));
+    Ok(notes)
+}
+
+/// Two nodes are a second behind, time and again, because somebody writes large transactions on the third.
+pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
+    let mut stage = Stage::set(ground, 5).await?;
+    let url = with_port(stage.scene.url(), stage.cluster.nodes()[1].port());
+    let transactions = stage.scene.rounds(8, 100);
+    let foreign = tokio::spawn(large_transactions(url, stage.scene.url().to_owned(), transactions));
+    while !foreign.is_finished() {
+        stage.crew.work(Duration::from_millis(100)).await?;
+    }
+    foreign.await.context("the foreign session")??;
+    let (history, mut notes) = stage.judge().await?;
+    let count = |what: fn(&What) -> bool| history.events.iter().filter(|event| what(&event.what)).count();
+    let refused = count(|what| matches!(what, What::Refused { .. }));
+    let given_up = count(|what| matches!(what, What::LeaseLost));
+    if refused + given_up > 0 {
+        bail!("{refused} ends were refused and {given_up} leases lost, although no worker was ever late: {notes:?}");
+    }
+    notes.push(format!("{transactions} large transactions"));
+    Ok(notes)
+}
+
+/// Each is on every node before the next: a node that is behind for as long as a lease is another fault.
+async fn large_transactions(url: String, asked: String, count: u32) -> Result<()> {
+    run(&url, "CREATE TABLE foreign_rows (id int PRIMARY KEY, n int)").await?;
+    for _ in 0..count {
+        run(&url, "REPLACE INTO foreign_rows SELECT seq, seq FROM seq_1_to_100000").await?;
+        run(&asked, "SELECT COUNT(*) FROM foreign_rows").await?;
+    }
+    Ok(())
+}
+
+async fn run(url: &str, sql: &'static str) -> Result<()> {
+    let mut connection = MySqlConnection::connect(url).await?;
+    sqlx::raw_sql(sql).execute(&mut connection).await?;
+    Ok(connection.close().await?)
+}
+
+/// Seconds, within the eight after a moment.
+fn longest_gap(history: &History, after: i64) -> f64 {
+    let until = after + 8_000_000;
+    let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. })).map(|event| event.at);
+    let mut times: Vec<i64> = starts.filter(|at| (after..until).contains(at)).collect();
+    times.insert(0, after);
+    times.push(until);
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default() as f64 / 1e6
+}

@@ -1,0 +1,97 @@
+//! Workers die without a word.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::Ground;
+use crate::checker::Checker;
+use crate::figures::Spread;
+use crate::load::{Mix, everyday, short};
+use crate::point::{Death, Point};
+use crate::scene::{Form, LEASE};
+
+/// What is promised of the library's defaults.
+const RESCUED_WITHIN: f64 = 10.0;
+/// Time for a worker to come to the point at which it kills itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(3, &scene.worker())?;
+    let mix = match ground.order.form {
+        Form::Short => Mix::usual(),
+        Form::Long => Mix { pause: Duration::from_millis(30), ..Mix::usual() },
+    };
+    let (kills, jobs) = (scene.rounds(8, 1000), scene.jobs(0, 500_000));
+    let load = scene.load(None, &mix)?;
+    crew.work(Duration::from_millis(700)).await?;
+    for _ in 0..kills {
+        let pause = scene.between(Duration::from_millis(50), Duration::from_millis(900));
+        crew.work(pause).await?;
+        let seat = scene.rng.usize(..crew.len());
+        crew.kill(seat)?;
+    }
+    while load.enqueued() < jobs {
+        crew.work(Duration::from_millis(100)).await?;
+    }
+    let history = scene.judge(Some(load), crew).await?;
+    match Spread::of(Checker::new(&history).rescues()) {
+        Some(spread) if spread.p99() > RESCUED_WITHIN => {
+            bail!("from a kill to the start of the next attempt: {spread}; {RESCUED_WITHIN} s are promised");
+        }
+        Some(spread) => scene.note(format!("{kills} kills, from a kill to the next attempt's start: {spread}")),
+        None => bail!("no kill hit a running job: this shows nothing"),
+    }
+    Ok(scene.notes)
+}
+
+pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    let healthy = scene.worker().lease(LEASE).concurrency(8);
+    let mortal = crew.hire(healthy.clone())?;
+    crew.hire(healthy.clone())?;
+    let mix = Mix { pause: Duration::from_millis(60), ..Mix::usual() };
+    let load = scene.load(None, &mix)?;
+    let rounds = scene.rounds(1, 50);
+    for point in (0..rounds).flat_map(|_| Point::ALL) {
+        let time = scene.rng.u64(1..15);
+        crew.next(mortal, healthy.clone().die(Death { point, time }));
+        crew.kill(mortal)?;
+        crew.next(mortal, healthy.clone());
+        let before = crew.ended();
+        let end = std::time::Instant::now() + PATIENCE;
+        while crew.ended() == before {
+            if std::time::Instant::now() > end {
+                bail!("no worker came to the point {point}:{time} within {PATIENCE:?}\n{}", scene.logs());
+            }
+            crew.work(Duration::from_millis(50)).await?;
+        }
+    }
+    let history = scene.judge(Some(load), crew).await?;
+    let rescues = Spread::of(Checker::new(&history).rescues()).map_or("none".into(), |it| it.to_string());
+    scene.note(format!(
+        "{} deaths at {} points; next attempts after {rescues} (lease {LEASE:?})",
+        rounds * 4,
+        Point::ALL.len()
+    ));
+    Ok(scene.notes)
+}
+
+pub(super) async fn the_only_claimer(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    let seat = crew.hire(scene.worker().lease(LEASE).concurrency(1).arg("queue", "ordered"))?;
+    let plan = if ground.order.form == Form::Short { short } else { everyday };
+    let mix = Mix { producers: 1, bulk: 15, plan, ordered: Some("ordered"), ..Mix::usual() };
+    let load = scene.load(None, &mix)?;
+    for _ in 0..scene.rounds(3, 60) {
+        let pause = scene.between(Duration::from_millis(400), Duration::from_millis(900));
+        crew.work(pause).await?;
+        crew.kill(seat)?;
+    }
+    scene.judge(Some(load), crew).await?;
+    Ok(scene.notes)
+}

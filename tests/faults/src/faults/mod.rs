@@ -1,0 +1,125 @@
+//! The faults.
+
+mod clock;
+mod connections;
+mod deploy;
+mod disk;
+mod failover;
+mod galera;
+mod handler;
+mod kill;
+mod lock;
+mod network;
+mod server;
+mod sqlite;
+mod stop;
+
+use std::fmt;
+use std::pin::Pin;
+
+use anyhow::Result;
+use queue_test_servers::Settings;
+use queue_test_support::Engine;
+
+use crate::scene::{Order, Place, Scene};
+
+/// Where a fault happens.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The engine.
+    pub engine: Engine,
+    /// What is asked for.
+    pub order: Order,
+    /// The address of a server that the faults share; `None` for SQLite.
+    pub shared: Option<String>,
+}
+
+impl Ground {
+    async fn scene(&self) -> Result<Scene> {
+        Scene::new(self.engine, Place::Shared(self.shared.clone()), self.order).await
+    }
+
+    async fn own(&self, settings: Settings) -> Result<Scene> {
+        Scene::new(self.engine, Place::Own(Box::new(settings)), self.order).await
+    }
+}
+
+/// Why a fault could not be tried here.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
+/// What a fault comes to: its figures.
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + 'a>>;
+
+/// A fault.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Where it has a meaning.
+    pub engines: &'static [Engine],
+    /// Makes a scene, the load and the fault, and lets the checker decide.
+    pub run: for<'a> fn(&'a Ground) -> Running<'a>,
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+const ALL: &[Engine] = &[Engine::Sqlite, Engine::Postgres, Engine::MariaDb, Engine::MySql];
+const SERVERS: &[Engine] = &[Engine::Postgres, Engine::MariaDb, Engine::MySql];
+const POSTGRES: &[Engine] = &[Engine::Postgres];
+const MARIADB: &[Engine] = &[Engine::MariaDb];
+const SQLITE: &[Engine] = &[Engine::Sqlite];
+
+macro_rules! faults {
+    ($($name:literal on $engines:ident: $run:path, $about:literal;)*) => {
+        /// Every fault.
+        pub const FAULTS: &[Fault] = &[$(
+            Fault { name: $name, about: $about, engines: $engines, run: |ground| Box::pin($run(ground)) },
+        )*];
+    };
+}
+
+faults! {
+    "kill9" on ALL: kill::at_random, "kill -9 of worker processes at random moments, default lease";
+    "kill9-points" on ALL: kill::at_points, "workers kill themselves after a claim, in the handler, before and in the write of its end";
+    "kill9-claimer" on ALL: kill::the_only_claimer, "kill -9 of the only worker of a queue that is run one by one: the order holds";
+    "sigstop" on ALL: stop::past_the_lease, "SIGSTOP of a worker beyond its lease, then SIGCONT";
+    "server-kill" on SERVERS: server::killed, "kill -9 of the database server under load, and its restart";
+    "server-stop" on SERVERS: server::stopped, "the database server is stopped for a while";
+    "terminate" on SERVERS: connections::terminated, "every connection is terminated, again and again";
+    "limit" on SERVERS: connections::limit_reached, "others take every connection that the server has";
+    "cut" on SERVERS: network::cut, "the network is cut and comes back";
+    "half-open" on SERVERS: network::half_open, "packets vanish, connections stay open";
+    "delay" on SERVERS: network::delay, "every request takes 200 ms longer";
+    "stall" on SERVERS: network::stall, "a commit's reply stops midway";
+    "locks" on SERVERS: lock::foreign_locks, "a foreign session holds locks on our tables";
+    "deadlocks" on SERVERS: lock::deadlocks, "foreign sessions update our rows in opposite orders";
+    "snapshot" on SERVERS: lock::old_snapshot, "a long transaction holds an old snapshot";
+    "file-locked" on SQLITE: sqlite::file_locked, "another process locks the file for longer than the busy timeout";
+    "checkpoint" on SQLITE: sqlite::checkpoint_blocked, "a reader keeps the write-ahead log from being checkpointed";
+    "copy" on SQLITE: sqlite::copied, "a copy is taken while all is running, and is consistent";
+    "abort" on ALL: handler::aborts, "handlers that abort their process";
+    "block" on ALL: handler::blocks, "handlers that block their thread, never yield, or ignore their cancellation";
+    "memory" on ALL: handler::eats, "handlers that take all memory that the process may have";
+    "disk-full" on ALL: disk::full, "the disk of the database is full, and is freed";
+    "clock-workers" on SERVERS: clock::of_workers, "worker processes whose clocks are a day ahead and a day behind";
+    "clock-server" on SERVERS: clock::of_the_server, "the database's clock is set back by an hour, and put right again";
+    "failover" on POSTGRES: failover::to_the_replica, "the primary is killed and its synchronous replica promoted, behind one address";
+    "galera" on MARIADB: galera::a_node_is_killed, "workers on three nodes, one of which is killed with -9 and rejoins";
+    "galera-lag" on MARIADB: galera::nodes_lag, "nodes fall behind, with workers whose connections lead to several of them";
+    "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
+}

@@ -1,0 +1,133 @@
+//! The network between the workers and the server.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use queue_test_support::Proxy;
+use tokio::time::sleep;
+
+use super::Ground;
+use crate::checker::History;
+use crate::figures::Spread;
+use crate::jobs::Plan;
+use crate::load::{Mix, enqueue_batch};
+use crate::record::{How, Options, What, now};
+use crate::scene::Scene;
+
+/// What is promised of jobs whose worker is cut off without a word.
+const ELSEWHERE_WITHIN: f64 = 15.0;
+
+async fn proxy(ground: &Ground, scene: &Scene) -> (Proxy, String) {
+    let proxy = Proxy::start(ground.engine, scene.url()).await;
+    let url = proxy.url(scene.url());
+    (proxy, url)
+}
+
+pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let (mut proxy, url) = proxy(ground, &scene).await;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker().url(&url))?;
+    let load = scene.load(Some(&url), &Mix::usual())?;
+    let cuts = scene.rounds(4, 100);
+    for _ in 0..cuts {
+        let pause = scene.between(Duration::from_millis(500), Duration::from_millis(1000));
+        crew.work(pause).await?;
+        proxy.cut().await;
+        let pause = scene.between(Duration::from_millis(100), Duration::from_millis(1000));
+        crew.work(pause).await?;
+        proxy.heal().await;
+    }
+    scene.judge(Some(load), crew).await?;
+    scene.note(format!("{cuts} cuts"));
+    Ok(scene.notes)
+}
+
+pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
+    const JOBS: usize = 12;
+    let mut scene = ground.scene().await?;
+    let mut delays = Vec::new();
+    for _ in 0..scene.rounds(1, 20) {
+        let (mut proxy, url) = proxy(ground, &scene).await;
+        let mut crew = scene.crew();
+        let cut_off = crew.hire(scene.worker().url(&url))?;
+        let options = Options { max_retries: 20, ..Options::default() };
+        let plans = vec![Plan::Ok { ms: 1500 }; JOBS];
+        let tags = enqueue_batch(&scene.desk, &scene.db, plans, options, None).await?;
+        let began = async |scene: &Scene| {
+            let history = scene.history().await?;
+            Ok((starts(&history, &tags, None).len() == JOBS).then_some(()))
+        };
+        scene.wait("all jobs run", Duration::from_secs(20), began).await?;
+        let process = crew.pid(cut_off).context("a running worker")?;
+        crew.hire(scene.worker())?;
+        proxy.freeze();
+        let frozen = now();
+        let elsewhere = async |scene: &Scene| {
+            let history = scene.history().await?;
+            let found = starts(&history, &tags, Some(process));
+            Ok((found.len() >= JOBS).then_some(found))
+        };
+        let found = scene.wait("all jobs run elsewhere", Duration::from_secs(30), elsewhere).await?;
+        delays.extend(found.into_iter().map(|at| at - frozen));
+        proxy.heal().await;
+        scene.judge(None, crew).await?;
+    }
+    let spread = Spread::of(delays).context("no job ran elsewhere")?;
+    if spread.max() > ELSEWHERE_WITHIN {
+        bail!("from the last packet to the start elsewhere: {spread}; {ELSEWHERE_WITHIN} s are promised");
+    }
+    scene.note(format!("from the last packet to the start elsewhere: {spread}"));
+    Ok(scene.notes)
+}
+
+/// When these jobs began, in all processes but one.
+fn starts(history: &History, tags: &[i64], but: Option<i64>) -> Vec<i64> {
+    let starts = history.events.iter().filter(|event| match event.what {
+        What::Started { tag, .. } => tags.contains(&tag) && Some(event.process) != but,
+        _ => false,
+    });
+    starts.map(|event| event.at).collect()
+}
+
+pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let (proxy, url) = proxy(ground, &scene).await;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker().url(&url))?;
+    let load = scene.load(Some(&url), &Mix::usual())?;
+    crew.work(Duration::from_millis(500)).await?;
+    proxy.delay(Duration::from_millis(200));
+    let time = scene.span(Duration::from_secs(4), Duration::from_secs(120));
+    crew.work(time).await?;
+    let history = scene.judge(Some(load), crew).await?;
+    let ends = history.events.iter().filter(|it| matches!(it.what, What::Ended { how: How::Ok, .. })).count();
+    scene.note(format!("{ends} handlers ended well"));
+    Ok(scene.notes)
+}
+
+pub(super) async fn stall(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let (proxy, url) = proxy(ground, &scene).await;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker().url(&url))?;
+    let load = scene.load(Some(&url), &Mix { producers: 4, ..Mix::usual() })?;
+    for round in 0..u64::from(scene.rounds(4, 100)) {
+        let pause = scene.between(Duration::from_millis(100), Duration::from_millis(600));
+        crew.work(pause).await?;
+        proxy.stall_next_commit();
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while proxy.stalled() <= round {
+            if std::time::Instant::now() > end {
+                bail!("no commit came by");
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+    // until those who wait for an answer have given up
+    crew.work(Duration::from_secs(2)).await?;
+    let history = scene.judge(Some(load), crew).await?;
+    let unknown = history.events.iter().filter(|event| matches!(event.what, What::Unknown { .. })).count();
+    scene.note(format!("{} replies stopped midway, {unknown} of them to producers", proxy.stalled()));
+    Ok(scene.notes)
+}

@@ -1,0 +1,135 @@
+//! What can happen to a file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use queue_test_support::Db;
+use sqlx::AssertSqlSafe;
+
+use super::Ground;
+use crate::checker::{Checker, History, Rule};
+use crate::crew::Setup;
+use crate::load::Mix;
+use crate::record::{self, now};
+use crate::scene::Scene;
+use crate::worker;
+
+/// The database's file.
+fn file(scene: &Scene) -> PathBuf {
+    scene.url().trim_start_matches("sqlite://").split('?').next().unwrap_or_default().into()
+}
+
+pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
+    const BUSY: u64 = 500;
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker().arg("busy-timeout-ms", BUSY))?;
+    let load = scene.load(None, &Mix::usual())?;
+    let locks = scene.rounds(2, 20);
+    let time = scene.span(Duration::from_secs(2), Duration::from_secs(12));
+    for _ in 0..locks {
+        crew.work(Duration::from_millis(800)).await?;
+        let mut locker = Command::new("sqlite3")
+            .arg(file(&scene))
+            .args([".timeout 10000", "BEGIN EXCLUSIVE", &format!(".shell sleep {}", time.as_secs()), "ROLLBACK"])
+            .stdin(Stdio::null())
+            .spawn()
+            .context("starting sqlite3")?;
+        crew.work(time + Duration::from_millis(200)).await?;
+        ensure!(locker.wait()?.success(), "the other process could not lock the file");
+    }
+    scene.judge(Some(load), crew).await?;
+    scene.note(format!("locked {locks} times for {time:?}, busy timeout {BUSY} ms"));
+    Ok(scene.notes)
+}
+
+fn pool(scene: &Scene) -> Result<&sqlx::SqlitePool> {
+    match &scene.db {
+        Db::Sqlite(pool) => Ok(pool),
+        _ => bail!("this is not SQLite"),
+    }
+}
+
+pub(super) async fn checkpoint_blocked(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker())?;
+    let load = scene.load(None, &Mix::usual())?;
+    crew.work(Duration::from_secs(1)).await?;
+    let mut reader = pool(&scene)?.begin().await?;
+    sqlx::query("SELECT COUNT(*) FROM queue_jobs").execute(&mut *reader).await?;
+    let time = scene.span(Duration::from_secs(4), Duration::from_secs(120));
+    crew.work(time).await?;
+    let wal = PathBuf::from(format!("{}-wal", file(&scene).display()));
+    let grown = std::fs::metadata(&wal).context("looking at the write-ahead log")?.len() >> 10;
+    reader.rollback().await?;
+    scene.judge(Some(load), crew).await?;
+    let busy = scene.number("PRAGMA wal_checkpoint(TRUNCATE)").await?;
+    let left = std::fs::metadata(&wal).map_or(0, |it| it.len() >> 10);
+    ensure!(busy == 0 && left == 0, "the write-ahead log still has {left} KiB");
+    scene.note(format!("log of {grown} KiB beside a reader of {time:?}, empty after it"));
+    Ok(scene.notes)
+}
+
+pub(super) async fn copied(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker().concurrency(4))?;
+    let load = scene.load(None, &Mix { pause: Duration::from_millis(60), ..Mix::usual() })?;
+    let copies = scene.rounds(2, 20);
+    for number in 0..copies {
+        crew.work(Duration::from_secs(1)).await?;
+        let copy = scene.folder().join(format!("copy-{number}.sqlite"));
+        let begun = now();
+        let sql = AssertSqlSafe(format!("VACUUM INTO '{}'", copy.display()));
+        sqlx::raw_sql(sql).execute(pool(&scene)?).await.context("taking a copy")?;
+        check_copy(&scene, &copy, begun).await?;
+        if number == 0 {
+            run_copy(&scene, &copy).await?;
+        }
+    }
+    scene.judge(Some(load), crew).await?;
+    scene.note(format!("{copies} copies, each consistent; the jobs of the first were run from it"));
+    Ok(scene.notes)
+}
+
+/// What was committed before the copy was begun is in it, once, with its ledger row.
+async fn check_copy(scene: &Scene, copy: &Path, begun: i64) -> Result<()> {
+    let db = worker::pool(&format!("sqlite://{}", copy.display()), 1, Duration::from_secs(5))?;
+    let Db::Sqlite(pool) = &db else { bail!("this is not SQLite") };
+    let integrity: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(pool).await?;
+    ensure!(integrity == "ok", "the copy is damaged: {integrity}");
+    let ledger: Vec<i64> = sqlx::query_scalar("SELECT tag FROM faults_ledger").fetch_all(pool).await?;
+    let tables = db.tables().await;
+    // what was asked for later may be in it or not
+    let events = record::read(scene.folder())?.into_iter().filter(|event| match event.what {
+        record::What::Committed { .. } => event.at < begun,
+        record::What::RolledBack { .. } | record::What::Unknown { .. } | record::What::Asked { .. } => true,
+        _ => false,
+    });
+    let history = History { events: events.collect(), tables, ledger: ledger.into_iter().collect() };
+    let checker = Checker::new(&history);
+    let rules = [Rule::Lost, Rule::Twice, Rule::RolledBack, Rule::Ledger, Rule::Unasked];
+    let broken: Vec<_> = checker.violations().into_iter().filter(|it| rules.contains(&it.rule)).collect();
+    ensure!(broken.is_empty(), "the copy is not consistent\n{}", checker.tell(&broken));
+    Ok(())
+}
+
+/// A worker on the copy has something to do, and does it all.
+async fn run_copy(scene: &Scene, copy: &Path) -> Result<()> {
+    let folder = copy.with_extension("records");
+    std::fs::create_dir(&folder).context("making a folder")?;
+    let url = format!("sqlite://{}", copy.display());
+    let mut crew = crate::crew::Crew::new(record::Journal::open(&folder)?);
+    crew.hire(Setup::new(&url, &folder))?;
+    let db = worker::pool(&url, 1, Duration::from_secs(5))?;
+    let Db::Sqlite(pool) = &db else { bail!("this is not SQLite") };
+    let end = std::time::Instant::now() + Duration::from_secs(40);
+    while sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM queue_jobs").fetch_one(pool).await? > 0 {
+        ensure!(std::time::Instant::now() < end, "the jobs of the copy did not run\n{}", scene.logs());
+        crew.work(Duration::from_millis(100)).await?;
+    }
+    crew.end().await
+}

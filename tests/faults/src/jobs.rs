@@ -1,0 +1,212 @@
+//! The jobs of the load. Each writes down when it begins and how it ends.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use queue::{JobContext, JobError, State, job};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use crate::record::{How, Journal, What};
+
+/// What a handler is to do. Times are in milliseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plan {
+    /// Takes its time.
+    Ok {
+        /// How long.
+        ms: u64,
+    },
+    /// Fails in its first attempts.
+    Fail {
+        /// In so many.
+        times: u32,
+        /// The pause that it asks for.
+        retry_ms: u64,
+    },
+    /// Panics in its first attempt.
+    Panic,
+    /// Asks for a pause now and then.
+    Snooze {
+        /// How long.
+        ms: u64,
+    },
+    /// Takes its process along, in each attempt.
+    Abort,
+    /// Blocks its thread in the first attempt, asleep.
+    Block {
+        /// How long.
+        ms: u64,
+    },
+    /// Blocks its thread in the first attempt, at work: it never yields.
+    Spin {
+        /// How long.
+        ms: u64,
+    },
+    /// Ignores its cancellation in the first attempt.
+    Ignore {
+        /// How long.
+        ms: u64,
+    },
+    /// Takes memory in its first attempt until there is none left.
+    Eat,
+}
+
+/// An attempt whose end is not written down yet.
+struct Running {
+    journal: Journal,
+    job: i64,
+    tag: i64,
+    attempt: u32,
+    over: bool,
+}
+
+impl Running {
+    fn start(ctx: &JobContext, journal: Journal, tag: i64) -> Running {
+        let running = Running { journal, job: ctx.id().get(), tag, attempt: ctx.attempt(), over: false };
+        let Running { job, tag, attempt, .. } = running;
+        running.journal.write(What::Started { job, tag, attempt: attempt.into() });
+        // where a process can be told to kill itself: see `point`
+        tracing::debug!(target: "queue_faults::handler", "in the handler");
+        running
+    }
+
+    fn end(mut self, how: How) {
+        self.write(how);
+    }
+
+    fn write(&mut self, how: How) {
+        self.over = true;
+        let Running { job, tag, attempt, .. } = *self;
+        self.journal.write(What::Ended { job, tag, attempt: attempt.into(), how });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.over {
+            self.write(How::Dropped);
+        }
+    }
+}
+
+/// Does what it is told.
+///
+/// # Errors
+/// When it is told to fail.
+#[job(max_retries = 20)]
+pub async fn work(ctx: JobContext, State(journal): State<Journal>, tag: i64, plan: Plan) -> Result<(), JobError> {
+    let running = Running::start(&ctx, journal.clone(), tag);
+    act(&ctx, running, &journal, plan).await
+}
+
+/// The same under a limit of time.
+///
+/// # Errors
+/// When it is told to fail.
+#[job(max_retries = 3, timeout = "1s", backoff = fixed("100ms"))]
+pub async fn limited(ctx: JobContext, State(journal): State<Journal>, tag: i64, plan: Plan) -> Result<(), JobError> {
+    let running = Running::start(&ctx, journal.clone(), tag);
+    act(&ctx, running, &journal, plan).await
+}
+
+async fn act(ctx: &JobContext, running: Running, journal: &Journal, plan: Plan) -> Result<(), JobError> {
+    let first = ctx.attempt() == 1;
+    match plan {
+        Plan::Ok { ms } if ms > 0 => sleep(Duration::from_millis(ms)).await,
+        Plan::Fail { times, retry_ms } if ctx.attempt() <= times => {
+            running.end(How::Failed { retry_ms: retry_ms.cast_signed() });
+            return Err(JobError::retry_after(Duration::from_millis(retry_ms), "told to fail"));
+        }
+        Plan::Panic if first => panic!("told to panic"),
+        Plan::Snooze { ms } if fastrand::bool() => {
+            running.end(How::Snoozed { retry_ms: ms.cast_signed() });
+            return Err(JobError::snooze(Duration::from_millis(ms)));
+        }
+        Plan::Abort => {
+            journal.write(What::Killed);
+            std::process::abort();
+        }
+        Plan::Block { ms } if first => std::thread::sleep(Duration::from_millis(ms)),
+        Plan::Spin { ms } if first => {
+            let end = Instant::now() + Duration::from_millis(ms);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+        }
+        Plan::Ignore { ms } if first => sleep(Duration::from_millis(ms)).await,
+        Plan::Eat if first => {
+            journal.write(What::Killed);
+            let mut hoard = Vec::new();
+            loop {
+                hoard.push(black_box(vec![1_u8; 1 << 20]));
+            }
+        }
+        _ => {}
+    }
+    running.end(How::Ok);
+    Ok(())
+}
+
+/// The job as an old binary knows it. The suite's deploy runs it beside [`new`].
+pub mod old {
+    use super::{How, JobContext, JobError, Journal, Running, State, job};
+
+    /// Two arguments.
+    ///
+    /// # Errors
+    /// Never.
+    #[job(name = "deployed", max_retries = 5)]
+    pub async fn deployed(ctx: JobContext, State(journal): State<Journal>, tag: i64) -> Result<(), JobError> {
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
+    }
+
+    /// Known to the old binary only.
+    ///
+    /// # Errors
+    /// Never.
+    #[job(max_retries = 5)]
+    pub async fn retired(ctx: JobContext, State(journal): State<Journal>, tag: i64) -> Result<(), JobError> {
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
+    }
+}
+
+/// The job as a new binary knows it.
+pub mod new {
+    use super::{How, JobContext, JobError, Journal, Running, State, job};
+
+    fn friendly() -> String {
+        "hello".into()
+    }
+
+    /// One argument more, with a default, and another number of retries.
+    ///
+    /// # Errors
+    /// When the default is not what it should be.
+    #[job(name = "deployed", max_retries = 9)]
+    pub async fn deployed(
+        ctx: JobContext,
+        State(journal): State<Journal>,
+        tag: i64,
+        #[serde(default = "friendly")] greeting: String,
+    ) -> Result<(), JobError> {
+        if greeting.is_empty() {
+            return Err(JobError::dead("no greeting"));
+        }
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
+    }
+
+    /// Known to the new binary only.
+    ///
+    /// # Errors
+    /// Never.
+    #[job(max_retries = 5)]
+    pub async fn introduced(ctx: JobContext, State(journal): State<Journal>, tag: i64) -> Result<(), JobError> {
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
+    }
+}

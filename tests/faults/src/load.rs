@@ -1,0 +1,247 @@
+//! The load: producers that enqueue in every way there is, and write down what they were answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use fastrand::Rng;
+use queue::{Enqueue, Job as _};
+use queue_test_support::{Db, each};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::jobs::{Plan, Work};
+use crate::record::{Journal, Options, What};
+
+/// What is committed together with the enqueue.
+pub const LEDGER: &str = "faults_ledger";
+/// No enqueue is waited for any longer: what became of it is unknown then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After an enqueue that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What producers enqueue, and how.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// How many there are.
+    pub producers: usize,
+    /// Jobs in a bulk enqueue, at most.
+    pub bulk: usize,
+    /// The longest pause between two enqueues of a producer.
+    pub pause: Duration,
+    /// Some jobs are delayed, and have priorities.
+    pub varied: bool,
+    /// What the jobs do.
+    pub plan: fn(&mut Rng) -> Plan,
+    /// The queue that one worker serves, one job at a time.
+    pub ordered: Option<&'static str>,
+}
+
+impl Mix {
+    /// Two producers of short jobs of every kind.
+    pub fn usual() -> Mix {
+        Mix { producers: 2, bulk: 40, pause: Duration::from_millis(150), varied: true, plan: everyday, ordered: None }
+    }
+}
+
+/// Mostly short and well; some fail, panic, snooze, or take a while.
+pub fn everyday(rng: &mut Rng) -> Plan {
+    match rng.u32(..100) {
+        0..6 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
+        6..8 => Plan::Panic,
+        8..12 => Plan::Snooze { ms: rng.u64(50..400) },
+        12..18 => Plan::Ok { ms: rng.u64(200..900) },
+        _ => Plan::Ok { ms: rng.u64(..20) },
+    }
+}
+
+/// Short and well.
+pub fn short(rng: &mut Rng) -> Plan {
+    Plan::Ok { ms: rng.u64(..3) }
+}
+
+/// A tenth to half a second, and well.
+pub fn long(rng: &mut Rng) -> Plan {
+    Plan::Ok { ms: rng.u64(100..500) }
+}
+
+/// What all producers of a scene share.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    /// The record.
+    pub journal: Journal,
+    /// The next job's tag.
+    pub tags: Arc<AtomicI64>,
+    /// Of each enqueued job.
+    pub max_retries: u32,
+}
+
+/// Producers at work, until [`Load::stop`].
+#[derive(Debug)]
+pub struct Load {
+    over: Arc<AtomicBool>,
+    enqueued: Arc<AtomicUsize>,
+    tasks: JoinSet<()>,
+}
+
+impl Load {
+    /// Starts producers.
+    pub fn start(desk: &Desk, db: &Db, mix: &Mix, rng: &mut Rng) -> Load {
+        let mut load = Load { over: Arc::default(), enqueued: Arc::default(), tasks: JoinSet::new() };
+        for _ in 0..mix.producers {
+            let producer = Producer { desk: desk.clone(), db: db.clone(), mix: mix.clone(), rng: rng.fork() };
+            let (over, enqueued) = (load.over.clone(), load.enqueued.clone());
+            load.tasks.spawn(producer.run(over, enqueued));
+        }
+        load
+    }
+
+    /// How many jobs were committed so far.
+    pub fn enqueued(&self) -> usize {
+        self.enqueued.load(Ordering::Relaxed)
+    }
+
+    /// Lets the producers end what they are at.
+    pub async fn stop(self) -> usize {
+        self.over.store(true, Ordering::Relaxed);
+        self.tasks.join_all().await;
+        self.enqueued.load(Ordering::Relaxed)
+    }
+}
+
+struct Producer {
+    desk: Desk,
+    db: Db,
+    mix: Mix,
+    rng: Rng,
+}
+
+/// What became of an enqueue.
+enum Answer {
+    Committed,
+    RolledBack,
+    Unknown,
+}
+
+impl Producer {
+    async fn run(mut self, over: Arc<AtomicBool>, enqueued: Arc<AtomicUsize>) {
+        while !over.load(Ordering::Relaxed) {
+            let count = self.enqueue().await;
+            enqueued.fetch_add(count, Ordering::Relaxed);
+            let pause = if count == 0 { PAUSE } else { Duration::ZERO };
+            sleep(pause + self.mix.pause.mul_f64(self.rng.f64())).await;
+        }
+    }
+
+    /// One enqueue of some kind. Returns how many jobs were committed.
+    async fn enqueue(&mut self) -> usize {
+        let ledger = self.rng.u32(..10) < 4;
+        let count = if self.rng.u32(..10) < 3 { 1 } else { self.rng.usize(1..=self.mix.bulk) };
+        let first = self.desk.tags.fetch_add(count as i64, Ordering::Relaxed);
+        let tags: Vec<i64> = (first..).take(count).collect();
+        let options = self.options(ledger);
+        let jobs: Vec<Enqueue<Work>> = tags.iter().map(|tag| self.job(*tag, &options)).collect();
+        self.desk.journal.write(What::Asked { tags: tags.clone(), options });
+        let answer = if ledger {
+            let commit = self.rng.u32(..10) < 7;
+            timeout(PATIENCE, in_transaction(&self.db, &tags, jobs, commit)).await
+        } else {
+            timeout(PATIENCE, through_pool(&self.db, jobs)).await
+        };
+        match answer.unwrap_or(Answer::Unknown) {
+            Answer::Committed => {
+                self.desk.journal.write_for_good(What::Committed { tags });
+                return count;
+            }
+            Answer::RolledBack => self.desk.journal.write(What::RolledBack { tags }),
+            Answer::Unknown => self.desk.journal.write(What::Unknown { tags }),
+        }
+        0
+    }
+
+    fn options(&mut self, ledger: bool) -> Options {
+        let varied = self.mix.varied;
+        Options {
+            delay_ms: if varied && self.rng.u32(..10) == 0 { self.rng.i64(100..2000) } else { 0 },
+            priority: if varied && self.rng.u32(..5) == 0 { self.rng.i16(-2..3) } else { 0 },
+            max_retries: self.desk.max_retries.into(),
+            ledger,
+            ordered: self.mix.ordered.is_some(),
+            blocking: false,
+        }
+    }
+
+    fn job(&mut self, tag: i64, options: &Options) -> Enqueue<Work> {
+        let plan = (self.mix.plan)(&mut self.rng);
+        let job = Work { tag, plan }.max_retries(self.desk.max_retries).priority(options.priority);
+        let job =
+            if options.delay_ms > 0 { job.after(Duration::from_millis(options.delay_ms.cast_unsigned())) } else { job };
+        match self.mix.ordered {
+            Some(queue) => job.queue(queue),
+            None => job,
+        }
+    }
+}
+
+async fn through_pool(db: &Db, mut jobs: Vec<Enqueue<Work>>) -> Answer {
+    let result = match jobs.len() {
+        1 => each!(db, pool => jobs.remove(0).enqueue(pool).await).map(drop),
+        _ => each!(db, pool => queue::enqueue_all(pool, jobs).await).map(drop),
+    };
+    // the error does not say whether the database had committed before the connection broke
+    if result.is_ok() { Answer::Committed } else { Answer::Unknown }
+}
+
+async fn in_transaction(db: &Db, tags: &[i64], jobs: Vec<Enqueue<Work>>, commit: bool) -> Answer {
+    let placeholders = |word: &dyn Fn(usize) -> String| {
+        let rows: Vec<String> = (1..=tags.len()).map(|number| format!("({})", word(number))).collect();
+        sqlx::AssertSqlSafe(format!("INSERT INTO {LEDGER} (tag) VALUES {}", rows.join(", ")))
+    };
+    let sql = match db {
+        Db::Postgres(_) => placeholders(&|number| format!("${number}")),
+        _ => placeholders(&|_| "?".to_owned()),
+    };
+    each!(db, pool => {
+        let Ok(mut tx) = pool.begin().await else { return Answer::RolledBack };
+        let mut insert = sqlx::query(sql);
+        for tag in tags {
+            insert = insert.bind(tag);
+        }
+        // no commit was sent: whatever becomes of the connection, nothing is committed
+        if insert.execute(&mut *tx).await.is_err() || queue::enqueue_all(&mut tx, jobs).await.is_err() {
+            return Answer::RolledBack;
+        }
+        if !commit {
+            let _ = tx.rollback().await;
+            return Answer::RolledBack;
+        }
+        if tx.commit().await.is_ok() { Answer::Committed } else { Answer::Unknown }
+    })
+}
+
+/// Enqueues one batch, which must succeed.
+///
+/// # Errors
+/// When the database refuses it.
+pub async fn enqueue_batch(
+    desk: &Desk,
+    db: &Db,
+    plans: Vec<Plan>,
+    options: Options,
+    queue: Option<&str>,
+) -> Result<Vec<i64>> {
+    let first = desk.tags.fetch_add(plans.len() as i64, Ordering::Relaxed);
+    let tags: Vec<i64> = (first..).take(plans.len()).collect();
+    let retries = u32::try_from(options.max_retries)?;
+    let jobs = tags.iter().zip(plans).map(|(&tag, plan)| {
+        let job = Work { tag, plan }.max_retries(retries).priority(options.priority);
+        let job = job.after(Duration::from_millis(options.delay_ms.cast_unsigned()));
+        queue.map_or(job.clone(), |queue| job.queue(queue))
+    });
+    let jobs: Vec<_> = jobs.collect();
+    desk.journal.write(What::Asked { tags: tags.clone(), options });
+    each!(db, pool => queue::enqueue_all(pool, jobs).await)?;
+    desk.journal.write_for_good(What::Committed { tags: tags.clone() });
+    Ok(tags)
+}

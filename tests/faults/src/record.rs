@@ -1,0 +1,213 @@
+//! The record: what producers, workers and handlers did, in files outside the database under test.
+//!
+//! One file per process, one event a line, as JSON, each in one write. A killed process leaves at most its last line
+//! unfinished. What a producer was answered is forced to the disk before it goes on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When: see [`now`].
+    pub at: i64,
+    /// In which process.
+    pub process: i64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened. Jobs go by their tag, a number that their producer gives them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    /// A producer is about to enqueue.
+    Asked {
+        /// One or many, in one statement or transaction.
+        tags: Vec<i64>,
+        /// With these options.
+        #[serde(flatten)]
+        options: Options,
+    },
+    /// The database said that they are committed.
+    Committed {
+        /// All of one [`What::Asked`].
+        tags: Vec<i64>,
+    },
+    /// The transaction was rolled back, or the database refused the enqueue.
+    RolledBack {
+        /// All of one [`What::Asked`].
+        tags: Vec<i64>,
+    },
+    /// The connection was lost before the answer: they may be there or not.
+    Unknown {
+        /// All of one [`What::Asked`].
+        tags: Vec<i64>,
+    },
+    /// A handler began.
+    Started {
+        /// The job's number.
+        job: i64,
+        /// Its tag.
+        tag: i64,
+        /// The number of the attempt.
+        attempt: i64,
+    },
+    /// A handler ended.
+    Ended {
+        /// The job's number.
+        job: i64,
+        /// Its tag.
+        tag: i64,
+        /// The number of the attempt.
+        attempt: i64,
+        /// What it returned.
+        how: How,
+    },
+    /// The database did not accept the end of an attempt.
+    Refused {
+        /// The job's number.
+        job: i64,
+    },
+    /// A worker lost its lease and knows it.
+    LeaseLost,
+    /// A worker process is ready.
+    ProcessStarted,
+    /// A process is killed, by itself or by the suite. Written just before.
+    Killed,
+    /// A process stands still (SIGSTOP).
+    Stopped,
+    /// It goes on (SIGCONT).
+    Continued,
+    /// It ended.
+    Exited,
+}
+
+/// How a job is enqueued.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Not before this many milliseconds have passed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delay_ms: i64,
+    /// Smaller runs first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: i16,
+    /// How often it may be retried.
+    pub max_retries: i64,
+    /// A row of the ledger is written in the same transaction.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ledger: bool,
+    /// Its handler may block its thread beyond its time limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub blocking: bool,
+    /// It is in a queue that a single worker serves, one job at a time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ordered: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What became of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// It returned `Ok`.
+    Ok,
+    /// It failed and is to be retried after so many milliseconds.
+    Failed {
+        /// The pause.
+        retry_ms: i64,
+    },
+    /// It asked to be run again later, which is no attempt.
+    Snoozed {
+        /// How much later.
+        retry_ms: i64,
+    },
+    /// Its future was dropped before it returned.
+    Dropped,
+}
+
+/// Microseconds of the clock that all processes of the machine share and that nobody sets, not even `faketime`.
+///
+/// # Panics
+/// When the system has no such clock.
+pub fn now() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("a monotonic clock");
+    time.tv_sec() * 1_000_000 + time.tv_nsec() / 1_000
+}
+
+/// The file that a process appends its events to.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    file: Arc<File>,
+    process: i64,
+}
+
+impl Journal {
+    /// Opens the file of this process in a folder.
+    ///
+    /// # Errors
+    /// When the folder takes no file.
+    pub fn open(folder: &Path) -> Result<Journal> {
+        let process = i64::from(std::process::id());
+        let path = folder.join(format!("{process}.record"));
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let file = file.with_context(|| format!("opening the record {}", path.display()))?;
+        Ok(Journal { file: Arc::new(file), process })
+    }
+
+    /// Writes an event of this process.
+    pub fn write(&self, what: What) {
+        self.write_of(self.process, what);
+    }
+
+    /// Writes an event of another process.
+    ///
+    /// # Panics
+    /// When the file takes no line: a record with a hole in it would accuse the wrong one.
+    pub fn write_of(&self, process: i64, what: What) {
+        let mut line = serde_json::to_string(&Event { at: now(), process, what }).expect("an event is JSON");
+        line.push('\n');
+        (&*self.file).write_all(line.as_bytes()).expect("the record takes a line");
+    }
+
+    /// Writes an event and forces everything so far to the disk.
+    ///
+    /// # Panics
+    /// As [`write_of`](Journal::write_of).
+    pub fn write_for_good(&self, what: What) {
+        self.write(what);
+        self.file.sync_data().expect("the record is forced to the disk");
+    }
+}
+
+/// All events of a folder's files, in the order in which they happened.
+///
+/// # Errors
+/// When a file cannot be read, or has a broken line that is not its last.
+pub fn read(folder: &Path) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    for entry in fs::read_dir(folder).context("reading the folder of records")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "record") {
+            let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+            // a process that was killed may have left a piece of a line
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            for line in whole.lines() {
+                let event = serde_json::from_str(line);
+                events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
+            }
+        }
+    }
+    events.sort_by_key(|event: &Event| event.at);
+    Ok(events)
+}

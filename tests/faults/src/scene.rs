@@ -1,0 +1,277 @@
+//! A database, a folder for the record, and what a fault needs of both.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use fastrand::Rng;
+use queue_test_servers::{Server, Settings};
+use queue_test_support::{Db, Engine, TestDb, each};
+use sqlx::AssertSqlSafe;
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::checker::{Checker, History};
+use crate::crew::{Crew, Setup};
+use crate::load::{Desk, LEDGER, Load, Mix};
+use crate::record::{self, Journal};
+use crate::worker;
+
+/// How often to look for what is waited for.
+pub const LOOK: Duration = Duration::from_millis(20);
+/// A lease that is done sooner than the default.
+pub const LEASE: Duration = Duration::from_millis(1500);
+
+/// How much is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Seconds: what the test command runs.
+    Short,
+    /// Minutes.
+    Long,
+}
+
+/// What is asked for on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// How much is to be done.
+    pub form: Form,
+    /// How many jobs at most, if said.
+    pub jobs: Option<usize>,
+    /// How many faults, if said.
+    pub rounds: Option<u32>,
+}
+
+/// Where the database is.
+#[derive(Debug)]
+pub enum Place {
+    /// In a temporary folder (SQLite), or on the server with this address.
+    Shared(Option<String>),
+    /// On a server of the scene's own.
+    Own(Box<Settings>),
+    /// In this folder (SQLite).
+    Folder(PathBuf),
+}
+
+/// Everything that one fault works with.
+#[derive(Debug)]
+pub struct Scene {
+    /// The engine.
+    pub engine: Engine,
+    /// What is asked for.
+    pub order: Order,
+    /// Everything random comes from here.
+    pub rng: Rng,
+    /// The suite's own connections.
+    pub db: Db,
+    /// What producers share.
+    pub desk: Desk,
+    /// Figures for people.
+    pub notes: Vec<String>,
+    // dropped in this order: the database before its server
+    base: TestDb,
+    /// The scene's own server.
+    pub server: Option<Server>,
+    folder: TempDir,
+}
+
+impl Scene {
+    /// A migrated database with a ledger.
+    ///
+    /// # Errors
+    /// When there is no server, or it does not answer.
+    pub async fn new(engine: Engine, place: Place, order: Order) -> Result<Scene> {
+        let mut server = None;
+        let base = match place {
+            Place::Folder(folder) => TestDb::sqlite_in(&folder),
+            Place::Shared(Some(url)) => TestDb::on(engine, url).await,
+            Place::Own(settings) if engine != Engine::Sqlite => {
+                let started = tokio::task::block_in_place(|| Server::start(engine, &settings))?;
+                let base = TestDb::on(engine, started.url()).await;
+                server = Some(started);
+                base
+            }
+            Place::Shared(None) | Place::Own(_) => TestDb::sqlite_in(&std::env::temp_dir()),
+        };
+        let db = Db::open(&base).await;
+        db.migrate().await;
+        let sql = AssertSqlSafe(format!("CREATE TABLE {LEDGER} (tag BIGINT PRIMARY KEY)"));
+        each!(&db, pool => sqlx::raw_sql(sql).execute(pool).await.map(drop)).context("making the ledger")?;
+        let folder = TempDir::with_prefix("queue-faults-").context("making a temporary folder")?;
+        let journal = Journal::open(folder.path())?;
+        let desk = Desk { journal, tags: Arc::new(AtomicI64::new(1)), max_retries: 20 };
+        let rng = Rng::with_seed(order.seed);
+        Ok(Scene { engine, order, rng, db, desk, notes: Vec::new(), base, server, folder })
+    }
+
+    /// The address of the database.
+    pub fn url(&self) -> &str {
+        self.base.url()
+    }
+
+    /// Whatever the fault needs beside the database.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// So many rounds, unless the command line says otherwise.
+    pub fn rounds(&self, short: u32, long: u32) -> u32 {
+        self.order.rounds.unwrap_or(if self.order.form == Form::Short { short } else { long })
+    }
+
+    /// So many jobs, unless the command line says otherwise.
+    pub fn jobs(&self, short: usize, long: usize) -> usize {
+        self.order.jobs.unwrap_or(if self.order.form == Form::Short { short } else { long })
+    }
+
+    /// So long, by the form.
+    pub fn span(&self, short: Duration, long: Duration) -> Duration {
+        if self.order.form == Form::Short { short } else { long }
+    }
+
+    /// A random time.
+    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        least + most.saturating_sub(least).mul_f64(self.rng.f64())
+    }
+
+    /// Starts to describe a worker process. Its settings are the library's defaults.
+    pub fn worker(&self) -> Setup {
+        Setup::new(self.url(), self.folder())
+    }
+
+    /// Nobody is at work yet.
+    pub fn crew(&self) -> Crew {
+        Crew::new(self.desk.journal.clone())
+    }
+
+    /// Producers on connections of their own, through this address or straight to the database.
+    ///
+    /// # Errors
+    /// When the address is not one.
+    pub fn load(&mut self, url: Option<&str>, mix: &Mix) -> Result<Load> {
+        let url = url.unwrap_or(self.base.url());
+        let db = worker::pool(url, mix.producers as u32 + 2, Duration::from_secs(5))?;
+        Ok(Load::start(&self.desk, &db, mix, &mut self.rng))
+    }
+
+    /// Runs statements that have no result, on one connection.
+    ///
+    /// # Errors
+    /// When the database refuses one.
+    pub async fn execute(&self, sql: &str) -> Result<()> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(each!(&self.db, pool => sqlx::raw_sql(sql).execute(pool).await.map(drop))?)
+    }
+
+    /// The one number that a query asks for.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn number(&self, sql: &str) -> Result<i64> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(each!(&self.db, pool => sqlx::query_scalar(sql).fetch_one(pool).await)?)
+    }
+
+    /// Jobs that wait or run.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn open_jobs(&self) -> Result<i64> {
+        self.number("SELECT COUNT(*) FROM queue_jobs").await
+    }
+
+    /// Waits until nothing waits or runs any more. What does is found by the checker.
+    ///
+    /// # Errors
+    /// When the database does not come back, or a worker cannot be started.
+    pub async fn drain(&self, crew: &mut Crew, within: Duration) -> Result<()> {
+        let end = Instant::now() + within;
+        loop {
+            match self.open_jobs().await {
+                Ok(0) => return Ok(()),
+                Err(error) if Instant::now() > end => return Err(error.context("the database did not come back")),
+                Ok(_) if Instant::now() > end => return Ok(()),
+                _ => crew.work(LOOK * 3).await?,
+            }
+        }
+    }
+
+    /// A figure for people.
+    pub fn note(&mut self, what: impl Into<String>) {
+        self.notes.push(what.into());
+    }
+
+    /// Everything that is known now.
+    ///
+    /// # Errors
+    /// When a record is broken or the database does not answer.
+    pub async fn history(&self) -> Result<History> {
+        let sql = AssertSqlSafe(format!("SELECT tag FROM {LEDGER}"));
+        let ledger: Vec<i64> = each!(&self.db, pool => sqlx::query_scalar(sql).fetch_all(pool).await)?;
+        let tables = self.db.tables().await;
+        Ok(History { events: record::read(self.folder())?, tables, ledger: ledger.into_iter().collect() })
+    }
+
+    /// Drains, ends the workers, and lets the checker decide.
+    ///
+    /// # Errors
+    /// When a promise was broken, with the whole story of each job.
+    pub async fn judge(&mut self, load: Option<Load>, mut crew: Crew) -> Result<History> {
+        if let Some(load) = load {
+            let enqueued = load.stop().await;
+            tracing::debug!(enqueued, "the load is over");
+        }
+        self.drain(&mut crew, Duration::from_secs(60)).await?;
+        crew.end().await?;
+        let history = self.history().await?;
+        let checker = Checker::new(&history);
+        let violations = checker.violations();
+        if !violations.is_empty() {
+            bail!("{} violations\n{}{}", violations.len(), checker.tell(&violations), self.logs());
+        }
+        if checker.committed() == 0 {
+            bail!("nothing was committed: this shows nothing");
+        }
+        let mut text = format!("{} jobs", checker.committed());
+        if checker.refused() > 0 {
+            text += &format!(", {} stale writes refused", checker.refused());
+        }
+        if checker.false_deaths() > 0 {
+            text += &format!(", {} leases given up", checker.false_deaths());
+        }
+        self.note(text);
+        Ok(history)
+    }
+
+    /// Waits for something, while the workers are looked after.
+    ///
+    /// # Errors
+    /// When it does not come in time.
+    pub async fn wait<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        mut look: impl AsyncFnMut(&Scene) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let end = Instant::now() + within;
+        loop {
+            match look(self).await {
+                Ok(Some(found)) => return Ok(found),
+                Err(error) if Instant::now() > end => {
+                    return Err(error.context(format!("{what}: not within {within:?}")));
+                }
+                _ if Instant::now() > end => bail!("{what}: not within {within:?}\n{}", self.logs()),
+                _ => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// The ends of the workers' logs.
+    pub fn logs(&self) -> String {
+        crate::crew::logs(self.folder())
+    }
+}

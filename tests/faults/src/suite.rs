@@ -1,0 +1,197 @@
+//! Runs the faults that are asked for, some at a time, and says how each ended.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use clap::ArgAction;
+use queue_test_servers::{Durability, Engine, Servers, process};
+
+use crate::faults::{FAULTS, Fault, Ground, Skipped};
+use crate::scene::{Form, Order};
+
+/// Tries the promises of delivery by faults, and lets a checker decide from records alone.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only these engines (repeat, or separate by commas); all by default
+    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
+    engines: Vec<Engine>,
+    /// Only these faults (repeat, or separate by commas); all by default
+    #[arg(long = "fault", value_name = "NAME", value_delimiter = ',')]
+    faults: Vec<String>,
+    /// Where everything random comes from; a new one each time if left out
+    #[arg(long)]
+    seed: Option<u64>,
+    /// At least so many jobs, where a fault counts them
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// How many times a fault happens
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// How many faults are tried at a time
+    #[arg(long, default_value_t = 4)]
+    parallel: usize,
+    /// List the faults
+    #[arg(long)]
+    list: bool,
+    /// Seconds each: the default
+    #[arg(long, action = ArgAction::SetTrue)]
+    short: bool,
+    /// Minutes and more each, one at a time unless --parallel says otherwise
+    #[arg(long, conflicts_with = "short")]
+    long: bool,
+}
+
+/// A fault in its short form takes no longer.
+const LIMIT: Duration = Duration::from_secs(150);
+
+struct Trial {
+    fault: Fault,
+    ground: Ground,
+}
+
+enum Outcome {
+    Passed(Vec<String>),
+    Skipped(String),
+    Failed(anyhow::Error),
+}
+
+/// Runs what is asked for.
+///
+/// # Errors
+/// When a server cannot be started, or there is no such fault.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        list();
+        return Ok(ExitCode::SUCCESS);
+    }
+    process::watch_for_interrupts()?;
+    let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let form = if args.long { Form::Long } else { Form::Short };
+    let order = Order { seed, form, jobs: args.jobs, rounds: args.rounds };
+    let engines = Engine::selection(&args.engines);
+    // for the faults that leave their server alone
+    let servers = Servers::start(&engines, Durability::Process)?;
+    let trials = trials(args, &engines, &servers, order)?;
+    println!("{} faults, seed {seed}", trials.len());
+    let parallel = if args.long { 1 } else { args.parallel.max(1) };
+    let started = Instant::now();
+    let counts = run_all(trials, parallel);
+    drop(servers);
+    let [passed, failed, skipped] = counts;
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    let took = started.elapsed().as_secs_f64();
+    println!("test result: {word}. {passed} passed; {failed} failed; {skipped} ignored; finished in {took:.1}s");
+    process::check_interrupted()?;
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn list() {
+    for fault in FAULTS {
+        let engines: Vec<&str> = fault.engines.iter().map(|engine| engine.name()).collect();
+        println!("{:<14} {} ({})", fault.name, fault.about, engines.join(", "));
+    }
+}
+
+fn trials(args: &Args, engines: &[Engine], servers: &Servers, order: Order) -> Result<VecDeque<Trial>> {
+    if let Some(name) = args.faults.iter().find(|name| FAULTS.iter().all(|fault| fault.name != **name)) {
+        bail!("there is no fault {name:?}; --list tells which there are");
+    }
+    let mut trials = VecDeque::new();
+    for fault in FAULTS.iter().filter(|it| args.faults.is_empty() || args.faults.iter().any(|name| name == it.name)) {
+        for &engine in engines.iter().filter(|engine| fault.engines.contains(engine)) {
+            let shared = servers.url(engine);
+            trials.push_back(Trial { fault: *fault, ground: Ground { engine, order, shared } });
+        }
+    }
+    if trials.is_empty() {
+        bail!("none of these faults has a meaning on these engines");
+    }
+    Ok(trials)
+}
+
+/// How many passed, failed and were skipped.
+fn run_all(trials: VecDeque<Trial>, parallel: usize) -> [usize; 3] {
+    let queue = Mutex::new(trials);
+    let counts = Mutex::new([0; 3]);
+    thread::scope(|scope| {
+        for _ in 0..parallel {
+            scope.spawn(|| {
+                while let Some(trial) = next(&queue) {
+                    let started = Instant::now();
+                    let outcome = run_one(&trial);
+                    let index = tell(&trial, &outcome, started.elapsed());
+                    counts.lock().unwrap_or_else(PoisonError::into_inner)[index] += 1;
+                }
+            });
+        }
+    });
+    counts.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next(queue: &Mutex<VecDeque<Trial>>) -> Option<Trial> {
+    process::check_interrupted().ok()?;
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// On a runtime of its own: starting and killing a server blocks the thread.
+fn run_one(trial: &Trial) -> Outcome {
+    let attempt = || -> Result<Vec<String>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let work = (trial.fault.run)(&trial.ground);
+            let interrupted = async {
+                while process::check_interrupted().is_ok() {
+                    tokio::time::sleep(process::TICK * 5).await;
+                }
+            };
+            let limit = if trial.ground.order.form == Form::Short { LIMIT } else { Duration::MAX };
+            tokio::select! {
+                result = work => result,
+                () = interrupted => Err(process::Interrupted.into()),
+                () = tokio::time::sleep(limit) => Err(anyhow!("not done within {limit:?}")),
+            }
+        })
+    };
+    // what goes wrong in the middle of a helper panics
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
+        Ok(Ok(notes)) => Outcome::Passed(notes),
+        Ok(Err(error)) => match error.downcast::<Skipped>() {
+            Ok(Skipped(reason)) => Outcome::Skipped(reason),
+            Err(error) => Outcome::Failed(error),
+        },
+        Err(_) => Outcome::Failed(anyhow!("panicked; the message is above")),
+    }
+}
+
+/// In the words of a test program, which `cargo xtask test` counts.
+fn tell(trial: &Trial, outcome: &Outcome, took: Duration) -> usize {
+    let Trial { fault, ground } = trial;
+    let name = format!("{}::{}", ground.engine.name(), fault.name);
+    let seconds = took.as_secs_f64();
+    match outcome {
+        Outcome::Passed(notes) => {
+            println!("test {name} ... ok ({seconds:.1} s) {}", notes.join("; "));
+            0
+        }
+        Outcome::Skipped(reason) => {
+            println!("test {name} ... ignored, {reason}");
+            2
+        }
+        Outcome::Failed(error) => {
+            let Order { seed, form, .. } = ground.order;
+            let form = if form == Form::Short { "--short" } else { "--long" };
+            println!("\n{name} ({seconds:.1} s): {error:#}");
+            println!(
+                "again: cargo xtask faults --engine {} --fault {} --seed {seed} {form}",
+                ground.engine.name(),
+                fault.name
+            );
+            println!("test {name} ... FAILED");
+            1
+        }
+    }
+}

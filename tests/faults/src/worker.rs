@@ -1,0 +1,174 @@
+//! The worker process: what a user's binary looks like, told by its arguments what database to serve.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::process::exit;
+use std::str::FromStr as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use nix::sys::resource::{Resource, setrlimit};
+use queue::{Worker, WorkerBuilder};
+use queue_test_support::{Db, each};
+use sqlx::Connection as _;
+use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::jobs::{Limited, Work, new, old};
+use crate::point::{Death, Watcher};
+use crate::record::Journal;
+
+/// Runs jobs until SIGTERM.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
+pub struct Args {
+    /// The database
+    #[arg(long)]
+    url: String,
+    /// The folder for the record
+    #[arg(long)]
+    records: PathBuf,
+    /// The file for the log
+    #[arg(long)]
+    log: PathBuf,
+    /// Jobs at a time
+    #[arg(long, default_value_t = 16)]
+    concurrency: u32,
+    /// The only queue to serve
+    #[arg(long)]
+    queue: Option<String>,
+    /// The lease in milliseconds, with a heartbeat of a third; the library's defaults if left out
+    #[arg(long)]
+    lease_ms: Option<u64>,
+    /// How long a job may go on after it was cancelled, in milliseconds
+    #[arg(long)]
+    cancel_grace_ms: Option<u64>,
+    /// How long SQLite waits for a lock, in milliseconds
+    #[arg(long, default_value_t = 5000)]
+    busy_timeout_ms: u64,
+    /// Where to kill itself, such as claimed:3
+    #[arg(long)]
+    die: Option<Death>,
+    /// Memory that it may take, in megabytes
+    #[arg(long)]
+    memory_mb: Option<u64>,
+    /// Which jobs it knows
+    #[arg(long, value_enum, default_value_t = Generation::Load)]
+    generation: Generation,
+}
+
+/// Which jobs a binary knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Generation {
+    /// Those of the load.
+    Load,
+    /// Those of the load and of the deploy, as they were.
+    Old,
+    /// Those of the load and of the deploy, as they are now.
+    New,
+}
+
+/// A worker's own connections, and one to spare.
+const CONNECTIONS: u32 = 6;
+
+/// The worker, to its end. Does not return when it ended well: a handler that blocks its thread would keep the process.
+///
+/// # Errors
+/// When it cannot start, or its run ended with an error.
+pub async fn run(args: Args) -> Result<()> {
+    end_with_the_suite();
+    if let Some(megabytes) = args.memory_mb {
+        setrlimit(Resource::RLIMIT_AS, megabytes << 20, megabytes << 20).context("limiting the memory")?;
+    }
+    let journal = Journal::open(&args.records)?;
+    write_log(&args, &journal)?;
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let shutdown = async move {
+        terminate.recv().await;
+    };
+    builder(&args, journal)?.build()?.run(shutdown).await?;
+    exit(0)
+}
+
+fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
+    let db = pool(&args.url, CONNECTIONS, Duration::from_millis(args.busy_timeout_ms))?;
+    let mut builder = each!(db, pool => Worker::builder(pool)).state(journal).only_registered();
+    builder = builder.register::<Work>().register::<Limited>();
+    builder = match args.generation {
+        Generation::Load => builder,
+        Generation::Old => builder.register::<old::Deployed>().register::<old::Retired>(),
+        Generation::New => builder.register::<new::Deployed>().register::<new::Introduced>(),
+    };
+    builder = match &args.queue {
+        Some(queue) => builder.queue(queue, args.concurrency),
+        None => builder.concurrency(args.concurrency),
+    };
+    if let Some(lease) = args.lease_ms {
+        builder = builder.heartbeat(Duration::from_millis(lease / 3)).lease(Duration::from_millis(lease));
+    }
+    if let Some(grace) = args.cancel_grace_ms {
+        builder = builder.cancel_grace(Duration::from_millis(grace));
+    }
+    Ok(builder)
+}
+
+/// A pool that connects when it is needed, with a user's everyday settings.
+///
+/// # Errors
+/// When the address is not one.
+pub fn pool(url: &str, connections: u32, busy_timeout: Duration) -> Result<Db> {
+    let wait = Duration::from_secs(3);
+    Ok(match url.split(':').next() {
+        Some("sqlite") => {
+            let options = SqliteConnectOptions::from_str(url)?
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Normal)
+                .busy_timeout(busy_timeout);
+            let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(wait);
+            // what docs/operations.md advises for transactions of one's own: see "SQLite"
+            let pool = pool.before_acquire(|conn, _| Box::pin(async { Ok(!conn.is_in_transaction()) }));
+            Db::Sqlite(pool.connect_lazy_with(options))
+        }
+        Some("postgres") => {
+            let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(wait);
+            Db::Postgres(pool.connect_lazy_with(PgConnectOptions::from_str(url)?))
+        }
+        _ => {
+            let pool = MySqlPoolOptions::new().max_connections(connections).acquire_timeout(wait);
+            Db::MySql(pool.connect_lazy_with(MySqlConnectOptions::from_str(url)?))
+        }
+    })
+}
+
+fn write_log(args: &Args, journal: &Journal) -> Result<()> {
+    let file = OpenOptions::new().append(true).create(true).open(&args.log).context("opening the log")?;
+    let log = tracing_subscriber::fmt::layer().with_writer(Mutex::new(file)).with_ansi(false);
+    // every statement is an event: only who waits for one has them made
+    let statements = if args.die.is_some() { LevelFilter::DEBUG } else { LevelFilter::OFF };
+    let watched = Targets::new().with_target("queue", LevelFilter::DEBUG).with_target("sqlx::query", statements);
+    let watched = watched.with_target("queue_faults", LevelFilter::DEBUG);
+    tracing_subscriber::registry()
+        .with(log.with_filter(EnvFilter::new("info,sqlx=warn")))
+        .with(Watcher::new(journal.clone(), args.die).with_filter(watched))
+        .init();
+    Ok(())
+}
+
+/// A suite that was killed cannot end its workers.
+fn end_with_the_suite() {
+    let suite = std::os::unix::process::parent_id();
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == suite {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        exit(1);
+    });
+}
