@@ -13,6 +13,8 @@ conformance! {
     refuses_a_late_end_while_another_worker_holds_the_job,
     refuses_a_late_end_of_a_job_that_is_over,
     refuses_a_late_heartbeat,
+    takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone,
+    takes_back_at_once_what_it_held_when_it_gave_itself_up,
     rescues_from_a_dead_worker,
     rescues_from_an_unknown_worker,
     rescues_from_a_worker_that_stopped,
@@ -131,6 +133,34 @@ async fn refuses_a_late_heartbeat(db: Db) {
     let alive: Vec<_> = workers.iter().map(|worker| (worker.id == first.id, worker.alive)).collect();
     assert_eq!(alive.len(), 2);
     assert!(alive.contains(&(true, false)) && alive.contains(&(false, true)), "{workers:#?}");
+    worker.stop().await;
+}
+
+/// A heartbeat so slow that the rescue that comes with every 48th is too late for a test.
+const SLOW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
+
+async fn takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone(db: Db) {
+    let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));
+    let id = db.enqueue(Play::new("a", [Step::deaf("never"), Step::Return(json!("again"))])).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    // as by a rescuer that is killed before it takes the jobs
+    db.sql(format!("UPDATE queue_workers SET stopped_at = {}", db.time(0))).await;
+    let detail = db.reaches(id, JobState::Completed).await;
+    assert_eq!(outcomes(&detail), [(1, "lost"), (2, "completed")]);
+    worker.stop().await;
+}
+
+async fn takes_back_at_once_what_it_held_when_it_gave_itself_up(db: Db) {
+    let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));
+    let id = db.enqueue(Play::new("a", [Step::deaf("never"), Step::Return(json!("again"))])).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    // its heartbeat gets no answer for as long as this is open, and then its word that it gives its number up comes through
+    let mut transaction = db.begin().await;
+    transaction.sql("UPDATE queue_workers SET host = host").await.expect("the row is locked");
+    db.probe.wait_for(What::Dropped, "a", 1).await;
+    transaction.rollback().await;
+    let detail = db.reaches(id, JobState::Completed).await;
+    assert_eq!(outcomes(&detail), [(1, "lost"), (2, "completed")]);
     worker.stop().await;
 }
 

@@ -50,6 +50,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 shared.health.up(&mut failures);
                 if !beat.alive {
                     shared.drop_everything();
+                    // whoever declared us gone may be gone too, or a claim of ours may have come after it
+                    shared.rescue.notify_one();
                     ticks.reset_immediately();
                     continue;
                 }
@@ -85,8 +87,13 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 shared.drop_everything();
                 ticks.reset_immediately();
                 // give the old number up, so that what it still holds is taken back; best effort
-                let store = shared.config.store.clone();
-                tokio::spawn(async move { store.leave(id).await });
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    // no lease runs out now that others would notice: it is ours to take back
+                    if shared.config.store.leave(id).await.is_ok() {
+                        shared.rescue.notify_one();
+                    }
+                });
             }
         }
         give_back_surplus(&shared);
