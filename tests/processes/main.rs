@@ -68,6 +68,7 @@ tests! {
         kill::kill_9_holding_100_running_jobs,
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
+        pause::what_was_claimed_is_not_begun_after_the_lease,
         claimers::thirty_two_claimers,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,

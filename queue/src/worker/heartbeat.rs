@@ -35,17 +35,17 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     let mut ticks = interval(timing.heartbeat);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // the lease runs from before the statement was sent: ours ends no later than the database's
-    let mut held_since = joined;
+    let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
     loop {
         ticks.tick().await;
         let id = shared.id();
         if id == 0 {
-            held_since = rejoin(&shared, &mut failures).await;
+            deadline = rejoin(&shared, &mut failures).await;
             continue;
         }
         let sent = Instant::now();
-        match beat(&shared, id, held_since).await {
+        match beat(&shared, id, deadline).await {
             Some(Ok(beat)) => {
                 shared.health.up(&mut failures);
                 if !beat.alive {
@@ -55,7 +55,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     ticks.reset_immediately();
                     continue;
                 }
-                held_since = sent;
+                deadline = shared.lease_from(sent);
                 for key in beat.cancelled {
                     if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
                         held.switch.stop(Stop::Cancelled);
@@ -101,12 +101,10 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     }
 }
 
-/// One beat; None when the lease ran out before an answer.
-async fn beat(shared: &Shared, id: WorkerId, held_since: Instant) -> Option<Result<crate::store::Beat, Error>> {
+/// One beat; None when the lease must be taken for lost before an answer came.
+async fn beat(shared: &Shared, id: WorkerId, deadline: Instant) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
-    // stop a little before the database's clock can say so
-    let deadline = held_since + lease - lease / 6;
     tokio::select! {
         biased;
         answer = shared.config.store.beat(id, lease, look_for) => {
@@ -116,7 +114,7 @@ async fn beat(shared: &Shared, id: WorkerId, held_since: Instant) -> Option<Resu
     }
 }
 
-/// Joins under a new number.
+/// Joins under a new number. Returns until when the lease holds.
 async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     loop {
         let sent = Instant::now();
@@ -124,9 +122,10 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
             Ok(id) => {
                 shared.health.up(failures);
                 tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
+                let deadline = shared.lease_from(sent);
                 shared.set_id(id);
                 shared.room.notify_one();
-                return sent;
+                return deadline;
             }
             Err(error) => shared.health.down(failures, &error).await,
         }

@@ -18,7 +18,7 @@ mod slots;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -119,6 +119,10 @@ pub(crate) struct Shared {
     pub(crate) card: NewWorker,
     /// The number under which it claims; 0 while it has none.
     id: AtomicI64,
+    /// When this was made, from which [`Self::lease_end`] counts.
+    made: Instant,
+    /// Until when the lease holds for sure, by this process's clock: microseconds.
+    lease_end: AtomicU64,
     /// Attempts in hand, by job and lease.
     held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
     pub(crate) health: Health,
@@ -166,6 +170,22 @@ impl Shared {
 
     pub(crate) fn set_id(&self, id: WorkerId) {
         self.id.store(id, Ordering::Release);
+    }
+
+    /// The lease was taken or extended by a statement sent at that time. It counts as over a little before the database's
+    /// clock can say so. Returns when.
+    pub(crate) fn lease_from(&self, sent: Instant) -> Instant {
+        let lease = self.config.timing.lease;
+        let end = sent + lease - lease / 6;
+        let micros = u64::try_from(end.saturating_duration_since(self.made).as_micros()).unwrap_or(u64::MAX);
+        self.lease_end.store(micros, Ordering::Release);
+        end
+    }
+
+    /// Whether what was claimed may be started. A process that stood still knows it from its clock before any answer of
+    /// the database.
+    fn lease_holds(&self) -> bool {
+        self.made.elapsed().as_micros() < u128::from(self.lease_end.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
@@ -227,8 +247,8 @@ impl Shared {
                 self.recorder.record(worker, Ended::unstarted(&job));
                 continue;
             };
-            if worker != self.id() {
-                // claimed under a number whose lease is lost: not ours to start
+            if worker != self.id() || !self.lease_holds() {
+                // the lease is lost, or must be taken for lost: not ours to start
                 self.recorder.record(worker, Ended::unstarted(&job));
                 continue;
             }

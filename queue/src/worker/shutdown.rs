@@ -1,7 +1,7 @@
 //! The life of a run, from joining to leaving.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -146,6 +146,8 @@ fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
         scope: Scope { kinds: kinds.clone(), queues: queues.clone() },
         card: NewWorker { host: host(), pid: std::process::id(), concurrency: config.concurrency, queues, kinds },
         id: AtomicI64::new(0),
+        made: Instant::now(),
+        lease_end: AtomicU64::new(0),
         held: Mutex::default(),
         health: Health::default(),
         recorder,

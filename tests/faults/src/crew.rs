@@ -76,6 +76,7 @@ impl Setup {
         command.args(&self.args).arg(format!("--log={}", log.display()));
         // panics that it was told to have, for one
         command.stderr(File::create(log.with_extension("stderr")).context("creating a log")?);
+        command.env("RUST_BACKTRACE", "0");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         Ok(Helper::start(&mut command))
     }

@@ -137,10 +137,11 @@ async fn act(ctx: &JobContext, running: Running, journal: &Journal, plan: Plan) 
         }
         Plan::Ignore { ms } if first => sleep(Duration::from_millis(ms)).await,
         Plan::Eat if first => {
-            journal.write(What::Killed);
+            // without memory it may stand still before it ends
+            journal.write(What::Stopped);
             let mut hoard = Vec::new();
             loop {
-                hoard.push(black_box(vec![1_u8; 1 << 20]));
+                hoard.push(black_box(vec![0_u8; 1 << 24]));
             }
         }
         _ => {}

@@ -94,9 +94,10 @@ impl Server {
             bail!("{} runs already", self.engine);
         }
         let log = File::create(self.folder.log()).context("creating the server's log")?;
-        let mut command = process::command(&self.recipe.program, self.recipe.account.as_ref(), self.recipe.end);
-        command.args(&self.recipe.args).arg(format!("--port={}", self.port));
-        command.envs(self.recipe.variables.iter().map(|(name, value)| (name, value)));
+        // Variables are the server's alone: what is preloaded must not be at work before the change of the user.
+        let mut command = process::command("env", self.recipe.account.as_ref(), self.recipe.end);
+        command.args(self.recipe.variables.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(&self.recipe.program).args(&self.recipe.args).arg(format!("--port={}", self.port));
         command.stdout(log.try_clone()?).stderr(log);
         let process = Supervised::spawn(command, self.recipe.end)?;
         self.process = Some(self.ready(process)?);

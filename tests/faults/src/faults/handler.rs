@@ -19,7 +19,8 @@ pub(super) async fn aborts(ground: &Ground) -> Result<Vec<String>> {
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     let count = scene.rounds(2, 50);
-    let options = Options { max_retries: 1, ..Options::default() };
+    // ahead of what else waits
+    let options = Options { max_retries: 1, priority: -9, ..Options::default() };
     let plans = (0..count).map(|_| Plan::Abort).collect();
     let tags = enqueue_batch(&scene.desk, &scene.db, plans, options, None).await?;
     let end = std::time::Instant::now() + Duration::from_secs(60);
@@ -60,9 +61,9 @@ pub(super) async fn blocks(ground: &Ground) -> Result<Vec<String>> {
 
 async fn limited(scene: &Scene, plan: Plan) -> Result<()> {
     let tag = scene.desk.tags.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let options = Options { max_retries: 3, blocking: true, ..Options::default() };
+    let options = Options { max_retries: 3, priority: -9, blocking: true, ..Options::default() };
     scene.desk.journal.write(What::Asked { tags: vec![tag], options });
-    each!(&scene.db, pool => Limited { tag, plan }.max_retries(3).enqueue(pool).await)?;
+    each!(&scene.db, pool => Limited { tag, plan }.max_retries(3).priority(-9).enqueue(pool).await)?;
     scene.desk.journal.write_for_good(What::Committed { tags: vec![tag] });
     Ok(())
 }
@@ -74,7 +75,7 @@ pub(super) async fn eats(ground: &Ground) -> Result<Vec<String>> {
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     let count = scene.rounds(2, 20);
-    let options = Options { max_retries: 5, ..Options::default() };
+    let options = Options { max_retries: 5, priority: -9, ..Options::default() };
     for _ in 0..count {
         let before = crew.ended();
         enqueue_batch(&scene.desk, &scene.db, vec![Plan::Eat], options.clone(), None).await?;

@@ -61,9 +61,9 @@ async fn begin(ground: &Ground) -> Result<(Scene, Crew, Load)> {
 /// More than the workers can do meanwhile, so that their rate is their own and not the producers'.
 async fn backlog(scene: &Scene) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
-    for _ in 0..4 {
+    for _ in 0..3 {
         let mut rng = fastrand::Rng::with_seed(scene.order.seed);
-        let plans = (0..1500).map(|_| short(&mut rng)).collect();
+        let plans = (0..1000).map(|_| short(&mut rng)).collect();
         enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
     }
     Ok(())
