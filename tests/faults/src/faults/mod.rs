@@ -120,6 +120,6 @@ faults! {
     "clock-server" on SERVERS: clock::of_the_server, "the database's clock is set back by an hour, and put right again";
     "failover" on POSTGRES: failover::to_the_replica, "the primary is killed and its synchronous replica promoted, behind one address";
     "galera" on MARIADB: galera::a_node_is_killed, "workers on three nodes, one of which is killed with -9 and rejoins";
-    "galera-lag" on MARIADB: galera::nodes_lag, "nodes fall behind, with workers whose connections lead to several of them";
+    "galera-lag" on MARIADB: galera::nodes_lag, "a node falls behind, with workers whose connections lead to several of them";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
