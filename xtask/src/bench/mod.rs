@@ -29,7 +29,7 @@ mod workload;
 
 /// Measures the library, hand-written SQL and other job libraries in turn, and writes docs/benchmarks.md.
 ///
-/// Servers are started as they come, durability on. Without --workload: what shows most in the least time, some ten
+/// Servers are started as they come, durability on. Without --workload: what shows most in the least time, about four
 /// minutes an engine and round with the peers left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
