@@ -64,7 +64,9 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The code of a file without its tests, comments, and `use` lines; calls that rustfmt broke are joined.
 fn code(text: &str) -> Vec<String> {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let tests =
+        text.find("\nmod tests {").filter(|at| text[..*at].lines().last().is_some_and(|it| it.starts_with("#[cfg(")));
+    let text = &text[..tests.unwrap_or(text.len())];
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
         let goes_on = lines.last().is_some_and(|last| last.ends_with('(') || last.ends_with('\\'));

@@ -40,13 +40,13 @@ async fn lively(engine: Engine) -> Option<Trace> {
     scene.wait_until_ended(&hopeless).await;
 
     // kill -9, with jobs in hand that have no retries
-    let single = scene.enqueue(30, || Nap { ms: 300 }.max_retries(0)).await;
+    let single = scene.enqueue(30, || Nap { ms: 2000 }.max_retries(0)).await;
     scene.wait_until_runs(&killed, &single).await;
     scene.kill(&mut killed);
     let mut other = scene.worker();
 
     // SIGSTOP past the lease, and SIGCONT
-    let naps = scene.enqueue(30, || Nap { ms: 300 }).await;
+    let naps = scene.enqueue(30, || Nap { ms: 2000 }).await;
     scene.wait_until_runs(&stopped, &naps).await;
     stopped.pause();
     scene.wait_until_gone(&stopped).await;
