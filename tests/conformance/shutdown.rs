@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use queue::JobState;
+use queue_test_support::Engine;
 use queue_tests::jobs::{Grind, Note, Play};
 use queue_tests::{Db, Step, What, eventually};
 use serde_json::json;
@@ -20,6 +21,7 @@ conformance! {
     ends_at_once_at_the_second_signal,
     ends_at_once_without_a_first_signal,
     hands_over_to_another_worker,
+    signs_off_although_its_connections_are_gone,
 }
 
 async fn ends_an_idle_worker(db: Db) {
@@ -32,6 +34,29 @@ async fn ends_an_idle_worker(db: Db) {
     // a signal that is there from the beginning
     let worker = db.start(db.worker());
     worker.stop().await;
+}
+
+/// Found by the fault `cut`: the connection kept for heartbeats had died since the last one, and the end was an error.
+async fn signs_off_although_its_connections_are_gone(db: Db) {
+    let (others, end) = match db.engine() {
+        Engine::Sqlite => return, // a file, and no connections to cut
+        Engine::Postgres => (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            "SELECT pg_terminate_backend",
+        ),
+        Engine::MariaDb | Engine::MySql => {
+            ("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()", "KILL")
+        }
+    };
+    let slow_heart = db.worker().heartbeat(Duration::from_secs(15)).lease(Duration::from_secs(60));
+    let worker = db.start(slow_heart);
+    db.enqueue(Note::new("before")).await;
+    db.finished(1).await;
+    for connection in db.column(others).await {
+        db.sql(format!("{end} ({connection})")).await;
+    }
+    worker.stop().await;
+    assert_eq!(db.count("queue_workers WHERE stopped_at IS NOT NULL").await, 1);
 }
 
 async fn claims_nothing_more(db: Db) {

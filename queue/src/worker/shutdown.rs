@@ -122,7 +122,8 @@ pub(crate) async fn supervise(
     drop(recording);
     tasks.shutdown().await;
     let id = shared.id();
-    if told && id != 0 {
+    if told && id != 0 && store.leave(id).await.is_err() {
+        // the connection that heartbeats keep may have died since the last one; it is a new one now
         store.leave(id).await?;
     }
     tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
