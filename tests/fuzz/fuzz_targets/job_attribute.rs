@@ -3,25 +3,25 @@
 #![no_main]
 #![allow(dead_code, unused_imports, reason = "parts of another crate")]
 
-#[path = "../../queue-macros/src/attr.rs"]
+#[path = "../../../queue-macros/src/attr.rs"]
 mod attr;
-#[path = "../../queue-macros/src/check.rs"]
+#[path = "../../../queue-macros/src/check.rs"]
 mod check;
-#[path = "../../queue-macros/src/duration.rs"]
+#[path = "../../../queue-macros/src/duration.rs"]
 mod duration;
-#[path = "../../queue-macros/src/errors.rs"]
+#[path = "../../../queue-macros/src/errors.rs"]
 mod errors;
-#[path = "../../queue-macros/src/expand.rs"]
+#[path = "../../../queue-macros/src/expand.rs"]
 mod expand;
-#[path = "../../queue-macros/src/fallback.rs"]
+#[path = "../../../queue-macros/src/fallback.rs"]
 mod fallback;
-#[path = "../../queue-macros/src/generate.rs"]
+#[path = "../../../queue-macros/src/generate.rs"]
 mod generate;
-#[path = "../../queue-macros/src/model.rs"]
+#[path = "../../../queue-macros/src/model.rs"]
 mod model;
-#[path = "../../queue-macros/src/names.rs"]
+#[path = "../../../queue-macros/src/names.rs"]
 mod names;
-#[path = "../../queue-macros/src/types.rs"]
+#[path = "../../../queue-macros/src/types.rs"]
 mod types;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

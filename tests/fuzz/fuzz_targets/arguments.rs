@@ -2,7 +2,7 @@
 #![no_main]
 #![allow(dead_code, reason = "parts of another crate")]
 
-#[path = "../../queue/src/limits.rs"]
+#[path = "../../../queue/src/limits.rs"]
 mod limits;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! A duration as the options write it: read, or refused with what to write instead.
 #![no_main]
 
-#[path = "../../queue-macros/src/duration.rs"]
+#[path = "../../../queue-macros/src/duration.rs"]
 mod duration;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
