@@ -53,7 +53,8 @@ async fn signs_off_although_its_connections_are_gone(db: Db) {
     db.enqueue(Note::new("before")).await;
     db.finished(1).await;
     for connection in db.column(others).await {
-        db.sql(format!("{end} ({connection})")).await;
+        // one may be over by now, because another one is
+        let _ = db.pool().sql(&format!("{end} ({connection})")).await;
     }
     worker.stop().await;
     assert_eq!(db.count("queue_workers WHERE stopped_at IS NOT NULL").await, 1);
