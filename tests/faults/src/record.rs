@@ -88,6 +88,8 @@ pub enum What {
     Continued,
     /// It ended.
     Exited,
+    /// The database's clock is about to be put forward: by that clock every pause that has begun is over then.
+    ClockForward,
 }
 
 /// How a job is enqueued.

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::checker::{Checker, History};
 use crate::crew::{Crew, Setup};
 use crate::load::{Desk, LEDGER, Load, Mix};
-use crate::record::{self, Journal};
+use crate::record::{self, Journal, What};
 use crate::worker;
 
 /// How often to look for what is waited for.
@@ -141,6 +141,11 @@ impl Scene {
     /// Starts to describe a worker process. Its settings are the library's defaults.
     pub fn worker(&self) -> Setup {
         Setup::new(self.url(), self.folder())
+    }
+
+    /// Writes into the record what the suite itself does.
+    pub fn record(&self, what: What) {
+        self.desk.journal.write(what);
     }
 
     /// Nobody is at work yet.

@@ -123,9 +123,13 @@ impl Checker<'_> {
     /// Not before it is due, at first and after each pause that it asked for.
     pub(super) fn times(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let early = |at: i64, due: i64| format!("began {:.3} s before it was due", (due - at) as f64 / 1e6);
+        let forward = |from: i64, to: i64| {
+            let mut put = self.history.events.iter().filter(|it| it.what == What::ClockForward);
+            put.any(|it| (from..=to).contains(&it.at))
+        };
         if let (Some((asked, options)), Some((at, ..))) = (job.asked, job.starts().next()) {
             let due = asked + options.delay_ms * 1000;
-            if at < due {
+            if at < due && !forward(asked, at) {
                 broken(Rule::Early, early(at, due));
             }
         }
@@ -144,8 +148,9 @@ impl Checker<'_> {
             // nor does the start of an earlier attempt, in a process that woke up late
             let later = |it: &&&Event| matches!(it.what, What::Started { attempt: of, .. } if of >= attempt);
             let next = job.runs[index..].iter().find(later);
-            if let Some(next) = next.filter(|it| accepted && it.at < event.at + retry_ms * 1000) {
-                broken(Rule::Early, early(next.at, event.at + retry_ms * 1000));
+            let due = event.at + retry_ms * 1000;
+            if let Some(next) = next.filter(|it| accepted && it.at < due && !forward(event.at, it.at)) {
+                broken(Rule::Early, early(next.at, due));
             }
         }
     }

@@ -249,4 +249,7 @@ fn a_job_before_its_time() {
     };
     retried(1500).breaks(&[]);
     retried(2500).breaks(&[Rule::Early]);
+    // by the database's clock it is due, when that is put forward in between; not when that was before
+    retried(2500).event(5, ONE, What::ClockForward).breaks(&[]);
+    retried(2500).event(3, ONE, What::ClockForward).breaks(&[Rule::Early]);
 }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::{Ground, Skipped};
 use crate::load::Mix;
+use crate::record::What;
 use crate::scene::LEASE;
 
 /// The library that lies about the time.
@@ -92,6 +93,7 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
         crew.work(time).await?;
         crew.kill(0)?;
         crew.work(Duration::from_secs(1)).await?;
+        scene.record(What::ClockForward);
         clock.set("+0")?;
     }
     scene.judge(Some(load), crew).await?;
