@@ -5,5 +5,6 @@ SELECT id, kind, queue, 'running', priority, attempt, max_retries,
        claimed_at, NULL::timestamptz, worker_id,
        cancel_requested_at IS NOT NULL, NULL::text
 FROM queue_jobs
-WHERE id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND worker_id <> 0 AND id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+WHERE id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND worker_id <> 0 AND id > $1
+  AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
 ORDER BY id LIMIT $4
