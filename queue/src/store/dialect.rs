@@ -211,6 +211,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     ) -> impl Future<Output = Result<Vec<Claimed>, Error>> + Send;
     /// Writes all of them or none, inside the caller's transaction if there is one; ids in the order given.
     fn insert(conn: &mut Self::Connection, jobs: &[NewJob]) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// A worker's own connection for claims and heartbeats, where one beside the user's pool is better than one out of it:
+    /// it forces nothing to the disk. None where there can be none.
+    fn pool_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<sqlx::Pool<Self>>, Error>> + Send;
     /// See [`Store::watch`](super::Store::watch).
     fn watch(
         pool: &sqlx::Pool<Self>,

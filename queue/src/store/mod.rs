@@ -9,6 +9,8 @@ mod admin;
     allow(dead_code, reason = "without an engine there are no statements")
 )]
 pub(crate) mod batch;
+#[cfg(feature = "sqlite")]
+mod beside;
 pub(crate) mod dialect;
 mod ending;
 #[cfg(feature = "mysql")]

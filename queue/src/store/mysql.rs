@@ -223,6 +223,10 @@ impl Dialect for MySql {
         Ok(all)
     }
 
+    async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+        Ok(None)
+    }
+
     async fn watch(
         _pool: &Pool<Self>,
         _housekeeping: &Housekeeping,

@@ -37,7 +37,12 @@ struct Inner<DB: Dialect> {
     endings: Line<DB>,
     duties: Line<DB>,
     upkeep: Line<DB>,
+    /// See [`Dialect::pool_beside`].
+    beside: Mutex<Option<Beside<DB>>>,
 }
+
+/// A pool beside the user's, or that there can be none.
+type Beside<DB> = Option<Pool<DB>>;
 
 impl<DB: Dialect> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
@@ -86,6 +91,12 @@ impl From {
     fn is_housekeeping(self) -> bool {
         matches!(self, Self::Duties | Self::Upkeep)
     }
+
+    /// Whether what it writes means nothing any more once the machine has failed: claims and leases of processes that are
+    /// gone.
+    fn may_be_forgotten(self) -> bool {
+        matches!(self, Self::Claims | Self::Duties)
+    }
 }
 
 /// What an operation does.
@@ -110,6 +121,7 @@ impl<DB: Dialect> SqlStore<DB> {
             endings: Line::default(),
             duties: Line::default(),
             upkeep: Line::default(),
+            beside: Mutex::default(),
         }))
     }
 
@@ -225,7 +237,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let conn = match kept.as_mut().and_then(|kept| kept.take()) {
             Some(conn) => conn,
             None => {
-                let mut conn = acquire(&self.0.pool).await?;
+                let mut conn = acquire(&self.pool_for(from).await).await?;
                 if line.is_some() {
                     conn.close_on_drop();
                     open_line::<DB>(&mut conn).await?;
@@ -259,10 +271,30 @@ impl<DB: Dialect> SqlStore<DB> {
         result
     }
 
+    async fn pool_for(&self, from: From) -> Pool<DB> {
+        if !from.may_be_forgotten() {
+            return self.0.pool.clone();
+        }
+        let mut beside = self.0.beside.lock().await;
+        if beside.is_none() {
+            match DB::pool_beside(&self.0.pool).await {
+                Ok(found) => *beside = Some(found),
+                Err(error) => {
+                    tracing::debug!(%error, "no connection beside the pool for claims and heartbeats");
+                    *beside = (!DB::is_transient(&error)).then_some(None);
+                }
+            }
+        }
+        beside.clone().flatten().unwrap_or_else(|| self.0.pool.clone())
+    }
+
     /// Gives the connections back that were kept.
     pub(super) async fn release(&self) {
         for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
             drop(line.0.lock().await.take());
+        }
+        if let Some(beside) = self.0.beside.lock().await.take().flatten() {
+            beside.close().await;
         }
     }
 }

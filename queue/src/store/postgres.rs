@@ -219,6 +219,10 @@ impl Dialect for Postgres {
         Ok(all)
     }
 
+    async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+        Ok(None)
+    }
+
     async fn watch(
         pool: &Pool<Self>,
         _housekeeping: &Housekeeping,

@@ -10,6 +10,7 @@ use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
+use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
 use super::read::{claimed, lane_head, merge};
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
@@ -200,6 +201,10 @@ impl Dialect for Sqlite {
         }
         transaction.commit().await?;
         Ok(all)
+    }
+
+    async fn pool_beside(pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+        beside::open(pool).await
     }
 
     /// Looks at the write-ahead log's length and time of change, which every commit of every process changes. Nothing is

@@ -1,0 +1,118 @@
+//! A worker's own connection to an SQLite file, for claims and heartbeats.
+//!
+//! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
+//! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails
+//! all its processes are gone with it. So these are written with `synchronous = NORMAL`, which keeps the file consistent
+//! and every commit safe from anything but a failure of the machine; the next forced commit takes them along.
+
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Error, Pool, Sqlite};
+
+/// `synchronous = FULL`.
+const FULL: i64 = 2;
+
+/// What decides whether another connection sees the same tables, and may write beside the pool's.
+#[derive(Debug, PartialEq, Eq)]
+struct Kind {
+    /// Empty: in memory.
+    file: String,
+    journal_mode: String,
+    locking_mode: String,
+    tables: i64,
+}
+
+/// None where another connection would not be like the pool's: in memory, in another file than the options name, without
+/// the write-ahead log, with exclusive locks, with tables that are only attached.
+pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Pool<Sqlite>>, Error> {
+    let theirs = kind(pool).await?;
+    if theirs.file.is_empty() || theirs.journal_mode != "wal" || theirs.locking_mode != "normal" || theirs.tables == 0 {
+        return Ok(None);
+    }
+    let forced: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await?;
+    let mut options = SqliteConnectOptions::clone(&pool.connect_options());
+    if forced >= FULL {
+        options = options.synchronous(SqliteSynchronous::Normal);
+    }
+    let one = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false);
+    let beside = one.idle_timeout(None).max_lifetime(None).connect_with(options).await?;
+    if kind(&beside).await? == theirs {
+        return Ok(Some(beside));
+    }
+    beside.close().await;
+    Ok(None)
+}
+
+async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
+    let mut conn = super::untangle::acquire(pool).await?;
+    let text = async |conn: &mut sqlx::SqliteConnection, sql: &'static str| {
+        sqlx::query_scalar::<_, Option<String>>(sql).fetch_one(conn).await.map(Option::unwrap_or_default)
+    };
+    Ok(Kind {
+        file: text(&mut conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
+        journal_mode: text(&mut conn, "PRAGMA main.journal_mode").await?,
+        locking_mode: text(&mut conn, "PRAGMA main.locking_mode").await?,
+        tables: sqlx::query_scalar("SELECT count(*) FROM main.sqlite_schema WHERE name = 'queue_jobs'")
+            .fetch_one(&mut *conn)
+            .await?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Executor;
+    use sqlx::sqlite::{SqliteJournalMode, SqliteLockingMode, SqlitePool};
+
+    use super::*;
+
+    async fn migrated(options: SqliteConnectOptions) -> SqlitePool {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.expect("a pool");
+        crate::migrate(&pool).await.expect("a schema");
+        pool
+    }
+
+    fn file(folder: &tempfile::TempDir) -> SqliteConnectOptions {
+        SqliteConnectOptions::new().filename(folder.path().join("queue.sqlite")).create_if_missing(true)
+    }
+
+    async fn beside(pool: &SqlitePool) -> Option<SqlitePool> {
+        open(pool).await.expect("an answer")
+    }
+
+    async fn forces(pool: &SqlitePool) -> i64 {
+        sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await.expect("a number")
+    }
+
+    #[tokio::test]
+    async fn a_file_has_one_that_forces_less() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = migrated(file(&folder)).await;
+        let other = beside(&pool).await.expect("a connection");
+        assert_eq!((forces(&pool).await, forces(&other).await), (FULL, 1));
+    }
+
+    #[tokio::test]
+    async fn whoever_forces_nothing_is_taken_at_their_word() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = migrated(file(&folder).synchronous(SqliteSynchronous::Off)).await;
+        assert_eq!(forces(&beside(&pool).await.expect("a connection")).await, 0);
+    }
+
+    #[tokio::test]
+    async fn there_is_none_where_it_would_not_be_the_same() {
+        assert!(beside(&migrated(SqliteConnectOptions::new()).await).await.is_none(), "in memory");
+        let folder = tempfile::tempdir().expect("a folder");
+        let exclusive = file(&folder).locking_mode(SqliteLockingMode::Exclusive);
+        let pool = migrated(exclusive).await;
+        assert!(beside(&pool).await.is_none(), "exclusive");
+        pool.close().await;
+        let pool = migrated(file(&folder)).await;
+        pool.execute("PRAGMA journal_mode = DELETE").await.expect("without a log");
+        assert!(beside(&pool).await.is_none(), "without a log");
+        drop(pool);
+        let elsewhere = SqliteConnectOptions::new().filename(folder.path().join("app.sqlite")).create_if_missing(true);
+        let pool = SqlitePool::connect_with(elsewhere.journal_mode(SqliteJournalMode::Wal)).await.expect("a pool");
+        let attach = format!("ATTACH '{}' AS queue", folder.path().join("queue.sqlite").display());
+        pool.execute(sqlx::AssertSqlSafe(attach)).await.expect("attached");
+        assert!(beside(&pool).await.is_none(), "attached");
+    }
+}
