@@ -18,7 +18,7 @@ use sqlx::{Database, Error};
 use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +202,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         conn: &mut Self::Connection,
         asks: &[Ask],
         limit: u32,
-    ) -> impl Future<Output = Result<Vec<u32>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
     /// See [`Store::claim`](super::Store::claim).
     fn claim(
         conn: &mut Self::Connection,
@@ -329,7 +329,7 @@ macro_rules! add_binds {
 pub(crate) use add_binds;
 
 /// `$1` … as `?`, and which value stands at each. The comment at the head, which may speak of places too, is left out.
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only that driver has places without numbers"))]
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     let mut text = String::with_capacity(sql.len());
     let mut places = Vec::new();

@@ -12,8 +12,9 @@ use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
 };
-use super::read::{claimed, lane_head, merge};
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::read::{claimed, lane_head, shares};
+use super::union::{LANES, Part, ask_of, united};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -32,6 +33,30 @@ impl Cells for MySqlRow {
 fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
 }
+
+fn peek_one(ask: &Ask, limit: i64) -> Part<'_> {
+    let [kind, queue, priority] = lane_binds(ask);
+    if ask.newest_first {
+        return (include_str!("sql/peek_newest.mysql.sql"), vec![kind, queue, priority, limit.into()]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    (include_str!("sql/peek.mysql.sql"), vec![kind, queue, priority, run_at.into(), id.into(), limit.into()])
+}
+
+fn claim_one(worker: WorkerId, ask: &Ask, take: u32) -> Part<'_> {
+    let [kind, queue, priority] = lane_binds(ask);
+    let (take, retries) = (i64::from(take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
+    if ask.newest_first {
+        let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
+        return (include_str!("sql/claim_newest.mysql.sql"), binds);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/claim.mysql.sql"), binds)
+}
+
+/// Around each part of a union: it has an order and a limit, and locks, of its own.
+const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
 const FIRST: (i64, i64) = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
@@ -151,38 +176,27 @@ impl Dialect for MySql {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
-        let mut places = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let [kind, queue, priority] = lane_binds(ask);
-            let limit = i64::from(limit).into();
-            let rows = if ask.newest_first {
-                rows::<Self>(conn, include_str!("sql/peek_newest.mysql.sql"), &[kind, queue, priority, limit]).await?
-            } else {
-                let (run_at, id) = ask.behind.unwrap_or(FIRST);
-                let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
-                rows::<Self>(conn, include_str!("sql/peek.mysql.sql"), &binds).await?
-            };
-            places.push(rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, Error>>()?);
-        }
-        Ok(merge(asks, places, limit))
+    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
+        let limit = i64::from(limit);
+        let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], PARTS, asks, |ask, wanted| {
+            peek_one(ask, if wanted { limit } else { 0 })
+        });
+        let rows = Self::fetch(conn, union.sql.into(), add_binds!(&union.binds)).await?;
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
         let mut jobs = Vec::new();
-        for ask in asks {
-            let [kind, queue, priority] = lane_binds(ask);
-            let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
-            let rows = if ask.newest_first {
-                let binds = [worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim_newest.mysql.sql"), &binds).await?
-            } else {
-                let (run_at, id) = ask.behind.unwrap_or(FIRST);
-                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim.mysql.sql"), &binds).await?
-            };
-            for row in &rows {
+        if let [ask] = asks {
+            let (sql, binds) = claim_one(worker, ask, ask.take);
+            for row in &rows::<Self>(conn, sql, &binds).await? {
                 jobs.push(claimed(row, ask.lane.clone())?);
+            }
+        } else {
+            let part = |ask, wanted| claim_one(worker, ask, if wanted { ask.take } else { 0 });
+            let union = united(LANES, &[], PARTS, asks, part);
+            for row in &Self::fetch(conn, union.sql.into(), add_binds!(&union.binds)).await? {
+                jobs.push(claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())?);
             }
         }
         if !jobs.is_empty() {
