@@ -313,8 +313,8 @@ pub(crate) use driver;
 /// Adds values to a statement's arguments in the order given.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! add_binds {
-    ($binds:expr) => {{
-        let mut arguments = <Self as sqlx::Database>::Arguments::default();
+    ($db:ty, $binds:expr) => {{
+        let mut arguments = <$db as sqlx::Database>::Arguments::default();
         for bind in $binds {
             match *bind {
                 $crate::store::dialect::Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
@@ -43,9 +44,12 @@ fn peek_one(ask: &Ask, limit: i64) -> Part<'_> {
     (include_str!("sql/peek.mysql.sql"), vec![kind, queue, priority, run_at.into(), id.into(), limit.into()])
 }
 
-fn claim_one(worker: WorkerId, ask: &Ask, take: u32) -> Part<'_> {
-    let [kind, queue, priority] = lane_binds(ask);
-    let (take, retries) = (i64::from(take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
+fn retries(ask: &Ask) -> Bind<'_> {
+    i64::from(ask.max_retries.min(i32::MAX as u32)).into()
+}
+
+fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
     if ask.newest_first {
         let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
         return (include_str!("sql/claim_newest.mysql.sql"), binds);
@@ -53,6 +57,36 @@ fn claim_one(worker: WorkerId, ask: &Ask, take: u32) -> Part<'_> {
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
     let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
     (include_str!("sql/claim.mysql.sql"), binds)
+}
+
+fn one_of_many(ask: &Ask, take: u32) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
+    if ask.newest_first {
+        return (include_str!("sql/next_newest.mysql.sql"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/next.mysql.sql"), binds)
+}
+
+/// The asks that the worker may claim: none when its lease has run out, and none of paused queues.
+async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+    let rows = rows::<MySql>(conn, include_str!("sql/claim_allowed.mysql.sql"), &[worker.into()]).await?;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paused: HashSet<_> = rows.iter().filter_map(|row| row.maybe_text(0).transpose()).collect::<Result<_, _>>()?;
+    Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
+}
+
+/// Locks the next rows of several asks and nothing beside them.
+async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    if asks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
 }
 
 /// Around each part of a union: it has an order and a limit, and locks, of its own.
@@ -133,7 +167,7 @@ impl Dialect for MySql {
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         let (sql, places) = question_marks(sql);
-        Ok((Cow::Owned(sql), add_binds!(places.iter().map(|place| &binds[*place]))))
+        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]))))
     }
 
     driver!();
@@ -181,24 +215,19 @@ impl Dialect for MySql {
         let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], PARTS, asks, |ask, wanted| {
             peek_one(ask, if wanted { limit } else { 0 })
         });
-        let rows = Self::fetch(conn, union.sql.into(), add_binds!(&union.binds)).await?;
+        let rows = fetch(conn, union.sql, &union.binds).await?;
         shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let mut jobs = Vec::new();
-        if let [ask] = asks {
-            let (sql, binds) = claim_one(worker, ask, ask.take);
-            for row in &rows::<Self>(conn, sql, &binds).await? {
-                jobs.push(claimed(row, ask.lane.clone())?);
-            }
+        let jobs = if let [ask] = asks {
+            let (sql, binds) = claim_one(worker, ask);
+            let rows = rows::<Self>(conn, sql, &binds).await?;
+            rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?
         } else {
-            let part = |ask, wanted| claim_one(worker, ask, if wanted { ask.take } else { 0 });
-            let union = united(LANES, &[], PARTS, asks, part);
-            for row in &Self::fetch(conn, union.sql.into(), add_binds!(&union.binds)).await? {
-                jobs.push(claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())?);
-            }
-        }
+            let asks = allowed(conn, worker, asks).await?;
+            lock_many(conn, &asks).await?
+        };
         if !jobs.is_empty() {
             let mut taken: Vec<_> = jobs.iter().map(|job: &Claimed| (i64::from(job.id), job.max_retries)).collect();
             taken.sort_unstable();
@@ -244,6 +273,10 @@ impl Dialect for MySql {
     ) -> Result<(), Error> {
         std::future::pending().await
     }
+}
+
+async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
+    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds)).await
 }
 
 /// `?, ?, ?`

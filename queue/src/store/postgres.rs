@@ -128,7 +128,7 @@ impl Dialect for Postgres {
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        Ok((Cow::Borrowed(sql), add_binds!(binds)))
+        Ok((Cow::Borrowed(sql), add_binds!(Self, binds)))
     }
 
     driver!();
