@@ -18,7 +18,7 @@ use sqlx::{Database, Error};
 use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +202,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         conn: &mut Self::Connection,
         asks: &[Ask],
         limit: u32,
-    ) -> impl Future<Output = Result<Vec<u32>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
     /// See [`Store::claim`](super::Store::claim).
     fn claim(
         conn: &mut Self::Connection,
@@ -316,8 +316,8 @@ pub(crate) use driver;
 /// Adds values to a statement's arguments in the order given.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! add_binds {
-    ($binds:expr) => {{
-        let mut arguments = <Self as sqlx::Database>::Arguments::default();
+    ($db:ty, $binds:expr) => {{
+        let mut arguments = <$db as sqlx::Database>::Arguments::default();
         for bind in $binds {
             match *bind {
                 $crate::store::dialect::Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
@@ -332,7 +332,7 @@ macro_rules! add_binds {
 pub(crate) use add_binds;
 
 /// `$1` … as `?`, and which value stands at each. The comment at the head, which may speak of places too, is left out.
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only that driver has places without numbers"))]
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     let mut text = String::with_capacity(sql.len());
     let mut places = Vec::new();

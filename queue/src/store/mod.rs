@@ -22,6 +22,8 @@ mod read;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod union;
 mod untangle;
 
 use std::borrow::Cow;
@@ -114,6 +116,14 @@ pub(crate) struct Ask {
     pub(crate) newest_first: bool,
     /// Stored with rows that name no number of retries.
     pub(crate) max_retries: u32,
+}
+
+/// What one lane has of the next jobs in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) count: u32,
+    /// Where the last one of them is due, negated where the newest come first: what is less comes before it.
+    pub(crate) last: i64,
 }
 
 /// A job as it was claimed.
@@ -264,8 +274,8 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// The lanes in scope that have waiting rows, whether due or not.
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
-    /// How many of the next `limit` jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
-    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<u32>>;
+    /// What each of the lanes asked has of the next `limit` jobs in order (priority, due time, id). No lock.
+    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<Share>>;
     /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
@@ -12,8 +13,9 @@ use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
 };
-use super::read::{claimed, lane_head, merge};
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::read::{claimed, lane_head, shares};
+use super::union::{LANES, Part, ask_of, united};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -32,6 +34,63 @@ impl Cells for MySqlRow {
 fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
 }
+
+fn peek_one(ask: &Ask, limit: i64) -> Part<'_> {
+    let [kind, queue, priority] = lane_binds(ask);
+    if ask.newest_first {
+        return (include_str!("sql/peek_newest.mysql.sql"), vec![kind, queue, priority, limit.into()]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    (include_str!("sql/peek.mysql.sql"), vec![kind, queue, priority, run_at.into(), id.into(), limit.into()])
+}
+
+fn retries(ask: &Ask) -> Bind<'_> {
+    i64::from(ask.max_retries.min(i32::MAX as u32)).into()
+}
+
+fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
+    if ask.newest_first {
+        let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
+        return (include_str!("sql/claim_newest.mysql.sql"), binds);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/claim.mysql.sql"), binds)
+}
+
+fn one_of_many(ask: &Ask, take: u32) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
+    if ask.newest_first {
+        return (include_str!("sql/next_newest.mysql.sql"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/next.mysql.sql"), binds)
+}
+
+/// The asks that the worker may claim: none when its lease has run out, and none of paused queues.
+async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+    let rows = rows::<MySql>(conn, include_str!("sql/claim_allowed.mysql.sql"), &[worker.into()]).await?;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paused: HashSet<_> = rows.iter().filter_map(|row| row.maybe_text(0).transpose()).collect::<Result<_, _>>()?;
+    Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
+}
+
+/// Locks the next rows of several asks and nothing beside them.
+async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    if asks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
+}
+
+/// Around each part of a union: it has an order and a limit, and locks, of its own.
+const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
 const FIRST: (i64, i64) = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
@@ -108,7 +167,7 @@ impl Dialect for MySql {
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         let (sql, places) = question_marks(sql);
-        Ok((Cow::Owned(sql), add_binds!(places.iter().map(|place| &binds[*place]))))
+        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]))))
     }
 
     driver!();
@@ -151,40 +210,24 @@ impl Dialect for MySql {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
-        let mut places = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let [kind, queue, priority] = lane_binds(ask);
-            let limit = i64::from(limit).into();
-            let rows = if ask.newest_first {
-                rows::<Self>(conn, include_str!("sql/peek_newest.mysql.sql"), &[kind, queue, priority, limit]).await?
-            } else {
-                let (run_at, id) = ask.behind.unwrap_or(FIRST);
-                let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
-                rows::<Self>(conn, include_str!("sql/peek.mysql.sql"), &binds).await?
-            };
-            places.push(rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, Error>>()?);
-        }
-        Ok(merge(asks, places, limit))
+    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
+        let limit = i64::from(limit);
+        let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], PARTS, asks, |ask, wanted| {
+            peek_one(ask, if wanted { limit } else { 0 })
+        });
+        let rows = fetch(conn, union.sql, &union.binds).await?;
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let mut jobs = Vec::new();
-        for ask in asks {
-            let [kind, queue, priority] = lane_binds(ask);
-            let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
-            let rows = if ask.newest_first {
-                let binds = [worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim_newest.mysql.sql"), &binds).await?
-            } else {
-                let (run_at, id) = ask.behind.unwrap_or(FIRST);
-                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim.mysql.sql"), &binds).await?
-            };
-            for row in &rows {
-                jobs.push(claimed(row, ask.lane.clone())?);
-            }
-        }
+        let jobs = if let [ask] = asks {
+            let (sql, binds) = claim_one(worker, ask);
+            let rows = rows::<Self>(conn, sql, &binds).await?;
+            rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?
+        } else {
+            let asks = allowed(conn, worker, asks).await?;
+            lock_many(conn, &asks).await?
+        };
         if !jobs.is_empty() {
             let mut taken: Vec<_> = jobs.iter().map(|job: &Claimed| (i64::from(job.id), job.max_retries)).collect();
             taken.sort_unstable();
@@ -234,6 +277,10 @@ impl Dialect for MySql {
     ) -> Result<(), Error> {
         std::future::pending().await
     }
+}
+
+async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
+    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds)).await
 }
 
 /// `?, ?, ?`

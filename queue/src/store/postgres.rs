@@ -11,8 +11,8 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
-use super::read::{claimed, lane_head, number};
-use super::{Ask, Claimed, Lane, LaneHead, NewJob, WorkerId};
+use super::read::{claimed, lane_head, lane_of, number, shares};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -128,7 +128,7 @@ impl Dialect for Postgres {
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        Ok((Cow::Borrowed(sql), add_binds!(binds)))
+        Ok((Cow::Borrowed(sql), add_binds!(Self, binds)))
     }
 
     driver!();
@@ -160,15 +160,15 @@ impl Dialect for Postgres {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut PgConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
+    async fn peek(conn: &mut PgConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
         let list = asks_json(asks);
         let binds = [list.as_str().into(), i64::from(limit).into()];
-        let mut counts = vec![0; asks.len()];
-        for row in rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await? {
-            let (ask, count): (usize, u32) = (number(row.int(0)?)?, number(row.int(1)?)?);
-            counts[ask] = count;
+        let rows = rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?;
+        let mut shares = shares(asks, &rows, number)?;
+        for (share, _) in shares.iter_mut().zip(asks).filter(|(_, ask)| ask.newest_first) {
+            share.last = share.last.saturating_neg();
         }
-        Ok(counts)
+        Ok(shares)
     }
 
     async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
@@ -247,16 +247,6 @@ impl Dialect for Postgres {
                 }
             }
         }
-    }
-}
-
-/// The lane of a claimed row: the asks' own names, so that a batch of jobs shares them.
-fn lane_of(row: &PgRow, asks: &[Ask]) -> Result<Lane, Error> {
-    let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
-    let mut known = asks.iter().map(|ask| &ask.lane);
-    match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
-        Some(lane) => Ok(lane.clone()),
-        None => Ok(Lane { kind: kind.into(), queue: queue.into(), priority }),
     }
 }
 

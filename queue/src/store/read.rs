@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dialect::Cells;
-use super::{Ask, Claimed, Lane, LaneHead, Place};
+use super::{Ask, Claimed, Lane, LaneHead, Share};
 use crate::job::JobId;
 
 /// A whole number of another width; a row that has it otherwise is not ours.
@@ -42,20 +42,27 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     })
 }
 
-/// Of the places of the next jobs of each ask, how many of the first `limit` in order (priority, due time, id) are whose.
-#[cfg_attr(not(any(feature = "mysql", feature = "sqlite")), allow(dead_code, reason = "PostgreSQL counts by itself"))]
-pub(crate) fn merge(asks: &[Ask], places: Vec<Vec<Place>>, limit: u32) -> Vec<u32> {
-    let mut all: Vec<(i16, i64, i64, usize)> = Vec::new();
-    for (number, (ask, places)) in asks.iter().zip(places).enumerate() {
-        let time = |run_at: i64| if ask.newest_first { run_at.saturating_neg() } else { run_at };
-        all.extend(places.into_iter().map(|(run_at, id)| (ask.lane.priority, time(run_at), id, number)));
+/// Reads rows of `ask, count, last` into one share for each of the asks; the ask of a row is known by its number there.
+pub(crate) fn shares<R: Cells>(
+    asks: &[Ask],
+    rows: &[R],
+    ask: impl Fn(i64) -> Result<usize, sqlx::Error>,
+) -> Result<Vec<Share>, sqlx::Error> {
+    let mut shares = vec![Share::default(); asks.len()];
+    for row in rows {
+        shares[ask(row.int(0)?)?] = Share { count: number(row.int(1)?)?, last: row.int(2)? };
     }
-    all.sort_unstable();
-    let mut counts = vec![0; asks.len()];
-    for (.., number) in all.into_iter().take(limit as usize) {
-        counts[number] += 1;
+    Ok(shares)
+}
+
+/// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.
+pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
+    let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
+    let mut known = asks.iter().map(|ask| &ask.lane);
+    match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
+        Some(lane) => Ok(lane.clone()),
+        None => Ok(Lane { kind: kind.into(), queue: queue.into(), priority }),
     }
-    counts
 }
 
 #[cfg(test)]
@@ -132,22 +139,6 @@ mod tests {
             let head = lane_head(&row).unwrap();
             prop_assert_eq!(head.lane, lane(priority));
             prop_assert_eq!(head.due_in.is_zero(), run_at.unwrap_or(0) <= now);
-        }
-
-        #[test]
-        fn the_first_in_order_are_counted(
-            lanes in prop::collection::vec((any::<i16>(), any::<bool>(), prop::collection::vec((number(), number()), 0..6)), 0..6),
-            limit in 0..20u32,
-        ) {
-            let ask = |(priority, newest_first, _): &(i16, bool, _)| Ask {
-                lane: lane(*priority), take: 1, behind: None, newest_first: *newest_first, max_retries: 0,
-            };
-            let asks: Vec<_> = lanes.iter().map(ask).collect();
-            let places: Vec<_> = lanes.iter().map(|(.., places)| places.clone()).collect();
-            let all: usize = places.iter().map(Vec::len).sum();
-            let counts = merge(&asks, places.clone(), limit);
-            prop_assert_eq!(counts.iter().sum::<u32>() as usize, all.min(limit as usize));
-            prop_assert!(counts.iter().zip(&places).all(|(count, places)| *count as usize <= places.len()));
         }
     }
 }

@@ -9,7 +9,8 @@ use super::dialect::{Cells, Dialect, execute, ids, rows};
 use super::operation::{From, Mode, SqlStore};
 use super::read::number;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reply, Rescued, Scope, Store, WorkerId, admin,
+    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reply, Rescued, Scope, Share, Store, WorkerId,
+    admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -202,7 +203,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<u32>> {
+    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<Share>> {
         let args = (asks.to_vec(), limit);
         self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, limit)| {
             DB::peek(conn, asks, *limit).boxed()
@@ -215,11 +216,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             if asks.iter().all(|ask| ask.take == 0) {
                 return Ok(Vec::new());
             }
-            let mode = if DB::CLAIM_IN_TRANSACTION || (DB::ONE_WRITER && asks.len() > 1) {
-                Mode::Transaction
-            } else {
-                Mode::Write
-            };
+            let mode = if DB::CLAIM_IN_TRANSACTION { Mode::Transaction } else { Mode::Write };
             let args = (worker, asks.to_vec());
             self.run(From::Claims, mode, "cannot claim jobs", args, |conn, (worker, asks)| {
                 DB::claim(conn, *worker, asks).boxed()

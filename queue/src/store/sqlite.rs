@@ -1,10 +1,11 @@
 //! SQLite: one writer at a time, in a file that several processes may share.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use sqlx::sqlite::SqliteRow;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 
 use crate::migrate::Engine;
@@ -12,8 +13,9 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
-use super::read::{claimed, lane_head, merge};
-use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
+use super::read::{claimed, lane_head, lane_of, shares};
+use super::union::{Part, ask_of, united};
+use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// How often the write-ahead log is looked at.
 const LOOK: Duration = Duration::from_millis(3);
@@ -38,6 +40,39 @@ impl Cells for SqliteRow {
 
 fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
+/// The place behind which an ask starts; NULL: at the beginning.
+fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
+    let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
+    (run_at.into(), id.into())
+}
+
+fn retries(ask: &Ask) -> i32 {
+    ask.max_retries.try_into().unwrap_or(i32::MAX)
+}
+
+/// The statement for the next rows of an ask, of the one for the oldest and the one for the newest.
+fn places<'a>(ask: &'a Ask, [oldest, newest]: [&'static str; 2], limit: i64) -> Part<'a> {
+    let [kind, queue, priority] = lane_binds(ask);
+    if ask.newest_first {
+        return (newest, vec![kind, queue, priority, limit.into()]);
+    }
+    let (run_at, id) = behind(ask);
+    (oldest, vec![kind, queue, priority, run_at, id, limit.into()])
+}
+
+/// Owned copies: the driver's thread keeps them.
+fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
+    let mut arguments = SqliteArguments::default();
+    for bind in binds {
+        match *bind {
+            Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+            Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value.map(str::to_owned)),
+        }
+        .map_err(Error::Encode)?;
+    }
+    Ok(arguments)
 }
 
 impl Dialect for Sqlite {
@@ -97,16 +132,7 @@ impl Dialect for Sqlite {
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        // owned copies: the driver's thread keeps them
-        let mut arguments = Self::Arguments::default();
-        for bind in binds {
-            match *bind {
-                Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
-                Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value.map(str::to_owned)),
-            }
-            .map_err(Error::Encode)?;
-        }
-        Ok((Cow::Borrowed(sql), arguments))
+        Ok((Cow::Borrowed(sql), values(binds)?))
     }
 
     driver!();
@@ -141,41 +167,38 @@ impl Dialect for Sqlite {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], limit: u32) -> Result<Vec<u32>, Error> {
-        let mut places = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let [kind, queue, priority] = lane_binds(ask);
-            let limit = i64::from(limit).into();
-            let rows = if ask.newest_first {
-                rows::<Self>(conn, include_str!("sql/peek_newest.sqlite.sql"), &[kind, queue, priority, limit]).await?
-            } else {
-                let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
-                let binds = [kind, queue, priority, run_at.into(), id.into(), limit];
-                rows::<Self>(conn, include_str!("sql/peek.sqlite.sql"), &binds).await?
-            };
-            places.push(rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<_, Error>>()?);
-        }
-        Ok(merge(asks, places, limit))
+    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
+        let limit = i64::from(limit);
+        let parts = ["SELECT * FROM (", ")"];
+        let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], parts, asks, |ask, wanted| {
+            let sql = [include_str!("sql/peek.sqlite.sql"), include_str!("sql/peek_newest.sqlite.sql")];
+            places(ask, sql, if wanted { limit } else { 0 })
+        });
+        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let mut jobs = Vec::new();
-        for ask in asks {
+        if let [ask] = asks
+            && !ask.newest_first
+        {
             let [kind, queue, priority] = lane_binds(ask);
-            let (take, retries) = (i64::from(ask.take).into(), i64::from(ask.max_retries.min(i32::MAX as u32)).into());
-            let rows = if ask.newest_first {
-                let binds = [worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim_newest.sqlite.sql"), &binds).await?
-            } else {
-                let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
-                let binds = [worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-                rows::<Self>(conn, include_str!("sql/claim.sqlite.sql"), &binds).await?
-            };
-            for row in &rows {
-                jobs.push(claimed(row, ask.lane.clone())?);
-            }
+            let (take, retries) = (i64::from(ask.take).into(), i64::from(retries(ask)).into());
+            let (run_at, id) = behind(ask);
+            let binds = [worker.into(), kind, queue, priority, run_at, id, take, retries, MOST_ARGS];
+            let rows = rows::<Self>(conn, include_str!("sql/claim.sqlite.sql"), &binds).await?;
+            return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
         }
-        Ok(jobs)
+        let retries: HashMap<&str, i32> = asks.iter().map(|ask| (&*ask.lane.kind, retries(ask))).collect();
+        let retries = serde_json::to_string(&retries).expect("text and numbers serialize");
+        let outer = [worker.into(), retries.as_str().into(), MOST_ARGS];
+        let parts = ["SELECT id FROM (", ")"];
+        let union = united(include_str!("sql/claim_many.sqlite.sql"), &outer, parts, asks, |ask, wanted| {
+            let sql = [include_str!("sql/next.sqlite.sql"), include_str!("sql/next_newest.sqlite.sql")];
+            places(ask, sql, if wanted { ask.take.into() } else { 0 })
+        });
+        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

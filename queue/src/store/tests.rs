@@ -504,12 +504,20 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         .await;
     let urgent = Ask { lane: Lane { priority: -1, ..ask("c", 0).lane }, ..ask("c", 0) };
     let asks = [ask("a", 0), ask("b", 0), urgent];
-    for (limit, counts) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
-        assert_eq!(db.store.peek(&asks, limit).await.unwrap(), counts, "{limit}");
+    let counts = async |asks: &[Ask], limit| -> Vec<u32> {
+        db.store.peek(asks, limit).await.unwrap().iter().map(|share| share.count).collect()
+    };
+    for (limit, expected) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
+        assert_eq!(counts(&asks, limit).await, expected, "{limit}");
     }
     let behind = Ask { behind: Some((1_000_000_001_000_000, ids[0])), ..ask("a", 0) };
-    assert_eq!(db.store.peek(&[behind, ask("b", 0)], 2).await.unwrap(), [1, 1]);
-    assert_eq!(db.store.peek(&[Ask { newest_first: true, ..ask("a", 0) }], 2).await.unwrap(), [2]);
+    assert_eq!(counts(&[behind, ask("b", 0)], 2).await, [1, 1]);
+    let newest = Ask { newest_first: true, ..ask("a", 0) };
+    assert_eq!(counts(std::slice::from_ref(&newest), 2).await, [2]);
+    // the last of them
+    let second = |n: i64| 1_000_000_000_000_000 + n * 1_000_000;
+    let shares = db.store.peek(&[ask("b", 0), newest], 4).await.unwrap();
+    assert_eq!(shares, [Share { count: 1, last: second(2) }, Share { count: 3, last: -second(1) }]);
 }
 
 async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {

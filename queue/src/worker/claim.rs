@@ -66,6 +66,7 @@ impl Cost {
 /// What the claim loop remembers of a lane.
 struct Known {
     lane: Lane,
+    newest_first: bool,
     /// From when on rows are due.
     due: Instant,
     /// Its next row is due no earlier than this, as far as is known: microseconds since 1970.
@@ -82,7 +83,8 @@ impl Known {
 
     /// Before what its next row does not come in the order of all lanes.
     fn next(&self) -> (i16, i64) {
-        (self.lane.priority, self.behind.map_or(self.head, |(run_at, _)| run_at.max(self.head)))
+        let due = if self.newest_first { i64::MIN } else { self.behind.map_or(self.head, |(at, _)| at.max(self.head)) };
+        (self.lane.priority, due)
     }
 }
 
@@ -101,6 +103,8 @@ pub(crate) struct Claims {
     turn: usize,
     /// The lane that last gave a job.
     recent: Option<Lane>,
+    /// So many lanes had to be compared the last time.
+    breadth: usize,
 }
 
 /// Claims until told to stop.
@@ -162,7 +166,8 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let worker = shared.id();
-        Self { shared, known: HashMap::new(), looked: None, look_cost: Cost::default(), worker, turn: 0, recent: None }
+        let (known, look_cost) = (HashMap::new(), Cost::default());
+        Self { shared, known, looked: None, look_cost, worker, turn: 0, recent: None, breadth: 1 }
     }
 
     /// How many jobs each of the slots takes now.
@@ -241,7 +246,8 @@ impl Claims {
     /// Finds the lanes that have rows.
     async fn look(&mut self) -> Result<(), Error> {
         let started = Instant::now();
-        let heads = self.shared.config.store.lanes(&self.shared.scope).await?;
+        let config = &self.shared.config;
+        let heads = config.store.lanes(&self.shared.scope).await?;
         let now = Instant::now();
         self.look_cost.add(now - started);
         self.looked = Some(now);
@@ -252,7 +258,11 @@ impl Claims {
                 let (due, head) = (now + due_in.min(FAR), run_at);
                 let known = match remembered.remove(&lane) {
                     Some(known) => Known { due, head, ..known },
-                    None => Known { lane: lane.clone(), due, head, behind: None, scanned: now, cost: Cost::default() },
+                    None => {
+                        let newest_first = config.newest_first.contains(&*lane.queue);
+                        let (lane, cost) = (lane.clone(), Cost::default());
+                        Known { lane, newest_first, due, head, behind: None, scanned: now, cost }
+                    }
                 };
                 (lane, known)
             })
@@ -264,22 +274,11 @@ impl Claims {
         let now = Instant::now();
         let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
         for (slots, take) in wants {
-            let mut of_slots = self.asks(*slots, *take, now);
-            if of_slots.len() > 1 {
-                let take = of_slots[0].take;
-                let counts = self.shared.config.store.peek(&of_slots, take).await?;
-                for (ask, count) in of_slots.iter_mut().zip(counts) {
-                    ask.take = count;
-                }
-                // behind the cursors nothing is due: the claim finds out lane by lane
-                if of_slots.iter().all(|ask| ask.take == 0) {
-                    of_slots.iter().for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
-                }
-                if of_slots.len() == COMPARED {
-                    passed_over.extend(of_slots.iter().filter(|ask| ask.take == 0).map(|ask| ask.lane.clone()));
-                }
-                of_slots.retain(|ask| ask.take > 0);
+            let mut of_slots = self.next_asks(*slots, *take, now).await?;
+            if of_slots.len() == COMPARED {
+                passed_over.extend(of_slots.iter().filter(|ask| ask.take == 0).map(|ask| ask.lane.clone()));
             }
+            of_slots.retain(|ask| ask.take > 0);
             asks.append(&mut of_slots);
         }
         if asks.is_empty() {
@@ -298,36 +297,68 @@ impl Claims {
         Ok(count)
     }
 
-    /// What to ask of the due lanes that some slots serve.
-    fn asks(&self, slots: usize, take: u32, now: Instant) -> Vec<Ask> {
+    /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken.
+    ///
+    /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: when the last job
+    /// that is taken comes before the next lane, that and all after it do not matter.
+    async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Vec<Ask>, Error> {
+        let mut breadth = self.breadth;
+        loop {
+            let (mut asks, next) = self.asks(slots, take, breadth, now);
+            if asks.is_empty() || (asks.len() == 1 && next.is_none()) {
+                return Ok(asks);
+            }
+            // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
+            let last_try = breadth >= COMPARED || next.is_none();
+            let take = if last_try && next.is_some() { take.min(COMPARED as u32) } else { take };
+            let shares = self.shared.config.store.peek(&asks, take).await?;
+            let found: u32 = shares.iter().map(|share| share.count).sum();
+            let of_last = asks.iter().zip(&shares).filter(|(_, share)| share.count > 0);
+            let last = of_last.map(|(ask, share)| (ask.lane.priority, share.last)).max();
+            if !last_try && (found < take || last >= next) {
+                breadth = (breadth * 4).min(COMPARED);
+                continue;
+            }
+            for (ask, share) in asks.iter_mut().zip(&shares) {
+                ask.take = share.count;
+            }
+            // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
+            if found == 0 || (found < take && next.is_some()) {
+                let empty = asks.iter().filter(|ask| ask.take == 0);
+                empty.for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
+            }
+            let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
+            self.breadth = needed.next_power_of_two().min(COMPARED);
+            return Ok(asks);
+        }
+    }
+
+    /// The first of the due lanes that some slots serve, and what comes before the next lane if there are more.
+    fn asks(&self, slots: usize, take: u32, most: usize, now: Instant) -> (Vec<Ask>, Option<(i16, i64)>) {
         let shared = &self.shared;
         let mut served: Vec<_> = self
             .known
             .values()
             .filter(|known| known.due <= now && shared.slots_of(&known.lane.queue) == Some(slots))
             .collect();
-        let mut take = take;
-        if served.len() > COMPARED {
-            // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
-            served.select_nth_unstable_by_key(COMPARED, |known| known.next());
-            served.truncate(COMPARED);
-            take = take.min(COMPARED as u32);
+        let mut next = None;
+        if served.len() > most {
+            let (_, first, _) = served.select_nth_unstable_by_key(most, |known| known.next());
+            next = Some(first.next());
+            served.truncate(most);
         }
         served.sort_unstable_by_key(|known| known.next());
-        served
-            .into_iter()
-            .filter_map(|known| {
-                let definition = shared.config.jobs.get(&*known.lane.kind)?;
-                let newest_first = shared.config.newest_first.contains(&*known.lane.queue);
-                Some(Ask {
-                    lane: known.lane.clone(),
-                    take,
-                    behind: known.behind.filter(|_| !newest_first && !known.may_rescan(now)),
-                    newest_first,
-                    max_retries: definition.max_retries,
-                })
+        let ask = |known: &Known| {
+            let definition = shared.config.jobs.get(&*known.lane.kind)?;
+            Some(Ask {
+                lane: known.lane.clone(),
+                take,
+                behind: known.behind.filter(|_| !known.newest_first && !known.may_rescan(now)),
+                newest_first: known.newest_first,
+                max_retries: definition.max_retries,
             })
-            .collect()
+        };
+        (served.into_iter().filter_map(ask).collect(), next)
     }
 
     /// Moves the cursors, and remembers which lanes gave less than was asked.

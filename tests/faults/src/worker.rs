@@ -22,6 +22,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::faults::hostile::{Note, Play, Spreads};
 use crate::jobs::{Limited, Work, new, old};
 use crate::point::{Death, Watcher};
 use crate::record::Journal;
@@ -102,6 +103,7 @@ fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
     let db = pool(&args.url, CONNECTIONS, Duration::from_millis(args.busy_timeout_ms))?;
     let mut builder = each!(db, pool => Worker::builder(pool)).state(journal).only_registered();
     builder = builder.register::<Work>().register::<Limited>();
+    builder = builder.register::<Note>().register::<Spreads>().register::<Play>();
     builder = match args.generation {
         Generation::Load => builder,
         Generation::Old => builder.register::<old::Deployed>().register::<old::Retired>(),

@@ -17,6 +17,7 @@
 //! | `QUEUE_TEST_ENGINES` | Test only these, such as `sqlite,mysql`. All by default. |
 //! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
 
+pub mod bad_rows;
 mod database;
 mod db;
 mod helper;

@@ -1,4 +1,4 @@
--- One ask at a time: a statement costs next to nothing when the database is in this process.
+-- One ask, the commonest case.
 -- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 UPDATE queue_jobs
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,

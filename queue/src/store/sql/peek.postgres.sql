@@ -1,7 +1,7 @@
--- Of the next $2 jobs in order, how many are in each of the lanes asked. No lock.
-SELECT next.ask, count(*)
+-- Of the next $2 jobs in order, how many are in each of the lanes asked, and the last one's place. No lock.
+SELECT next.ask, count(*), CASE WHEN bool_or(next.newest) THEN min(next.run_at) ELSE max(next.run_at) END
 FROM (
-    SELECT a.ask, j.id
+    SELECT a.ask, a.newest, j.id, j.run_at
     FROM json_to_recordset($1::json) AS a (
         ask integer, kind text, queue text, priority smallint, after_us bigint, after_id bigint, newest boolean)
     CROSS JOIN LATERAL (

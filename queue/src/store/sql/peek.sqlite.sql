@@ -1,5 +1,6 @@
--- The due rows of one ask, next first: the places of at most $6 of them. No lock.
-SELECT run_at * 1000, id FROM queue_jobs INDEXED BY queue_jobs_waiting
+-- The places of the next due rows of one ask. No lock.
+SELECT priority, run_at * 1000 AS place, id
+FROM queue_jobs INDEXED BY queue_jobs_waiting
 WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3
   AND run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
   AND (run_at, id) > (coalesce($4 / 1000, -9223372036854775808), $5)

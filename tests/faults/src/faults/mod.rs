@@ -7,6 +7,7 @@ mod disk;
 mod failover;
 mod galera;
 mod handler;
+pub(crate) mod hostile;
 mod kill;
 mod lock;
 mod network;
@@ -121,5 +122,6 @@ faults! {
     "failover" on POSTGRES: failover::to_the_replica, "the primary is killed and its synchronous replica promoted, behind one address";
     "galera" on MARIADB: galera::a_node_is_killed, "workers on three nodes, one of which is killed with -9 and rejoins";
     "galera-lag" on MARIADB: galera::nodes_lag, "a node falls behind, with workers whose connections lead to several of them";
+    "bad-rows" on ALL: hostile::bad_rows, "as many bad rows as good ones, written by SQL";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }

@@ -1,0 +1,5 @@
+-- For a claim of several asks: no row when the worker is not alive; else the queues that are paused, or one NULL.
+SELECT p.queue
+FROM queue_workers AS w
+LEFT JOIN queue_paused AS p ON TRUE
+WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > UTC_TIMESTAMP(6)
