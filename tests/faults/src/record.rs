@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -161,7 +161,7 @@ impl Journal {
     /// When the folder takes no file.
     pub fn open(folder: &Path) -> Result<Journal> {
         let process = i64::from(std::process::id());
-        let path = folder.join(format!("{process}.record"));
+        let path = path_of(folder, process);
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.with_context(|| format!("opening the record {}", path.display()))?;
         Ok(Journal { file: Arc::new(file), process })
@@ -201,15 +201,34 @@ pub fn read(folder: &Path) -> Result<Vec<Event>> {
     for entry in fs::read_dir(folder).context("reading the folder of records")? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "record") {
-            let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-            // a process that was killed may have left a piece of a line
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for line in whole.lines() {
-                let event = serde_json::from_str(line);
-                events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
-            }
+            read_file(&path, &mut events)?;
         }
     }
     events.sort_by_key(|event: &Event| event.at);
     Ok(events)
+}
+
+/// What one process wrote so far.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_one(folder: &Path, process: i64) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    read_file(&path_of(folder, process), &mut events)?;
+    Ok(events)
+}
+
+fn path_of(folder: &Path, process: i64) -> PathBuf {
+    folder.join(format!("{process}.record"))
+}
+
+fn read_file(path: &Path, events: &mut Vec<Event>) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    // a process that was killed may have left a piece of a line
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for line in whole.lines() {
+        let event = serde_json::from_str(line);
+        events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
+    }
+    Ok(())
 }

@@ -119,7 +119,7 @@ pub(super) async fn old_snapshot(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
-    let load = scene.load(None, &Mix { producers: 3, plan: short, varied: false, ..Mix::usual() })?;
+    let load = scene.load(None, &Mix { producers: 3, plan: short, varied: false, ahead: None, ..Mix::usual() })?;
     crew.work(Duration::from_secs(1)).await?;
     let begin: &[&str] = match ground.engine {
         Engine::Postgres => &["BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM queue_jobs"],

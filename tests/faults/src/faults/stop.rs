@@ -13,7 +13,8 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().lease(LEASE))?;
-    let load = scene.load(None, &Mix { bulk: 15, plan: long, ..Mix::usual() })?;
+    crew.ready().await?;
+    let load = scene.load(None, &Mix { bulk: 15, plan: long, ahead: Some(150), ..Mix::usual() })?;
     crew.work(Duration::from_secs(1)).await?;
     let stops = scene.rounds(3, 100);
     for _ in 0..stops {
