@@ -57,7 +57,7 @@ impl Mix {
 
     /// As many as the workers can do, and few that wait: those that are rescued need not stand in line.
     pub fn dense() -> Mix {
-        Mix { bulk: 100, pause: Duration::from_millis(50), plan: brisk, ahead: Some(400), ..Mix::usual() }
+        Mix { producers: 4, bulk: 200, pause: Duration::from_millis(20), plan: brisk, ahead: Some(500), ..Mix::usual() }
     }
 }
 
