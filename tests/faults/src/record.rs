@@ -3,8 +3,9 @@
 //! One file per process, one event a line, as JSON, each in one write. A killed process leaves at most its last line
 //! unfinished. What a producer was answered is forced to the disk before it goes on.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -192,18 +193,49 @@ impl Journal {
     }
 }
 
+/// Follows a record that is still being written.
+#[derive(Debug, Default)]
+pub struct Tail {
+    /// How far each file was read.
+    read: HashMap<PathBuf, u64>,
+    starts: usize,
+}
+
+impl Tail {
+    /// How many handlers of a folder's record have begun so far.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has a broken line.
+    pub fn starts(&mut self, folder: &Path) -> Result<usize> {
+        for path in files(folder)? {
+            let read = self.read.entry(path.clone()).or_default();
+            let mut file = BufReader::new(File::open(&path).context("opening a record")?);
+            file.seek(SeekFrom::Start(*read)).context("reading on")?;
+            let mut line = String::new();
+            while file.read_line(&mut line).context("reading a record")? > 0 && line.ends_with('\n') {
+                *read += line.len() as u64;
+                let event: Event = serde_json::from_str(&line).with_context(|| format!("a broken line: {line}"))?;
+                self.starts += usize::from(matches!(event.what, What::Started { .. }));
+                line.clear();
+            }
+        }
+        Ok(self.starts)
+    }
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).context("reading the folder of records")?;
+    let paths = entries.map(|entry| entry.map(|it| it.path())).collect::<Result<Vec<_>, _>>()?;
+    Ok(paths.into_iter().filter(|path| path.extension().is_some_and(|it| it == "record")).collect())
+}
+
 /// All events of a folder's files, in the order in which they happened.
 ///
 /// # Errors
 /// When a file cannot be read, or has a broken line that is not its last.
 pub fn read(folder: &Path) -> Result<Vec<Event>> {
     let mut events = Vec::new();
-    for entry in fs::read_dir(folder).context("reading the folder of records")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "record") {
-            read_file(&path, &mut events)?;
-        }
-    }
+    files(folder)?.iter().try_for_each(|path| read_file(path, &mut events))?;
     events.sort_by_key(|event: &Event| event.at);
     Ok(events)
 }
@@ -231,4 +263,24 @@ fn read_file(path: &Path, events: &mut Vec<Event>) -> Result<()> {
         events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Journal, Tail, What, read};
+
+    #[test]
+    fn a_record_is_followed_while_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(folder.path()).expect("a record");
+        let started = |job| What::Started { job, tag: job, attempt: 1 };
+        let mut tail = Tail::default();
+        assert_eq!(tail.starts(folder.path()).expect("read"), 0);
+        journal.write(started(1));
+        journal.write(What::LeaseLost);
+        assert_eq!(tail.starts(folder.path()).expect("read"), 1);
+        journal.write(started(2));
+        assert_eq!(tail.starts(folder.path()).expect("read"), 2);
+        assert_eq!(read(folder.path()).expect("read").len(), 3);
+    }
 }
