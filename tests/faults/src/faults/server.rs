@@ -1,5 +1,6 @@
 //! The database server goes away and comes back.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -28,7 +29,7 @@ pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let mut returns = Vec::new();
     for _ in 0..scene.rounds(2, 50) {
         backlog(&scene).await?;
-        let pause = scene.between(Duration::from_millis(600), Duration::from_millis(1100));
+        let pause = scene.between(Duration::from_millis(1000), Duration::from_millis(1500));
         crew.work(pause).await?;
         let down = now();
         let server = scene.server.as_mut().context("a server of its own")?;
@@ -43,7 +44,7 @@ pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
 pub(super) async fn stopped(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
     backlog(&scene).await?;
-    crew.work(Duration::from_millis(800)).await?;
+    crew.work(Duration::from_millis(1200)).await?;
     let down = now();
     let away = scene.span(Duration::from_secs(4), Duration::from_secs(30));
     let server = scene.server.as_mut().context("a server of its own")?;
@@ -82,11 +83,13 @@ async fn end(mut scene: Scene, crew: Crew, load: Load, returns: &[(i64, i64)]) -
     if restarted > 0 {
         bail!("{restarted} workers ended by themselves while the server was away\n{}", scene.logs());
     }
-    let starts = starts(&history);
     let text = |times: Vec<i64>| Spread::of(times).map_or("none".into(), |it| it.to_string());
     let away = returns.iter().map(|(down, up)| up - down).collect();
-    let first = returns.iter().filter_map(|(_, up)| Some(starts.get(before(&starts, *up))? - up)).collect();
-    scene.note(format!("away {}, first start after its return {}", text(away), text(first)));
+    let each: Vec<Vec<i64>> = returns.iter().map(|(_, up)| first_starts(&history, *up)).collect();
+    let (first, last) = each.iter().filter_map(|times| Some((*times.iter().min()?, *times.iter().max()?))).unzip();
+    scene.note(format!("away {}", text(away)));
+    scene.note(format!("first start after its return {}, of the other worker {}", text(first), text(last)));
+    let starts = starts(&history);
     let full = returns.iter().filter_map(|&(down, up)| full_rate(&starts, down, up)).collect();
     match Spread::of(full) {
         Some(full) => scene.promise("full rate after it", &full, full.max(), BACK_WITHIN)?,
@@ -101,16 +104,27 @@ fn starts(history: &History) -> Vec<i64> {
     starts.map(|event| event.at).collect()
 }
 
+/// How long after a moment each of the workers began its next job.
+fn first_starts(history: &History, moment: i64) -> Vec<i64> {
+    let mut first = HashMap::new();
+    for event in &history.events {
+        if event.at > moment && matches!(event.what, What::Started { .. }) {
+            first.entry(event.process).or_insert(event.at - moment);
+        }
+    }
+    first.into_values().collect()
+}
+
 /// How many began before a moment.
 fn before(starts: &[i64], moment: i64) -> usize {
     starts.partition_point(|at| *at < moment)
 }
 
-/// The time from the server's return to the first window in which as much was started as before, nearly.
+/// The time from the server's return to the first window in which as much was started as in the two before it went, nearly.
 fn full_rate(starts: &[i64], down: i64, up: i64) -> Option<i64> {
     const STEP: usize = 50_000;
     let count = |from: i64| before(starts, from + WINDOW) - before(starts, from);
-    let usual = count(down - WINDOW) as f64 * FULL;
+    let usual = (count(down - WINDOW) + count(down - 2 * WINDOW)) as f64 / 2.0 * FULL;
     let mut windows = (up..up + 10_000_000).step_by(STEP);
     let from = windows.find(|from| count(*from) as f64 >= usual && usual > 0.0)?;
     Some(from - up)
@@ -118,7 +132,7 @@ fn full_rate(starts: &[i64], down: i64, up: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WINDOW, full_rate};
+    use super::full_rate;
 
     #[test]
     fn the_full_rate_is_that_of_the_window_before() {
@@ -128,6 +142,6 @@ mod tests {
         assert_eq!(back, 950_000, "the first window with nine tenths of what was usual");
         let slow: Vec<i64> = (0..100).chain((300..1500).step_by(3)).map(|number| number * 10_000).collect();
         assert_eq!(full_rate(&slow, 1_000_000, 2_000_000), None, "a third of the rate is not the full one");
-        assert_eq!(full_rate(&[], WINDOW, WINDOW), None);
+        assert_eq!(full_rate(&[], 1_000_000, 2_000_000), None, "there was no rate");
     }
 }
