@@ -27,9 +27,14 @@ pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
     let jobs = scene.jobs(0, if sqlite { 50_000 } else { 500_000 });
     let load = scene.load(None, &if ground.order.form == Form::Short { Mix::usual() } else { Mix::dense() })?;
     crew.work(Duration::from_millis(700)).await?;
-    for _ in 0..kills {
+    for kill in 0..kills {
         let pause = scene.between(Duration::from_millis(50), Duration::from_millis(900));
         crew.work(pause).await?;
+        // spread over all the jobs
+        let due = jobs as f64 * f64::from(kill) / f64::from(kills);
+        while (load.enqueued() as f64) < due {
+            crew.work(Duration::from_millis(50)).await?;
+        }
         let seat = scene.rng.usize(..crew.len());
         crew.kill(seat)?;
     }

@@ -20,9 +20,9 @@ const WINDOW: i64 = 500_000;
 const FULL: f64 = 0.9;
 /// What is promised of the time to the full rate.
 const BACK_WITHIN: f64 = 3.0;
-/// Short jobs that wait before the server goes: more than the workers can do until they are back at their full rate, so
-/// that their rate is their own and not the producers'.
-const BACKLOG: i64 = 6000;
+/// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
+/// full rate, so that their rate is their own and not the producers'.
+const BACKLOG: (usize, usize) = (3000, 6000);
 
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
@@ -70,7 +70,8 @@ async fn begin(ground: &Ground) -> Result<(Scene, Crew, Load)> {
 async fn backlog(scene: &Scene) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
     let mut rng = fastrand::Rng::with_seed(scene.order.seed);
-    while scene.open_jobs().await? < BACKLOG {
+    let least = scene.jobs(BACKLOG.0, BACKLOG.1);
+    while scene.open_jobs().await? < least as i64 {
         let plans = (0..1000).map(|_| short(&mut rng)).collect();
         enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
     }
