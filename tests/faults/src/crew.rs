@@ -1,5 +1,6 @@
 //! Worker processes, and whoever starts them again when they have ended: what systemd or Kubernetes does.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use queue_test_support::Helper;
 use tokio::time::sleep;
 
 use crate::point::Death;
-use crate::record::{Journal, What};
+use crate::record::{self, Journal, What};
 use crate::scene::LOOK;
 
 /// A worker that ended by itself is started again after this time.
@@ -21,7 +22,9 @@ const MISUSED: i32 = 2;
 /// How a process ends that does not listen.
 const SIGTERM: i32 = 15;
 /// How long a worker may take to end when it is told to.
-const END: Duration = Duration::from_secs(45);
+const END: Duration = Duration::from_secs(90);
+/// How long one may take to start.
+const START: Duration = Duration::from_secs(60);
 
 /// What a worker process shall be like.
 #[derive(Clone, Debug)]
@@ -90,18 +93,30 @@ struct Seat {
     not_before: Instant,
 }
 
+impl Seat {
+    /// Whether its process said that it works.
+    fn is_ready(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| {
+            let events = record::read_one(&self.setup.folder, process.id().into()).unwrap_or_default();
+            events.iter().any(|event| event.what == What::ProcessStarted)
+        })
+    }
+}
+
 /// Worker processes. Killed when dropped.
 #[derive(Debug)]
 pub struct Crew {
     seats: Vec<Seat>,
     journal: Journal,
+    /// The numbers of all its processes so far.
+    numbers: HashSet<u32>,
     started: usize,
     ended: usize,
 }
 
 impl Crew {
     pub(crate) fn new(journal: Journal) -> Crew {
-        Crew { seats: Vec::new(), journal, started: 0, ended: 0 }
+        Crew { seats: Vec::new(), journal, numbers: HashSet::new(), started: 0, ended: 0 }
     }
 
     /// Starts a worker; what it does when it has ended is seen to by [`work`](Crew::work).
@@ -163,9 +178,30 @@ impl Crew {
                 self.ended += 1;
             }
             if seat.process.is_none() && seat.not_before <= Instant::now() {
-                seat.process = Some(seat.setup.start(self.started)?);
+                let mut process = seat.setup.start(self.started)?;
+                // the record goes by the numbers of processes, and in an hour the system gives them out again
+                while !self.numbers.insert(process.id()) {
+                    process.kill();
+                    process = seat.setup.start(self.started)?;
+                }
+                seat.process = Some(process);
                 self.started += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until all are at work: a fault that meets a worker at its start is another one.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub async fn ready(&mut self) -> Result<()> {
+        let end = Instant::now() + START;
+        while !self.seats.iter().all(Seat::is_ready) {
+            if Instant::now() > end {
+                bail!("a worker was not ready within {START:?}\n{}", logs(&self.seats[0].setup.folder));
+            }
+            self.work(LOOK).await?;
         }
         Ok(())
     }
@@ -233,13 +269,8 @@ impl Crew {
         let end = Instant::now() + END;
         for seat in &mut self.seats {
             let Some(process) = &mut seat.process else { continue };
-            let status = loop {
-                match process.ended() {
-                    Some(status) => break status,
-                    None if Instant::now() > end => bail!("a worker did not end within {END:?} of SIGTERM"),
-                    None => sleep(LOOK).await,
-                }
-            };
+            let status = process.exit_within(end.saturating_duration_since(Instant::now())).await;
+            let status = status.with_context(|| format!("a worker did not end within {END:?} of SIGTERM"))?;
             self.journal.write_of(process.id().into(), What::Exited);
             // one that had only just been started did not listen yet
             if !status.success() && status.signal() != Some(SIGTERM) {

@@ -36,12 +36,28 @@ pub struct Mix {
     pub plan: fn(&mut Rng) -> Plan,
     /// The queue that one worker serves, one job at a time.
     pub ordered: Option<&'static str>,
+    /// Producers pause while more jobs than this wait: workers that stand still, or a slow machine, would never
+    /// come to the end. `None` where looking at the table is not wanted.
+    pub ahead: Option<i64>,
 }
 
 impl Mix {
     /// Two producers of short jobs of every kind.
     pub fn usual() -> Mix {
-        Mix { producers: 2, bulk: 40, pause: Duration::from_millis(150), varied: true, plan: everyday, ordered: None }
+        Mix {
+            producers: 2,
+            bulk: 40,
+            pause: Duration::from_millis(150),
+            varied: true,
+            plan: everyday,
+            ordered: None,
+            ahead: Some(1000),
+        }
+    }
+
+    /// As many as the workers can do, and few that wait: those that are rescued need not stand in line.
+    pub fn dense() -> Mix {
+        Mix { producers: 4, bulk: 200, pause: Duration::from_millis(20), plan: brisk, ahead: Some(500), ..Mix::usual() }
     }
 }
 
@@ -53,6 +69,17 @@ pub fn everyday(rng: &mut Rng) -> Plan {
         8..12 => Plan::Snooze { ms: rng.u64(50..400) },
         12..18 => Plan::Ok { ms: rng.u64(200..900) },
         _ => Plan::Ok { ms: rng.u64(..20) },
+    }
+}
+
+/// As [`everyday`], with fewer that take a while: many a second.
+pub fn brisk(rng: &mut Rng) -> Plan {
+    match rng.u32(..100) {
+        0..3 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
+        3 => Plan::Panic,
+        4 => Plan::Snooze { ms: rng.u64(50..400) },
+        5..7 => Plan::Ok { ms: rng.u64(200..900) },
+        _ => Plan::Ok { ms: rng.u64(..10) },
     }
 }
 
@@ -89,8 +116,13 @@ impl Load {
     /// Starts producers.
     pub fn start(desk: &Desk, db: &Db, mix: &Mix, rng: &mut Rng) -> Load {
         let mut load = Load { over: Arc::default(), enqueued: Arc::default(), tasks: JoinSet::new() };
+        let waiting = Arc::new(AtomicI64::new(0));
+        if mix.ahead.is_some() {
+            load.tasks.spawn(watch(db.clone(), waiting.clone(), load.over.clone()));
+        }
         for _ in 0..mix.producers {
-            let producer = Producer { desk: desk.clone(), db: db.clone(), mix: mix.clone(), rng: rng.fork() };
+            let (desk, db, mix, waiting) = (desk.clone(), db.clone(), mix.clone(), waiting.clone());
+            let producer = Producer { desk, db, mix, rng: rng.fork(), waiting };
             let (over, enqueued) = (load.over.clone(), load.enqueued.clone());
             load.tasks.spawn(producer.run(over, enqueued));
         }
@@ -115,6 +147,21 @@ struct Producer {
     db: Db,
     mix: Mix,
     rng: Rng,
+    /// Jobs that wait.
+    waiting: Arc<AtomicI64>,
+}
+
+/// Counts the jobs that wait, every so often. While the database does not answer, the last count holds.
+async fn watch(db: Db, waiting: Arc<AtomicI64>, over: Arc<AtomicBool>) {
+    while !over.load(Ordering::Relaxed) {
+        let count = async {
+            each!(&db, pool => sqlx::query_scalar("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").fetch_one(pool).await)
+        };
+        if let Ok(Ok(count)) = timeout(PATIENCE, count).await {
+            waiting.store(count, Ordering::Relaxed);
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 /// What became of an enqueue.
@@ -127,6 +174,10 @@ enum Answer {
 impl Producer {
     async fn run(mut self, over: Arc<AtomicBool>, enqueued: Arc<AtomicUsize>) {
         while !over.load(Ordering::Relaxed) {
+            if self.mix.ahead.is_some_and(|ahead| self.waiting.load(Ordering::Relaxed) > ahead) {
+                sleep(PAUSE / 4).await;
+                continue;
+            }
             let count = self.enqueue().await;
             enqueued.fetch_add(count, Ordering::Relaxed);
             let pause = if count == 0 { PAUSE } else { Duration::ZERO };

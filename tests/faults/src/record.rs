@@ -3,9 +3,10 @@
 //! One file per process, one event a line, as JSON, each in one write. A killed process leaves at most its last line
 //! unfinished. What a producer was answered is forced to the disk before it goes on.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -161,7 +162,7 @@ impl Journal {
     /// When the folder takes no file.
     pub fn open(folder: &Path) -> Result<Journal> {
         let process = i64::from(std::process::id());
-        let path = folder.join(format!("{process}.record"));
+        let path = path_of(folder, process);
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.with_context(|| format!("opening the record {}", path.display()))?;
         Ok(Journal { file: Arc::new(file), process })
@@ -192,24 +193,94 @@ impl Journal {
     }
 }
 
+/// Follows a record that is still being written.
+#[derive(Debug, Default)]
+pub struct Tail {
+    /// How far each file was read.
+    read: HashMap<PathBuf, u64>,
+    starts: usize,
+}
+
+impl Tail {
+    /// How many handlers of a folder's record have begun so far.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has a broken line.
+    pub fn starts(&mut self, folder: &Path) -> Result<usize> {
+        for path in files(folder)? {
+            let read = self.read.entry(path.clone()).or_default();
+            let mut file = BufReader::new(File::open(&path).context("opening a record")?);
+            file.seek(SeekFrom::Start(*read)).context("reading on")?;
+            let mut line = String::new();
+            while file.read_line(&mut line).context("reading a record")? > 0 && line.ends_with('\n') {
+                *read += line.len() as u64;
+                let event: Event = serde_json::from_str(&line).with_context(|| format!("a broken line: {line}"))?;
+                self.starts += usize::from(matches!(event.what, What::Started { .. }));
+                line.clear();
+            }
+        }
+        Ok(self.starts)
+    }
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).context("reading the folder of records")?;
+    let paths = entries.map(|entry| entry.map(|it| it.path())).collect::<Result<Vec<_>, _>>()?;
+    Ok(paths.into_iter().filter(|path| path.extension().is_some_and(|it| it == "record")).collect())
+}
+
 /// All events of a folder's files, in the order in which they happened.
 ///
 /// # Errors
 /// When a file cannot be read, or has a broken line that is not its last.
 pub fn read(folder: &Path) -> Result<Vec<Event>> {
     let mut events = Vec::new();
-    for entry in fs::read_dir(folder).context("reading the folder of records")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "record") {
-            let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-            // a process that was killed may have left a piece of a line
-            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-            for line in whole.lines() {
-                let event = serde_json::from_str(line);
-                events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
-            }
-        }
-    }
+    files(folder)?.iter().try_for_each(|path| read_file(path, &mut events))?;
     events.sort_by_key(|event: &Event| event.at);
     Ok(events)
+}
+
+/// What one process wrote so far.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_one(folder: &Path, process: i64) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    read_file(&path_of(folder, process), &mut events)?;
+    Ok(events)
+}
+
+fn path_of(folder: &Path, process: i64) -> PathBuf {
+    folder.join(format!("{process}.record"))
+}
+
+fn read_file(path: &Path, events: &mut Vec<Event>) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    // a process that was killed may have left a piece of a line
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for line in whole.lines() {
+        let event = serde_json::from_str(line);
+        events.push(event.with_context(|| format!("{}: a broken line: {line}", path.display()))?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Journal, Tail, What, read};
+
+    #[test]
+    fn a_record_is_followed_while_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(folder.path()).expect("a record");
+        let started = |job| What::Started { job, tag: job, attempt: 1 };
+        let mut tail = Tail::default();
+        assert_eq!(tail.starts(folder.path()).expect("read"), 0);
+        journal.write(started(1));
+        journal.write(What::LeaseLost);
+        assert_eq!(tail.starts(folder.path()).expect("read"), 1);
+        journal.write(started(2));
+        assert_eq!(tail.starts(folder.path()).expect("read"), 2);
+        assert_eq!(read(folder.path()).expect("read").len(), 3);
+    }
 }

@@ -1,5 +1,6 @@
 //! A database, a folder for the record, and what a fault needs of both.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -16,35 +17,16 @@ use tokio::time::sleep;
 use crate::checker::{Checker, History};
 use crate::crew::{Crew, Setup};
 use crate::load::{Desk, LEDGER, Load, Mix};
+pub use crate::order::{Form, Order};
 use crate::record::{self, Journal, What};
 use crate::worker;
 
 /// How often to look for what is waited for.
 pub const LOOK: Duration = Duration::from_millis(20);
+/// Workers that end no job for so long will not end any.
+const STUCK: Duration = Duration::from_secs(60);
 /// A lease that is done sooner than the default.
 pub const LEASE: Duration = Duration::from_millis(1500);
-
-/// How much is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Seconds: what the test command runs.
-    Short,
-    /// Minutes.
-    Long,
-}
-
-/// What is asked for on the command line.
-#[derive(Clone, Copy, Debug)]
-pub struct Order {
-    /// Everything random comes from it.
-    pub seed: u64,
-    /// How much is to be done.
-    pub form: Form,
-    /// How many jobs at most, if said.
-    pub jobs: Option<usize>,
-    /// How many faults, if said.
-    pub rounds: Option<u32>,
-}
 
 /// Where the database is.
 #[derive(Debug)]
@@ -189,17 +171,18 @@ impl Scene {
         self.number("SELECT COUNT(*) FROM queue_jobs").await
     }
 
-    /// Waits until nothing waits or runs any more. What does is found by the checker.
+    /// Waits until nothing waits or runs any more, for as long as jobs become fewer. What is left is found by the checker.
     ///
     /// # Errors
     /// When the database does not come back, or a worker cannot be started.
-    pub async fn drain(&self, crew: &mut Crew, within: Duration) -> Result<()> {
-        let end = Instant::now() + within;
+    pub async fn drain(&self, crew: &mut Crew) -> Result<()> {
+        let (mut fewest, mut end) = (i64::MAX, Instant::now() + STUCK);
         loop {
             match self.open_jobs().await {
                 Ok(0) => return Ok(()),
-                Err(error) if Instant::now() > end => return Err(error.context("the database did not come back")),
+                Ok(open) if open < fewest => (fewest, end) = (open, Instant::now() + STUCK),
                 Ok(_) if Instant::now() > end => return Ok(()),
+                Err(error) if Instant::now() > end => return Err(error.context("the database did not come back")),
                 _ => crew.work(LOOK * 3).await?,
             }
         }
@@ -208,6 +191,16 @@ impl Scene {
     /// A figure for people.
     pub fn note(&mut self, what: impl Into<String>) {
         self.notes.push(what.into());
+    }
+
+    /// Notes a figure that is promised: see [`Order::promised`].
+    ///
+    /// # Errors
+    /// When it is more than promised, in the long form.
+    pub fn promise(&mut self, what: &str, figures: &impl Display, seconds: f64, promised: f64) -> Result<()> {
+        let note = self.order.promised(&format!("{what}: {figures}"), seconds, promised);
+        self.note(note.with_context(|| self.notes.join("; "))?);
+        Ok(())
     }
 
     /// Everything that is known now.
@@ -230,7 +223,7 @@ impl Scene {
             let enqueued = load.stop().await;
             tracing::debug!(enqueued, "the load is over");
         }
-        self.drain(&mut crew, Duration::from_secs(60)).await?;
+        self.drain(&mut crew).await?;
         crew.end().await?;
         let history = self.history().await?;
         let checker = Checker::new(&history);

@@ -79,15 +79,23 @@ impl Helper {
     /// # Panics
     /// When it does not within the time.
     pub async fn wait_for_exit(&mut self, within: Duration) -> ExitStatus {
+        self.exit_within(within).await.unwrap_or_else(|| panic!("the helper still ran after {within:?}"))
+    }
+
+    /// Waits until the process ends; `None` when it does not within the time.
+    ///
+    /// # Panics
+    /// When the system does not say.
+    pub async fn exit_within(&mut self, within: Duration) -> Option<ExitStatus> {
         let wait = async {
             loop {
-                if let Some(status) = self.child.try_wait().expect("a child of this process") {
+                if let Some(status) = self.ended() {
                     return status;
                 }
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(within, wait).await.unwrap_or_else(|_| panic!("the helper still ran after {within:?}"))
+        timeout(within, wait).await.ok()
     }
 
     /// How the process ended, if it has.
@@ -171,7 +179,9 @@ mod tests {
         helper.wait_for("tick", LONG).await;
         helper.terminate();
         assert_eq!(helper.wait_for_exit(LONG).await.signal(), Some(15));
+        assert_eq!(helper.exit_within(LONG).await.and_then(|it| it.signal()), Some(15), "it stays ended");
         let mut helper = counter();
+        assert_eq!(helper.exit_within(Duration::from_millis(30)).await, None, "it has not ended");
         helper.kill();
         assert_eq!(helper.wait_for_exit(LONG).await.signal(), Some(9));
     }

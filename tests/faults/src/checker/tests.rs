@@ -97,6 +97,20 @@ fn stopped() -> Plot {
 }
 
 #[test]
+fn a_rescue_counts_from_the_last_kill() {
+    let delays = |plot: &Plot| Checker::new(&plot.0).rescues();
+    assert_eq!(delays(&rescued()), [8 * SECOND]);
+    assert!(delays(&stopped()).is_empty(), "nobody was killed");
+    // held it in between, and was killed before the handler began
+    let mut third =
+        Plot::committed(retries(3)).start(3, ONE, 1).event(4, ONE, What::Killed).event(9, 103, What::Killed);
+    third.0.tables.processes.insert(3, 103);
+    let third = third.start(12, TWO, 3).end(13, TWO, 3, How::Ok).attempt(1, 1, 1, "lost").attempt(2, 2, 3, "lost");
+    let third = third.row("completed", 3, 3, 2);
+    assert_eq!(delays(&third), [3 * SECOND]);
+}
+
+#[test]
 fn sound_records_break_nothing() {
     completed().breaks(&[]);
     rescued().breaks(&[]);

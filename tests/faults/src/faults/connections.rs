@@ -16,6 +16,7 @@ pub(super) async fn terminated(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_secs(1)).await?;
     let (rounds, mut ended) = (scene.rounds(12, 300), 0);
@@ -66,6 +67,7 @@ pub(super) async fn limit_reached(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.own(Settings::new(Durability::Process).max_connections(CONNECTIONS)).await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_secs(1)).await?;
     let mut most = 0;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use queue_test_servers::{Durability, Replicated, Settings};
 use tokio::task::block_in_place;
 
@@ -30,6 +30,7 @@ pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
         let mut scene = Scene::new(ground.engine, Place::Shared(Some(url)), ground.order).await?;
         let mut crew = scene.crew();
         crew.hire_many(2, &scene.worker())?;
+        crew.ready().await?;
         let load = scene.load(None, &Mix::usual())?;
         let pause = scene.between(Duration::from_millis(1500), Duration::from_millis(3000));
         crew.work(pause).await?;
@@ -50,13 +51,9 @@ pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
         back.extend(first_start(&history, up).map(|at| at - up));
         notes.append(&mut scene.notes);
     }
-    let text = |spread: Option<Spread>| spread.map_or("none".into(), |it| it.to_string());
-    match Spread::of(back) {
-        Some(back) if back.max() > BACK_WITHIN => {
-            bail!("the first job after the switch: {back}; {BACK_WITHIN} s at most")
-        }
-        back => notes.push(format!("switched after {}, first start after it {}", text(Spread::of(away)), text(back))),
-    }
+    let (away, back) = Spread::of(away).zip(Spread::of(back)).context("no job was started after the switch")?;
+    let figures = format!("switched after {away}, first start after it {back}");
+    notes.push(ground.order.promised(&figures, back.max(), BACK_WITHIN)?);
     Ok(notes)
 }
 

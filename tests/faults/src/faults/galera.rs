@@ -47,6 +47,7 @@ impl Stage {
         for port in ports.into_iter().chain(std::iter::repeat_n(balancer.port(), balanced)) {
             crew.hire(scene.worker().url(&with_port(scene.url(), port)))?;
         }
+        crew.ready().await?;
         let load = scene.load(Some(&with_port(scene.url(), balancer.port())), &Mix::usual())?;
         Ok(Stage { scene, crew, load, balancer, cluster })
     }

@@ -79,7 +79,7 @@ pub(super) async fn eats(ground: &Ground) -> Result<Vec<String>> {
     for _ in 0..count {
         let before = crew.ended();
         enqueue_batch(&scene.desk, &scene.db, vec![Plan::Eat], options.clone(), None).await?;
-        let end = std::time::Instant::now() + Duration::from_secs(30);
+        let end = std::time::Instant::now() + Duration::from_secs(90);
         while crew.ended() == before {
             if std::time::Instant::now() > end {
                 bail!("no process ran out of memory\n{}", scene.logs());

@@ -11,13 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Ground;
-use crate::load::{Mix, short};
-use crate::record::What;
+use crate::load::Mix;
 use crate::scene::Scene;
 use crate::worker;
 
 /// Runs statements on one connection, some time apart. An error ends the transaction: the other side won.
-async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> Result<bool> {
+pub(super) async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> Result<bool> {
     let db = worker::pool(scene.url(), 1, Duration::from_secs(5))?;
     each!(&db, pool => {
         let mut connection = pool.acquire().await?;
@@ -113,40 +112,4 @@ async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>) -> Result
         sleep(Duration::from_millis(5)).await;
     }
     Ok((updates, defeats))
-}
-
-pub(super) async fn old_snapshot(ground: &Ground) -> Result<Vec<String>> {
-    let mut scene = ground.scene().await?;
-    let mut crew = scene.crew();
-    crew.hire_many(2, &scene.worker())?;
-    let load = scene.load(None, &Mix { producers: 3, plan: short, varied: false, ..Mix::usual() })?;
-    crew.work(Duration::from_secs(1)).await?;
-    let begin: &[&str] = match ground.engine {
-        Engine::Postgres => &["BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM queue_jobs"],
-        _ => &["SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"],
-    };
-    let time = scene.span(Duration::from_secs(6), Duration::from_secs(600));
-    let held = session(&scene, &[(begin[0], Duration::ZERO), (begin[1], time), ("ROLLBACK", Duration::ZERO)]).await?;
-    if !held {
-        bail!("the snapshot was not held");
-    }
-    let history = scene.judge(Some(load), crew).await?;
-    let starts: Vec<i64> = history
-        .events
-        .iter()
-        .filter(|event| matches!(event.what, What::Started { .. }))
-        .map(|event| event.at)
-        .collect();
-    let rate = |from: f64, to: f64| {
-        let span = (starts[starts.len() - 1] - starts[0]) as f64;
-        let (from, to) = (starts[0] + (span * from) as i64, starts[0] + (span * to) as i64);
-        let count = starts.iter().filter(|at| (from..to).contains(*at)).count();
-        count as f64 / ((to - from) as f64 / 1e6)
-    };
-    scene.note(format!(
-        "snapshot held {time:?}; {:.0} starts/s in its first third, {:.0} in its last",
-        rate(0.1, 0.4),
-        rate(0.6, 0.9)
-    ));
-    Ok(scene.notes)
 }

@@ -12,6 +12,7 @@ mod kill;
 mod lock;
 mod network;
 mod server;
+mod snapshot;
 mod sqlite;
 mod stop;
 
@@ -109,7 +110,7 @@ faults! {
     "stall" on SERVERS: network::stall, "a commit's reply stops midway";
     "locks" on SERVERS: lock::foreign_locks, "a foreign session holds locks on our tables";
     "deadlocks" on SERVERS: lock::deadlocks, "foreign sessions update our rows in opposite orders";
-    "snapshot" on SERVERS: lock::old_snapshot, "a long transaction holds an old snapshot";
+    "snapshot" on SERVERS: snapshot::old, "a long transaction holds an old snapshot";
     "file-locked" on SQLITE: sqlite::file_locked, "another process locks the file for longer than the busy timeout";
     "checkpoint" on SQLITE: sqlite::checkpoint_blocked, "a reader keeps the write-ahead log from being checkpointed";
     "copy" on SQLITE: sqlite::copied, "a copy is taken while all is running, and is consistent";

@@ -7,15 +7,16 @@ use queue_test_support::Proxy;
 use tokio::time::sleep;
 
 use super::Ground;
-use crate::checker::History;
 use crate::figures::Spread;
 use crate::jobs::Plan;
 use crate::load::{Mix, enqueue_batch};
-use crate::record::{How, Options, What, now};
+use crate::record::{self, How, Options, What, now};
 use crate::scene::Scene;
 
 /// What is promised of jobs whose worker is cut off without a word.
 const ELSEWHERE_WITHIN: f64 = 15.0;
+/// For what takes seconds, on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn proxy(ground: &Ground, scene: &Scene) -> (Proxy, String) {
     let proxy = Proxy::start(ground.engine, scene.url()).await;
@@ -52,42 +53,37 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
         let mut crew = scene.crew();
         let cut_off = crew.hire(scene.worker().url(&url))?;
         let options = Options { max_retries: 20, ..Options::default() };
-        let plans = vec![Plan::Ok { ms: 1500 }; JOBS];
+        // none of them ends before the network does, however slow the machine is
+        let plans = vec![Plan::Ignore { ms: 300_000 }; JOBS];
         let tags = enqueue_batch(&scene.desk, &scene.db, plans, options, None).await?;
-        let began = async |scene: &Scene| {
-            let history = scene.history().await?;
-            Ok((starts(&history, &tags, None).len() == JOBS).then_some(()))
-        };
-        scene.wait("all jobs run", Duration::from_secs(20), began).await?;
+        let began = async |scene: &Scene| Ok((starts(scene, &tags, None)?.len() == JOBS).then_some(()));
+        scene.wait("all jobs run", PATIENCE, began).await?;
         let process = crew.pid(cut_off).context("a running worker")?;
         crew.hire(scene.worker())?;
         proxy.freeze();
         let frozen = now();
         let elsewhere = async |scene: &Scene| {
-            let history = scene.history().await?;
-            let found = starts(&history, &tags, Some(process));
+            let found = starts(scene, &tags, Some(process))?;
             Ok((found.len() >= JOBS).then_some(found))
         };
-        let found = scene.wait("all jobs run elsewhere", Duration::from_secs(30), elsewhere).await?;
+        let found = scene.wait("all jobs run elsewhere", PATIENCE, elsewhere).await?;
         delays.extend(found.into_iter().map(|at| at - frozen));
         proxy.heal().await;
         scene.judge(None, crew).await?;
     }
     let spread = Spread::of(delays).context("no job ran elsewhere")?;
-    if spread.max() > ELSEWHERE_WITHIN {
-        bail!("from the last packet to the start elsewhere: {spread}; {ELSEWHERE_WITHIN} s are promised");
-    }
-    scene.note(format!("from the last packet to the start elsewhere: {spread}"));
+    scene.promise("from the last packet to the start elsewhere", &spread, spread.max(), ELSEWHERE_WITHIN)?;
     Ok(scene.notes)
 }
 
 /// When these jobs began, in all processes but one.
-fn starts(history: &History, tags: &[i64], but: Option<i64>) -> Vec<i64> {
-    let starts = history.events.iter().filter(|event| match event.what {
+fn starts(scene: &Scene, tags: &[i64], but: Option<i64>) -> Result<Vec<i64>> {
+    let events = record::read(scene.folder())?;
+    let starts = events.iter().filter(|event| match event.what {
         What::Started { tag, .. } => tags.contains(&tag) && Some(event.process) != but,
         _ => false,
     });
-    starts.map(|event| event.at).collect()
+    Ok(starts.map(|event| event.at).collect())
 }
 
 pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
@@ -116,7 +112,7 @@ pub(super) async fn stall(ground: &Ground) -> Result<Vec<String>> {
         let pause = scene.between(Duration::from_millis(100), Duration::from_millis(600));
         crew.work(pause).await?;
         proxy.stall_next_commit();
-        let end = std::time::Instant::now() + Duration::from_secs(20);
+        let end = std::time::Instant::now() + PATIENCE;
         while proxy.stalled() <= round {
             if std::time::Instant::now() > end {
                 bail!("no commit came by");

@@ -1,5 +1,6 @@
 //! The database server goes away and comes back.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -8,6 +9,7 @@ use queue_test_servers::{Durability, Settings};
 use super::Ground;
 use crate::checker::History;
 use crate::crew::Crew;
+use crate::figures::Spread;
 use crate::load::{Load, Mix, enqueue_batch, short};
 use crate::record::{Options, What, now};
 use crate::scene::Scene;
@@ -16,6 +18,11 @@ use crate::scene::Scene;
 const WINDOW: i64 = 500_000;
 /// Of the rate before.
 const FULL: f64 = 0.9;
+/// What is promised of the time to the full rate.
+const BACK_WITHIN: f64 = 3.0;
+/// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
+/// full rate, so that their rate is their own and not the producers'.
+const BACKLOG: (usize, usize) = (3000, 6000);
 
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
@@ -54,15 +61,17 @@ async fn begin(ground: &Ground) -> Result<(Scene, Crew, Load)> {
     let mut scene = ground.own(Settings::new(Durability::Process)).await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
-    let load = scene.load(None, &Mix::usual())?;
+    crew.ready().await?;
+    // beside the backlog
+    let load = scene.load(None, &Mix { ahead: None, ..Mix::usual() })?;
     Ok((scene, crew, load))
 }
 
-/// More than the workers can do meanwhile, so that their rate is their own and not the producers'.
 async fn backlog(scene: &Scene) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
-    for _ in 0..3 {
-        let mut rng = fastrand::Rng::with_seed(scene.order.seed);
+    let mut rng = fastrand::Rng::with_seed(scene.order.seed);
+    let least = scene.jobs(BACKLOG.0, BACKLOG.1);
+    while scene.open_jobs().await? < least as i64 {
         let plans = (0..1000).map(|_| short(&mut rng)).collect();
         enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
     }
@@ -75,34 +84,65 @@ async fn end(mut scene: Scene, crew: Crew, load: Load, returns: &[(i64, i64)]) -
     if restarted > 0 {
         bail!("{restarted} workers ended by themselves while the server was away\n{}", scene.logs());
     }
-    let mut texts = Vec::new();
-    for &(down, up) in returns {
-        let away = (up - down) as f64 / 1e6;
-        let back = full_rate(&history, down, up);
-        let back = back.map_or("not measured: nothing was left to do".into(), |it| format!("{it:.2} s"));
-        texts.push(format!(
-            "away {away:.1} s, first start {:.2} s and full rate {back} after its return",
-            first(&history, up)
-        ));
+    let text = |times: Vec<i64>| Spread::of(times).map_or("none".into(), |it| it.to_string());
+    let away = returns.iter().map(|(down, up)| up - down).collect();
+    let each: Vec<Vec<i64>> = returns.iter().map(|(_, up)| first_starts(&history, *up)).collect();
+    let (first, last) = each.iter().filter_map(|times| Some((*times.iter().min()?, *times.iter().max()?))).unzip();
+    scene.note(format!("away {}", text(away)));
+    scene.note(format!("first start after its return {}, of the other worker {}", text(first), text(last)));
+    let starts = starts(&history);
+    let full = returns.iter().filter_map(|&(down, up)| full_rate(&starts, down, up)).collect();
+    match Spread::of(full) {
+        Some(full) => scene.promise("full rate after it", &full, full.max(), BACK_WITHIN)?,
+        None => scene.note("its full rate was not measured: nothing was left to do"),
     }
-    scene.note(texts.join("; "));
     Ok(scene.notes)
 }
 
-fn starts(history: &History) -> impl Iterator<Item = i64> + '_ {
-    history.events.iter().filter(|event| matches!(event.what, What::Started { .. })).map(|event| event.at)
+/// When handlers began, in order.
+fn starts(history: &History) -> Vec<i64> {
+    let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. }));
+    starts.map(|event| event.at).collect()
 }
 
-fn first(history: &History, up: i64) -> f64 {
-    starts(history).find(|at| *at > up).map_or(f64::INFINITY, |at| (at - up) as f64 / 1e6)
+/// How long after a moment each of the workers began its next job.
+fn first_starts(history: &History, moment: i64) -> Vec<i64> {
+    let mut first = HashMap::new();
+    for event in &history.events {
+        if event.at > moment && matches!(event.what, What::Started { .. }) {
+            first.entry(event.process).or_insert(event.at - moment);
+        }
+    }
+    first.into_values().collect()
 }
 
-/// Seconds after the server's return until the first window in which as much was started as before, nearly.
-fn full_rate(history: &History, down: i64, up: i64) -> Option<f64> {
-    let all: Vec<i64> = starts(history).collect();
-    let count = |from: i64| all.iter().filter(|at| (from..from + WINDOW).contains(*at)).count() as f64;
-    let before = count(down - WINDOW);
-    let step = 50_000;
-    let from = (up..up + 10_000_000).step_by(step).find(|from| count(*from) >= FULL * before)?;
-    (before > 0.0).then_some((from - up) as f64 / 1e6)
+/// How many began before a moment.
+fn before(starts: &[i64], moment: i64) -> usize {
+    starts.partition_point(|at| *at < moment)
+}
+
+/// The time from the server's return to the first window in which as much was started as in the two before it went, nearly.
+fn full_rate(starts: &[i64], down: i64, up: i64) -> Option<i64> {
+    const STEP: usize = 50_000;
+    let count = |from: i64| before(starts, from + WINDOW) - before(starts, from);
+    let usual = (count(down - WINDOW) + count(down - 2 * WINDOW)) as f64 / 2.0 * FULL;
+    let mut windows = (up..up + 10_000_000).step_by(STEP);
+    let from = windows.find(|from| count(*from) as f64 >= usual && usual > 0.0)?;
+    Some(from - up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::full_rate;
+
+    #[test]
+    fn the_full_rate_is_that_of_the_window_before() {
+        // a start each 10 ms until the server goes at 1 s; it returns at 2 s; from 3 s on as before
+        let starts: Vec<i64> = (0..100).chain(300..500).map(|number| number * 10_000).collect();
+        let back = full_rate(&starts, 1_000_000, 2_000_000).expect("it comes back");
+        assert_eq!(back, 950_000, "the first window with nine tenths of what was usual");
+        let slow: Vec<i64> = (0..100).chain((300..1500).step_by(3)).map(|number| number * 10_000).collect();
+        assert_eq!(full_rate(&slow, 1_000_000, 2_000_000), None, "a third of the rate is not the full one");
+        assert_eq!(full_rate(&[], 1_000_000, 2_000_000), None, "there was no rate");
+    }
 }

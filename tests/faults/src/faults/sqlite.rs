@@ -33,7 +33,7 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
         crew.work(Duration::from_millis(800)).await?;
         let mut locker = Command::new("sqlite3")
             .arg(file(&scene))
-            .args([".timeout 10000", "BEGIN EXCLUSIVE", &format!(".shell sleep {}", time.as_secs()), "ROLLBACK"])
+            .args([".timeout 60000", "BEGIN EXCLUSIVE", &format!(".shell sleep {}", time.as_secs()), "ROLLBACK"])
             .stdin(Stdio::null())
             .spawn()
             .context("starting sqlite3")?;
@@ -126,7 +126,7 @@ async fn run_copy(scene: &Scene, copy: &Path) -> Result<()> {
     crew.hire(Setup::new(&url, &folder))?;
     let db = worker::pool(&url, 1, Duration::from_secs(5))?;
     let Db::Sqlite(pool) = &db else { bail!("this is not SQLite") };
-    let end = std::time::Instant::now() + Duration::from_secs(40);
+    let end = std::time::Instant::now() + Duration::from_secs(120);
     while sqlx::query_scalar::<_, i64>("SELECT COUNT(*) FROM queue_jobs").fetch_one(pool).await? > 0 {
         ensure!(std::time::Instant::now() < end, "the jobs of the copy did not run\n{}", scene.logs());
         crew.work(Duration::from_millis(100)).await?;

@@ -1,0 +1,78 @@
+//! A long transaction holds an old snapshot, while workers have more to do than they can.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use queue_test_support::Engine;
+
+use super::Ground;
+use super::lock::session;
+use crate::checker::History;
+use crate::crew::Crew;
+use crate::load::{enqueue_batch, short};
+use crate::order::Form;
+use crate::record::{Options, Tail, What, now};
+use crate::scene::Scene;
+
+/// Jobs that wait at least, so that the rate of starts is the workers' own.
+const BACKLOG: usize = 4000;
+/// What is promised of the rate of starts at the end, beside that at the start.
+const KEPT: f64 = 0.9;
+/// The start and the end: this share of the time each.
+const SHARE: f64 = 0.15;
+
+pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
+    let begin: &[&str] = match ground.engine {
+        Engine::Postgres => &["BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM queue_jobs"],
+        _ => &["SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"],
+    };
+    let time = scene.span(Duration::from_secs(6), Duration::from_secs(600));
+    let (none, over, from) = (Duration::ZERO, AtomicBool::new(false), now());
+    let snapshot = async {
+        let held = session(&scene, &[(begin[0], none), (begin[1], time), ("ROLLBACK", none)]).await;
+        over.store(true, Ordering::Relaxed);
+        held
+    };
+    let (held, ()) = tokio::try_join!(snapshot, full_load(&scene, &mut crew, &over))?;
+    let until = now();
+    if !held {
+        bail!("the snapshot was not held");
+    }
+    let history = scene.judge(None, crew).await?;
+    let [start, end] = rates(&history, from, until);
+    scene.note(format!("snapshot held {time:?}; {start:.0} starts/s at first, {end:.0} at last"));
+    ensure!(ground.order.form == Form::Short || end >= start * KEPT, "slower and slower: {}", scene.notes.join("; "));
+    Ok(scene.notes)
+}
+
+/// More than the workers can do. The tables are not asked how much is left: the answer would take longer each time.
+async fn full_load(scene: &Scene, crew: &mut Crew, over: &AtomicBool) -> Result<()> {
+    let options = Options { max_retries: 20, ..Options::default() };
+    let mut rng = fastrand::Rng::with_seed(scene.order.seed);
+    let (mut tail, mut enqueued) = (Tail::default(), 0);
+    while !over.load(Ordering::Relaxed) {
+        if enqueued < tail.starts(scene.folder())? + BACKLOG {
+            let plans: Vec<_> = (0..1000).map(|_| short(&mut rng)).collect();
+            enqueued += enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?.len();
+        }
+        crew.work(Duration::from_millis(10)).await?;
+    }
+    Ok(())
+}
+
+/// Starts a second, at first and at last.
+fn rates(history: &History, from: i64, until: i64) -> [f64; 2] {
+    let span = ((until - from) as f64 * SHARE) as i64;
+    let rate = |from: i64| {
+        let window = from..from + span;
+        let starts = history.events.iter().filter(|it| matches!(it.what, What::Started { .. }));
+        starts.filter(|it| window.contains(&it.at)).count() as f64 / (span as f64 / 1e6)
+    };
+    // not the first moments, in which the backlog is still to come
+    [rate(from + span / 3), rate(until - span)]
+}

@@ -1,0 +1,54 @@
+//! What is asked for on the command line.
+
+use anyhow::{Result, bail};
+
+/// How much is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Seconds: what the test command runs.
+    Short,
+    /// Minutes.
+    Long,
+}
+
+/// What is asked for on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// How much is to be done.
+    pub form: Form,
+    /// How many jobs at most, if said.
+    pub jobs: Option<usize>,
+    /// How many faults, if said.
+    pub rounds: Option<u32>,
+}
+
+impl Order {
+    /// A note of a figure that is promised. The long form insists on it; the short one runs on machines that are slow, or
+    /// busy with other things.
+    ///
+    /// # Errors
+    /// When it is more than promised, in the long form.
+    pub fn promised(self, figure: &str, seconds: f64, promised: f64) -> Result<String> {
+        if seconds <= promised {
+            return Ok(figure.to_owned());
+        }
+        let text = format!("{figure}, more than the {promised} s that are promised");
+        if self.form == Form::Short { Ok(text) } else { bail!("{text}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Order};
+
+    #[test]
+    fn the_long_form_insists_on_what_is_promised() {
+        let order = |form| Order { seed: 1, form, jobs: None, rounds: None };
+        assert_eq!(order(Form::Long).promised("3 s", 3.0, 3.0).expect("within the promise"), "3 s");
+        order(Form::Long).promised("4 s", 4.0, 3.0).expect_err("more than promised");
+        let note = order(Form::Short).promised("4 s", 4.0, 3.0).expect("only noted");
+        assert_eq!(note, "4 s, more than the 3 s that are promised");
+    }
+}
