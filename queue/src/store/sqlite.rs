@@ -12,6 +12,7 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
 use super::read::{claimed, lane_head, merge};
+use super::session::Sessions;
 use super::{Ask, Claimed, LaneHead, NewJob, WorkerId};
 
 /// How often the write-ahead log is looked at.
@@ -60,6 +61,7 @@ impl Dialect for Sqlite {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql")];
+    const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[

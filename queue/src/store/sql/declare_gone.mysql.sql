@@ -1,0 +1,5 @@
+-- A row that is locked is being written by its own worker's heartbeat.
+SELECT id FROM queue_workers
+WHERE id = $1 AND stopped_at IS NULL AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) = $2
+  AND IS_FREE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_workers'), 224), 32), '_', $1)) = 1
+FOR UPDATE SKIP LOCKED
