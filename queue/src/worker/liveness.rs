@@ -40,7 +40,7 @@ pub(crate) struct Watch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Held,
-    /// First missed by a look that was answered at that time, with that heartbeat.
+    /// First missed, or told to be gone, by a look that was answered at that time, with that heartbeat.
     Missed(Instant, i64),
 }
 
@@ -83,7 +83,8 @@ impl Watch {
                 Some(Seen::Missed(since, heartbeat)) => {
                     let missed_for = sent.saturating_duration_since(since);
                     if missed_for >= SETTLE {
-                        self.seen.remove(&other.id);
+                        // should it not come to that, it is said again after the same time
+                        self.seen.insert(other.id, Seen::Missed(answered, heartbeat));
                         gone.push(Gone { id: other.id, heartbeat, missed_for });
                     }
                 }

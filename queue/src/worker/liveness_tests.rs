@@ -36,7 +36,10 @@ fn who_was_seen_and_is_missed_twice_is_gone() {
     assert!(scene.look(500, 1, &[sight(7, false, 10), sight(8, true, 11)]).is_empty());
     assert!(scene.look(999, 1, &[sight(7, false, 10), sight(8, true, 11)]).is_empty(), "too early");
     assert_eq!(scene.look(1, 1, &[sight(7, false, 10), sight(8, true, 12)]), [7]);
-    assert!(scene.look(1_000, 1, &[sight(7, false, 10)]).is_empty(), "said once");
+    assert!(scene.look(999, 1, &[sight(7, false, 10)]).is_empty(), "said once");
+    assert_eq!(scene.look(1, 1, &[sight(7, false, 10)]), [7], "and again when nothing came of it");
+    assert!(scene.look(999, 1, &[]).is_empty());
+    assert!(scene.look(1, 1, &[sight(7, false, 10)]).is_empty(), "it was declared, or left");
 }
 
 #[test]
