@@ -13,6 +13,9 @@ pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
 /// A worker lost its lease and cancelled what it ran; it starts over under another number. Fields: `worker`, `running`,
 /// `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
+/// Another worker's session ended without a word, and it was declared gone before its lease ran out. Fields: `worker` (that
+/// one), `missed_ms`.
+pub(crate) const WORKER_GONE: &str = "worker.gone";
 /// A worker that lost its lease has another number. Fields: `worker`.
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
 /// The database does not answer. Once per outage. Fields: `error`.

@@ -36,6 +36,7 @@ mod fencing;
 mod grants;
 mod handlers;
 mod hostile;
+mod liveness;
 mod logs;
 mod migrate;
 mod outcomes;

@@ -18,6 +18,7 @@ use sqlx::{Database, Error};
 use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
+use super::session::Sessions;
 use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// A value on its way to the database.
@@ -132,8 +133,12 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEAT_LOOKS: bool;
     /// Binds: worker, lease, kinds to look for (JSON). The row of the last one, if any: is the worker alive, after how long
     /// the lease of another one runs out (microseconds; negative: it has; NULL: there is none), does a job of those kinds
-    /// wait, and the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none).
+    /// wait, the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session
+    /// on the server, and other workers whose lease runs (JSON: `[[id, lives, holds jobs, last heartbeat], …]`, what their
+    /// locks say as 0 or 1; NULL: none, or there are no sessions).
     const BEAT: &'static [&'static str];
+    /// Locks that the server drops with a connection; None: there is no server.
+    const SESSIONS: Option<Sessions>;
     /// Binds: worker. Rows `(id, lease)`.
     const HOLDING: &'static str;
     /// Binds: worker.

@@ -19,6 +19,7 @@ pub(crate) mod operation;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
+mod session;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -72,6 +73,24 @@ pub(crate) struct Beat {
     pub(crate) next_expiry: Option<Duration>,
     /// Jobs wait that it was told to look for.
     pub(crate) work: bool,
+    /// Which session of the server saw the others: another number, another session.
+    pub(crate) session: u64,
+    /// Some of the other workers whose lease runs; none where sessions say nothing.
+    pub(crate) others: Vec<Sight>,
+    /// The lock that says that this worker lives is still to be taken.
+    pub(crate) unheld: bool,
+}
+
+/// Another worker, as a heartbeat sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub(crate) id: WorkerId,
+    /// A session holds the lock that says that it lives.
+    pub(crate) held: bool,
+    /// A session holds the lock that says that it holds jobs.
+    pub(crate) busy: bool,
+    /// When it last beat, by the database's clock: microseconds since 1970.
+    pub(crate) heartbeat: i64,
 }
 
 /// Which rows a worker may take.
@@ -260,8 +279,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Writes the worker's row; its lease runs for `lease` from now.
     fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
     /// Extends the lease of a worker that was not declared dead, and brings it the news; also whether jobs of the kinds in
-    /// `look_for` wait, where [`beat_looks`](Self::beat_looks).
-    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, look_for: &'a [String]) -> Reply<'a, Beat>;
+    /// `look_for` wait, where [`beat_looks`](Self::beat_looks). Its session takes the lock by which others see that it lives,
+    /// and, when it is `busy`, the one by which they see that it holds jobs.
+    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, busy: bool, look_for: &'a [String]) -> Reply<'a, Beat>;
+    /// Declares a worker dead whose lock no session holds and whose last heartbeat is still the one given. False: it is not
+    /// so, or somebody else did it.
+    fn declare_gone(&self, worker: WorkerId, heartbeat: i64) -> Reply<'_, bool>;
     /// Whether heartbeats say that jobs wait, so that an idle worker need not ask.
     fn beat_looks(&self) -> bool;
     /// The jobs that the database counts as held by the worker, with the lease of each.

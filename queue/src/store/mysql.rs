@@ -14,6 +14,7 @@ use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
 };
 use super::read::{claimed, lane_head, shares};
+use super::session::Sessions;
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
@@ -127,6 +128,12 @@ impl Dialect for MySql {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.mysql.sql"), include_str!("sql/news.mysql.sql")];
+    const SESSIONS: Option<Sessions> = Some(Sessions {
+        hold: include_str!("sql/session_hold.mysql.sql"),
+        busy: include_str!("sql/session_busy.mysql.sql"),
+        idle: include_str!("sql/session_idle.mysql.sql"),
+        declare: &[include_str!("sql/declare_gone.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")],
+    });
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
     const FINISH: Script = &[

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::{Dialect, Housekeeping, rows};
+use super::session::Session;
 use super::untangle::acquire;
 use crate::error::{Doing, Error};
 
@@ -36,6 +37,8 @@ struct Inner<DB: Dialect> {
     claims: Line<DB>,
     endings: Line<DB>,
     duties: Line<DB>,
+    /// What holds the locks of the line for heartbeats.
+    session: Session,
     upkeep: Line<DB>,
     /// See [`Dialect::pool_beside`].
     beside: Mutex<Option<Beside<DB>>>,
@@ -120,6 +123,7 @@ impl<DB: Dialect> SqlStore<DB> {
             claims: Line::default(),
             endings: Line::default(),
             duties: Line::default(),
+            session: Session::default(),
             upkeep: Line::default(),
             beside: Mutex::default(),
         }))
@@ -132,6 +136,11 @@ impl<DB: Dialect> SqlStore<DB> {
 
     pub(super) fn housekeeping(&self) -> &Housekeeping {
         &self.0.housekeeping
+    }
+
+    /// The session in which this worker beats.
+    pub(super) fn session(&self) -> &Session {
+        &self.0.session
     }
 
     /// Gives up every operation under way.
@@ -240,7 +249,10 @@ impl<DB: Dialect> SqlStore<DB> {
                 let mut conn = acquire(&self.pool_for(from).await).await?;
                 if line.is_some() {
                     conn.close_on_drop();
-                    open_line::<DB>(&mut conn).await?;
+                    let in_cluster = open_line::<DB>(&mut conn).await?;
+                    if from == From::Duties {
+                        self.0.session.begins(in_cluster);
+                    }
                 }
                 conn
             }
@@ -327,8 +339,8 @@ impl<DB: Dialect> Drop for Held<DB> {
     }
 }
 
-/// Gives a connection that is ours its settings.
-async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
+/// Gives a connection that is ours its settings. Returns whether the server is one of several.
+async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<bool, sqlx::Error> {
     for sql in DB::OPEN_LINE {
         DB::raw(conn, sql).await?;
     }
@@ -336,8 +348,9 @@ async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), sqlx::E
         && !rows::<DB>(conn, ask, &[]).await?.is_empty()
     {
         DB::raw(conn, setting).await?;
+        return Ok(true);
     }
-    Ok(())
+    Ok(false)
 }
 
 async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>

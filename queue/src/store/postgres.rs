@@ -12,6 +12,7 @@ use crate::migrate::Engine;
 use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, number, shares};
+use super::session::Sessions;
 use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
@@ -112,6 +113,12 @@ impl Dialect for Postgres {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.postgres.sql")];
+    const SESSIONS: Option<Sessions> = Some(Sessions {
+        hold: include_str!("sql/session_hold.postgres.sql"),
+        busy: include_str!("sql/session_busy.postgres.sql"),
+        idle: include_str!("sql/session_idle.postgres.sql"),
+        declare: &[include_str!("sql/declare_gone.postgres.sql")],
+    });
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];

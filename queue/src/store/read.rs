@@ -11,6 +11,12 @@ pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T, sqlx::Error> {
     T::try_from(value).map_err(|_| sqlx::Error::Decode(format!("{value} is out of range").into()))
 }
 
+/// A list as one JSON text; NULL is an empty one.
+pub(crate) fn list<T: serde::de::DeserializeOwned>(row: &impl Cells, column: usize) -> Result<Vec<T>, sqlx::Error> {
+    let Some(text) = row.maybe_text(column)? else { return Ok(Vec::new()) };
+    serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
 /// The nearest number that fits. The row is claimed by now: it has to be run or set aside, whatever somebody wrote there.
 fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)

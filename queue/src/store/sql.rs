@@ -7,10 +7,11 @@ use futures_util::FutureExt;
 
 use super::dialect::{Cells, Dialect, execute, ids, rows};
 use super::operation::{From, Mode, SqlStore};
-use super::read::number;
+use super::read::{list, number};
+use super::session::Sessions;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reply, Rescued, Scope, Share, Store, WorkerId,
-    admin,
+    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reply, Rescued, Scope, Share, Sight, Store,
+    WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -123,26 +124,31 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, look_for: &'a [String]) -> Reply<'a, Beat> {
-        let args = (worker, micros(lease), json(look_for));
+    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, busy: bool, look_for: &'a [String]) -> Reply<'a, Beat> {
+        let args = (self.session().clone(), worker, busy, micros(lease), json(look_for));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (worker, lease, look_for)| {
+            |conn, (session, worker, busy, lease, look_for)| {
                 async move {
+                    session.hold::<DB>(conn, *worker, *busy).await?;
                     let mut news = Vec::new();
                     for sql in DB::BEAT {
                         let binds = [(*worker).into(), (*lease).into(), look_for.as_str().into()];
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
-                    let to_cancel = row.maybe_text(3)?.unwrap_or_else(|| "[]".to_owned());
-                    let to_cancel: Vec<(i64, i32)> =
-                        serde_json::from_str(&to_cancel).map_err(|error| sqlx::Error::Decode(error.into()))?;
+                    let to_cancel: Vec<(i64, i32)> = list(row, 3)?;
+                    let others: Vec<(i64, u8, u8, i64)> = list(row, 5)?;
+                    let (number, speaks) = session.answered(row.maybe_int(4)?);
+                    let sight = |(id, held, busy, heartbeat)| Sight { id, held: held != 0, busy: busy != 0, heartbeat };
                     Ok(Beat {
+                        session: number,
+                        others: others.into_iter().filter(|_| speaks).map(sight).collect(),
+                        unheld: DB::SESSIONS.is_some() && session.lacks(*worker),
                         alive: row.int(0)? != 0,
                         next_expiry: row.maybe_int(1)?.map(|us| Duration::from_micros(us.max(0).unsigned_abs())),
                         work: row.int(2)? != 0,
@@ -152,6 +158,31 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                 .boxed()
             },
         )
+        .boxed()
+    }
+
+    fn declare_gone(&self, worker: WorkerId, heartbeat: i64) -> Reply<'_, bool> {
+        let mode = match DB::SESSIONS {
+            None => return std::future::ready(Ok(false)).boxed(),
+            Some(Sessions { declare: [_], .. }) => Mode::Write,
+            Some(_) => Mode::Transaction,
+        };
+        let args = (worker, heartbeat);
+        self.run(From::Upkeep, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat)| {
+            async move {
+                let statements = DB::SESSIONS.map_or(&[][..], |sessions| sessions.declare);
+                let mut gone = Vec::new();
+                for (number, sql) in statements.iter().enumerate() {
+                    match number {
+                        0 => gone = ids::<DB>(conn, sql, &[(*worker).into(), (*heartbeat).into()]).await?,
+                        _ if gone.is_empty() => break,
+                        _ => execute::<DB>(conn, sql, &[json(&gone).as_str().into()]).await.map(drop)?,
+                    }
+                }
+                Ok(!gone.is_empty())
+            }
+            .boxed()
+        })
         .boxed()
     }
 

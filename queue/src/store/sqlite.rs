@@ -14,6 +14,7 @@ use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, shares};
+use super::session::Sessions;
 use super::union::{Part, ask_of, united};
 use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
 
@@ -96,6 +97,7 @@ impl Dialect for Sqlite {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql")];
+    const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[

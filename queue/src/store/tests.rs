@@ -365,7 +365,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         asked[2]
     ))
     .await;
-    let beat = db.store.beat(worker, LEASE, &[]).await.unwrap();
+    let beat = db.store.beat(worker, LEASE, false, &[]).await.unwrap();
     assert!(beat.alive && beat.next_expiry.is_none() && !beat.work);
     let mut told: Vec<_> = beat.cancelled.iter().map(|(id, lease)| (id.get(), *lease)).collect();
     told.sort_unstable();
@@ -390,10 +390,10 @@ async fn a_beat_sees_jobs_that_wait<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     let kinds = ["a".to_owned(), "b".to_owned()];
     db.insert(&[job("c")]).await;
-    assert!(!db.store.beat(worker, LEASE, &kinds).await.unwrap().work, "nothing of these kinds waits");
+    assert!(!db.store.beat(worker, LEASE, false, &kinds).await.unwrap().work, "nothing of these kinds waits");
     db.insert(&[job("b")]).await;
-    assert_eq!(db.store.beat(worker, LEASE, &kinds).await.unwrap().work, DB::BEAT_LOOKS);
-    assert!(!db.store.beat(worker, LEASE, &[]).await.unwrap().work, "it was not told to look");
+    assert_eq!(db.store.beat(worker, LEASE, false, &kinds).await.unwrap().work, DB::BEAT_LOOKS);
+    assert!(!db.store.beat(worker, LEASE, false, &[]).await.unwrap().work, "it was not told to look");
 }
 
 async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
@@ -405,10 +405,10 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     let kept = db.take(well, 1).await;
     assert_eq!((held.len(), kept.len()), (4, 1));
     assert_eq!(db.store.rescue(100).await.unwrap(), Rescued::default());
-    let beat = db.store.beat(well, LEASE, &[]).await.unwrap();
+    let beat = db.store.beat(well, LEASE, false, &[]).await.unwrap();
     assert!(beat.next_expiry.is_some_and(|left| left > LEASE / 2 && left <= LEASE), "{beat:?}");
     db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {lost}", DB::in_seconds(-1))).await;
-    assert_eq!(db.store.beat(well, LEASE, &[]).await.unwrap().next_expiry, Some(Duration::ZERO));
+    assert_eq!(db.store.beat(well, LEASE, false, &[]).await.unwrap().next_expiry, Some(Duration::ZERO));
     // bounded, and by several at once
     assert_eq!(db.store.rescue(1).await.unwrap(), Rescued { ready: 1, ..Rescued::default() });
     let stores: Vec<_> = (0..3).map(|_| SqlStore::new(db.pool.clone())).collect();
@@ -429,10 +429,10 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     );
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 4);
     // the dead stay dead
-    assert!(!db.store.beat(lost, LEASE, &[]).await.unwrap().alive);
+    assert!(!db.store.beat(lost, LEASE, false, &[]).await.unwrap().alive);
     assert!(db.take(lost, 9).await.is_empty());
     assert!(db.store.finish(lost, &[done(&held[0])]).await.unwrap().is_empty());
-    assert!(db.store.beat(well, LEASE, &[]).await.unwrap().alive);
+    assert!(db.store.beat(well, LEASE, false, &[]).await.unwrap().alive);
     assert_eq!(db.store.finish(well, &[done(&kept[0])]).await.unwrap().len(), 1);
     // jobs of a worker without a row
     let more = db.take(well, 9).await;
@@ -441,7 +441,7 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.rescue(100).await.unwrap(), Rescued { ready: 1, dead: 3, cancelled: 0 });
     let gone = db.worker().await;
     db.store.leave(gone).await.unwrap();
-    assert!(!db.store.beat(gone, LEASE, &[]).await.unwrap().alive);
+    assert!(!db.store.beat(gone, LEASE, false, &[]).await.unwrap().alive);
 }
 
 async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
@@ -546,9 +546,9 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     for after in 0..40 {
         let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.claim(worker, &[ask("a", 1)])).await;
-        let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.beat(worker, LEASE, &[])).await;
+        let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.beat(worker, LEASE, false, &[])).await;
     }
-    assert!(db.store.beat(worker, LEASE, &[]).await.unwrap().alive);
+    assert!(db.store.beat(worker, LEASE, false, &[]).await.unwrap().alive);
     assert!(!db.take(worker, 500).await.is_empty());
     db.store.leave(worker).await.unwrap();
     db.sql("DELETE FROM queue_jobs").await;
@@ -568,7 +568,7 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     tokio::time::sleep(Duration::from_millis(500)).await;
     while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
     // a heartbeat wakes nobody
-    db.store.beat(worker, LEASE, &[]).await.unwrap();
+    db.store.beat(worker, LEASE, false, &[]).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
     for _ in 0..3 {
         db.insert(&[job("a")]).await;
@@ -592,10 +592,10 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     assert!(db.take(worker, 2).await.len() == 1 && db.take(worker, 2).await.is_empty());
     assert_eq!(notes().await, 2, "a claim that took nothing leaves none");
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
-    db.store.beat(worker, LEASE, &[]).await.unwrap();
+    db.store.beat(worker, LEASE, false, &[]).await.unwrap();
     assert_eq!(notes().await, 2);
     assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
-    db.store.beat(worker, LEASE, &[]).await.unwrap();
+    db.store.beat(worker, LEASE, false, &[]).await.unwrap();
     assert_eq!(notes().await, 1);
     db.store.leave(worker).await.unwrap();
     assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
@@ -13,7 +14,11 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// Shared by all loops of a worker.
 #[derive(Default)]
-pub(crate) struct Health(Mutex<Outage>);
+pub(crate) struct Health {
+    outage: Mutex<Outage>,
+    /// A connection failed: the one for heartbeats may be gone too.
+    pub(crate) doubt: Notify,
+}
 
 #[derive(Default)]
 struct Outage {
@@ -32,7 +37,7 @@ impl Health {
         if std::mem::take(&mut failures.0) == 0 {
             return;
         }
-        let mut outage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         outage.failing -= 1;
         if outage.failing == 0
             && let Some(since) = outage.since.take()
@@ -44,8 +49,11 @@ impl Health {
 
     /// It did not. Waits before the next try: 50 ms at first, 1 s at most, with jitter.
     pub(crate) async fn down(&self, failures: &mut Failures, error: &Error) {
+        if !error.blames_the_row() {
+            self.doubt.notify_one();
+        }
         if failures.0 == 0 {
-            let mut outage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
             outage.failing += 1;
             if outage.since.is_none() {
                 outage.since = Some(Instant::now());

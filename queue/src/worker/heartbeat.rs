@@ -1,14 +1,15 @@
 //! Keeping the lease: one small statement per beat for everything that the worker holds.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::attempt::{Attempt, Ended, Stop};
 use super::health::Failures;
+use super::liveness::{Gone, Watch};
 use super::slots::Slots;
 use super::{STUCK, Shared};
 use crate::error::Error;
@@ -37,16 +38,23 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     // the lease runs from before the statement was sent: ours ends no later than the database's
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
+    let mut watch = Watch::new(timing.heartbeat);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            // who has lost a session must be heard of before it is missed
+            () = shared.health.doubt.notified() => {}
+        }
         let id = shared.id();
         if id == 0 {
             deadline = rejoin(&shared, &mut failures).await;
             continue;
         }
         let sent = Instant::now();
-        match beat(&shared, id, deadline).await {
+        let busy = !shared.is_idle();
+        match beat(&shared, id, busy, deadline).await {
             Some(Ok(beat)) => {
+                let answered = Instant::now();
                 shared.health.up(&mut failures);
                 if !beat.alive {
                     shared.drop_everything();
@@ -69,11 +77,11 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(every) {
                     shared.rescue.notify_one();
                 }
-                if let Some(left) = beat.next_expiry.filter(|left| !left.is_zero() && *left + LATER < timing.heartbeat)
-                {
-                    // a worker that beats has longer than that: this one may be gone, which is known right then
-                    ticks.reset_after(left + LATER);
-                }
+                shared.declare(watch.look(sent, answered, beat.session, &beat.others));
+                let pause = watch.pause(timing.heartbeat, answered, busy, beat.unheld, &beat.others);
+                // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
+                let expiry = beat.next_expiry.filter(|left| !left.is_zero()).map(|left| left + LATER);
+                ticks.reset_after(expiry.map_or(pause, |expiry| expiry.min(pause)));
                 if beat.work {
                     shared.wake.notify_one();
                 }
@@ -102,12 +110,17 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
 }
 
 /// One beat; None when the lease must be taken for lost before an answer came.
-async fn beat(shared: &Shared, id: WorkerId, deadline: Instant) -> Option<Result<crate::store::Beat, Error>> {
+async fn beat(
+    shared: &Shared,
+    id: WorkerId,
+    busy: bool,
+    deadline: Instant,
+) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
     tokio::select! {
         biased;
-        answer = shared.config.store.beat(id, lease, look_for) => {
+        answer = shared.config.store.beat(id, lease, busy, look_for) => {
             if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
         }
         () = tokio::time::sleep_until(deadline) => None,
@@ -139,6 +152,7 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
     let mut strays = Strays::new();
     loop {
         shared.rescue.notified().await;
+        declare_gone(&shared).await;
         loop {
             match rescue::run_once(&*shared.config.store).await {
                 Ok(rescued) => {
@@ -152,6 +166,33 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
             }
         }
         give_back_strays(&shared, &mut strays).await;
+    }
+}
+
+impl Shared {
+    /// Leaves it to the rescue to declare these gone.
+    fn declare(&self, gone: Vec<Gone>) {
+        if !gone.is_empty() {
+            self.gone.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+            self.rescue.notify_one();
+        }
+    }
+}
+
+/// Declares workers gone whose session was missed. When the database does not answer, their lease will tell.
+async fn declare_gone(shared: &Shared) {
+    let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
+    for Gone { id, heartbeat, missed_for } in missed {
+        match shared.config.store.declare_gone(id, heartbeat).await {
+            Ok(true) => tracing::warn!(
+                event = telemetry::WORKER_GONE,
+                worker = id,
+                missed_ms = u64::try_from(missed_for.as_millis()).unwrap_or(u64::MAX),
+                "a worker's session ended without a word; its jobs are taken back"
+            ),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, worker = id, "not declared gone; its lease will tell"),
+        }
     }
 }
 

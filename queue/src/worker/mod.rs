@@ -12,6 +12,7 @@ mod claim;
 mod config;
 mod health;
 mod heartbeat;
+mod liveness;
 mod record;
 mod shutdown;
 mod slots;
@@ -39,6 +40,7 @@ use crate::telemetry;
 use attempt::{Attempt, Ended, Stop, Switch};
 use config::Config;
 use health::Health;
+use liveness::Gone;
 use record::Recorder;
 use slots::{Slots, Total};
 
@@ -140,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) stop_claiming: CancellationToken,
     /// Jobs of workers that are gone may wait to be taken back.
     pub(crate) rescue: Notify,
+    /// Workers to be declared gone before that.
+    pub(crate) gone: Mutex<Vec<Gone>>,
     /// The slots.
     pub(crate) tasks: TaskTracker,
     /// The run is over or was dropped.

@@ -158,6 +158,7 @@ fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
         room: Notify::new(),
         progress: Notify::new(),
         rescue: Notify::new(),
+        gone: Mutex::default(),
         tasks: TaskTracker::new(),
         stop_claiming: CancellationToken::new(),
         over: CancellationToken::new(),
@@ -192,6 +193,10 @@ async fn listen(shared: Arc<Shared>) {
     loop {
         let began = Instant::now();
         if let Err(error) = shared.config.store.watch(&wake).await {
+            if began.elapsed() > SIGNAL_RETRY {
+                // it worked, and hears at once when it is ended: others may have been ended with it
+                shared.health.doubt.notify_one();
+            }
             told &= began.elapsed() < SIGNAL_RETRY * 10;
             if !std::mem::replace(&mut told, true) {
                 tracing::debug!(%error, "the database's signals were lost; polling until they are back");

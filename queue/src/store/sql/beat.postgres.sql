@@ -1,4 +1,5 @@
--- One statement, because an idle worker sends hardly another.
+-- One statement, because an idle worker sends hardly another. Of the others it looks at the next 16 by number, and at the
+-- first 16, so that each is seen by several. A lock that can be had is held by no session; it is given back at once.
 WITH beat AS (
     UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
@@ -16,4 +17,17 @@ SELECT EXISTS (SELECT FROM beat),
                                    WHERE j.worker_id = 0 AND j.kind = served.kind
                                    ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1) AS waiting),
        (SELECT json_agg(json_build_array(id, lease))::text FROM queue_jobs
-        WHERE worker_id = $1 AND cancel_requested_at IS NOT NULL)
+        WHERE worker_id = $1 AND cancel_requested_at IS NOT NULL),
+       pg_backend_pid(),
+       (SELECT json_agg(json_build_array(
+                   id,
+                   (NOT pg_try_advisory_xact_lock_shared(
+                       'queue_workers'::regclass::oid::integer, (id % 2147483648)::integer))::integer,
+                   (NOT pg_try_advisory_xact_lock_shared(
+                       'queue_jobs'::regclass::oid::integer, (id % 2147483648)::integer))::integer,
+                   (extract(epoch FROM heartbeat_at) * 1000000)::bigint))::text
+        FROM ((SELECT id, heartbeat_at FROM queue_workers
+               WHERE stopped_at IS NULL AND expires_at > now() AND id > $1 ORDER BY id LIMIT 16)
+              UNION ALL
+              (SELECT id, heartbeat_at FROM queue_workers
+               WHERE stopped_at IS NULL AND expires_at > now() AND id < $1 ORDER BY id LIMIT 16)) AS other)

@@ -1,0 +1,236 @@
+//! A worker's session holds a lock that the server drops with it: who is killed is missed long before its lease runs out.
+//! Leases here last ten minutes, so that whatever is taken back was not taken back because of them.
+
+use std::time::Duration;
+
+use queue::{JobState, WorkerBuilder};
+use queue_test_support::Engine;
+use queue_tests::jobs::{Note, Play};
+use queue_tests::{AnyTransaction, Db, Step, What, eventually};
+
+conformance! {
+    stays_with_the_lease_where_no_session_says_more;
+    servers:
+    takes_back_what_a_session_that_ended_held,
+    takes_back_the_jobs_of_a_dropped_run,
+    spares_a_worker_whose_connections_were_ended,
+    judges_nobody_on_a_session_that_has_just_begun,
+    spares_a_worker_that_beats_without_a_lock,
+    declares_once,
+}
+
+const LONG: Duration = Duration::from_secs(600);
+const LONG_MS: i64 = 600_000;
+
+/// One that looks ten times a second, and beats as seldom as ten minutes allow when it is not looking.
+fn watcher(db: &Db) -> WorkerBuilder {
+    db.worker().lease(LONG)
+}
+
+/// The default heartbeat.
+fn ordinary(worker: WorkerBuilder) -> WorkerBuilder {
+    worker.heartbeat(Duration::from_millis(2_500)).lease(LONG)
+}
+
+/// SQL: this session takes the lock of a worker, as a heartbeat does.
+fn hold(db: &Db, worker: i64) -> String {
+    match db.engine() {
+        Engine::Postgres => {
+            format!("SELECT pg_try_advisory_lock('queue_workers'::regclass::oid::integer, {worker})::integer")
+        }
+        _ => format!("SELECT GET_LOCK({}, 0)", name(worker)),
+    }
+}
+
+fn name(worker: i64) -> String {
+    format!("CONCAT('queue_', LEFT(SHA2(CONCAT(DATABASE(), '.queue_workers'), 224), 32), '_', {worker})")
+}
+
+/// Waits until some session holds a worker's lock.
+async fn held(db: &Db, worker: i64) {
+    let sql = match db.engine() {
+        Engine::Postgres => {
+            format!(
+                "SELECT (NOT pg_try_advisory_xact_lock_shared('queue_workers'::regclass::oid::integer, {worker}))::integer"
+            )
+        }
+        _ => format!("SELECT 1 - IS_FREE_LOCK({})", name(worker)),
+    };
+    eventually("a session holds the lock", async || (db.int(&sql).await == 1).then_some(())).await;
+}
+
+/// A session of a worker that is nothing but a row, a lock and a session. Returns its number too.
+async fn fake_session(db: &Db, worker: i64) -> (AnyTransaction, i64) {
+    let mut session = db.open(1).await.begin().await;
+    let own = if db.engine() == Engine::Postgres { "SELECT pg_backend_pid()" } else { "SELECT CONNECTION_ID()" };
+    let number = session.sql(own).await.expect("its number")[0][0].clone().expect("a number");
+    let taken = session.sql(&hold(db, worker)).await.expect("an answer");
+    assert_eq!(taken[0][0].as_deref(), Some("1"), "the lock is free");
+    (session, number.parse().expect("a number"))
+}
+
+/// The server ends these sessions, without a word to whoever has them.
+async fn end(db: &Db, sessions: &[i64]) {
+    for session in sessions {
+        let sql = match db.engine() {
+            Engine::Postgres => format!("SELECT pg_terminate_backend({session})"),
+            _ => format!("KILL {session}"),
+        };
+        // one may be over by now, because another one is
+        let _ = db.pool().sql(&sql).await;
+    }
+}
+
+/// All sessions in this database but the one that asks.
+async fn sessions(db: &Db) -> Vec<i64> {
+    let sql = match db.engine() {
+        Engine::Postgres => {
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        }
+        _ => "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+    };
+    db.column(sql).await.iter().map(|id| id.parse().expect("a number")).collect()
+}
+
+async fn stopped(db: &Db) -> i64 {
+    db.count("queue_workers WHERE stopped_at IS NOT NULL").await
+}
+
+/// Long enough for a watcher to conclude what it should not.
+async fn watched_for_long(db: &Db) {
+    db.beats(25).await;
+}
+
+async fn stays_with_the_lease_where_no_session_says_more(db: Db) {
+    // a row without a session: by a program of before, or behind a proxy that shares sessions out
+    let silent = db.fake_worker(LONG_MS).await;
+    let id = db.enqueue(Note::new("kept")).await;
+    db.hand_over(id, silent).await;
+    let worker = db.start(watcher(&db));
+    db.enqueue(Note::new("other")).await;
+    db.probe.wait_for(What::Ended, "other", 1).await;
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
+    worker.stop().await;
+}
+
+async fn takes_back_what_a_session_that_ended_held(db: Db) {
+    let killed = db.fake_worker(LONG_MS).await;
+    let id = db.enqueue(Note::new("again")).await;
+    db.hand_over(id, killed).await;
+    let (session, number) = fake_session(&db, killed).await;
+    let worker = db.start(watcher(&db));
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0), "it lives");
+    end(&db, &[number]).await;
+    let detail = db.reaches(id, JobState::Completed).await;
+    let outcomes: Vec<_> = detail.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["lost", "completed"]);
+    assert_eq!(detail.attempts[0].worker, killed);
+    worker.stop().await;
+    drop(session);
+}
+
+async fn takes_back_the_jobs_of_a_dropped_run(db: Db) {
+    let watcher = db.start(watcher(&db).only_registered().register::<Note>());
+    db.beats(1).await;
+    let killed = db.start(ordinary(db.worker_apart().await).only_registered().register::<Play>());
+    let id = db.enqueue(Play::new("a", [Step::hold("never"), Step::Complete])).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    let number = db.int("SELECT MAX(id) FROM queue_workers").await;
+    held(&db, number).await;
+    db.beats(2).await;
+    killed.kill().await;
+    let detail = db.reaches(id, JobState::Ready).await;
+    assert_eq!(detail.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect::<Vec<_>>(), ["lost"]);
+    watcher.stop().await;
+}
+
+async fn spares_a_worker_whose_connections_were_ended(db: Db) {
+    let watcher = db.start(watcher(&db).only_registered().register::<Note>());
+    db.enqueue(Note::new("first")).await;
+    db.probe.wait_for(What::Ended, "first", 1).await;
+    db.beats(2).await;
+    let others = sessions(&db).await;
+    // one slot, which the job takes: neither a claim nor an end is under way when its connections go
+    let worker = ordinary(db.worker_apart().await).only_registered().register::<Play>().concurrency(1);
+    let worker = db.start(worker);
+    let id = db.enqueue(Play::new("long", [Step::hold("go")])).await;
+    db.probe.wait_for(What::Started, "long", 1).await;
+    let number = db.int("SELECT MAX(id) FROM queue_workers").await;
+    for _ in 0..3 {
+        held(&db, number).await;
+        db.beats(2).await;
+        let mut its_own = sessions(&db).await;
+        its_own.retain(|session| !others.contains(session));
+        end(&db, &its_own).await;
+        db.beats(2).await;
+    }
+    held(&db, number).await;
+    db.probe.release("go");
+    let detail = db.reaches(id, JobState::Completed).await;
+    assert_eq!((detail.job.attempt, db.count("queue_attempts").await, stopped(&db).await), (1, 0, 0));
+    worker.stop().await;
+    watcher.stop().await;
+}
+
+async fn judges_nobody_on_a_session_that_has_just_begun(db: Db) {
+    let silent = db.fake_worker(LONG_MS).await;
+    let id = db.enqueue(Note::new("kept")).await;
+    db.hand_over(id, silent).await;
+    let (session, _) = fake_session(&db, silent).await;
+    let worker = db.start(watcher(&db));
+    db.beats(5).await;
+    // the server starts anew, say: whose lock is free now may only not have come back yet
+    end(&db, &sessions(&db).await).await;
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
+    drop(session);
+    // when it has come back, and goes, that is seen
+    let (session, number) = fake_session(&db, silent).await;
+    db.beats(5).await;
+    end(&db, &[number]).await;
+    db.reaches(id, JobState::Completed).await;
+    worker.stop().await;
+    drop(session);
+}
+
+async fn spares_a_worker_that_beats_without_a_lock(db: Db) {
+    let alive = db.fake_worker(LONG_MS).await;
+    let id = db.enqueue(Note::new("kept")).await;
+    db.hand_over(id, alive).await;
+    let (session, number) = fake_session(&db, alive).await;
+    let worker = db.start(watcher(&db));
+    db.beats(5).await;
+    end(&db, &[number]).await;
+    // it is on another node of a cluster now, where nobody here sees its lock
+    db.sql(format!("UPDATE queue_workers SET heartbeat_at = {} WHERE id = {alive}", db.time(0))).await;
+    db.beats(2).await;
+    db.sql(format!("UPDATE queue_workers SET heartbeat_at = {} WHERE id = {alive}", db.time(0))).await;
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
+    worker.stop().await;
+    drop(session);
+}
+
+async fn declares_once(db: Db) {
+    let killed = db.fake_worker(LONG_MS).await;
+    let mut ids = Vec::new();
+    for n in 0..20 {
+        let id = db.enqueue(Play::new(n.to_string(), [])).await;
+        db.hand_over(id, killed).await;
+        ids.push(id);
+    }
+    let (session, number) = fake_session(&db, killed).await;
+    let workers: Vec<_> = (0..3).map(|_| db.start(watcher(&db))).collect();
+    db.beats(5).await;
+    end(&db, &[number]).await;
+    for id in ids {
+        assert_eq!(db.reaches(id, JobState::Completed).await.job.attempt, 2, "lost once");
+    }
+    assert_eq!((stopped(&db).await, db.count("queue_attempts WHERE outcome = 'lost'").await), (1, 20));
+    for worker in workers {
+        worker.stop().await;
+    }
+    drop(session);
+}
