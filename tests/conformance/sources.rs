@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The file, what stands there, how often, and why it may.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
-    ("queue/src/store/dialect.rs", "AssertSqlSafe(sql)", 2, "runs what `prepare` made of a file under sql/"),
+    ("queue/src/store/dialect.rs", "AssertSqlSafe(sql)", 2, "runs what `prepare` or `united` made of files under sql/"),
     ("queue/src/store/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
     ("queue/src/store/postgres.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
     ("queue/src/store/sqlite.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file under sql/"),
@@ -143,7 +143,9 @@ fn statements_name_places_and_not_values() {
                 let text = fs::read_to_string(&path).expect("text");
                 let templates = ["{}", "{0}", "{{", "/* "];
                 let found: Vec<_> = templates.iter().filter(|it| text.contains(**it)).collect();
-                let known = path.ends_with("lanes.mysql.sql") && found == [&"/* "];
+                // filled with question marks, or with statements of other files (see `united`)
+                let filled = ["lanes.mysql.sql", "peek_many.sql", "claim_many.sqlite.sql"];
+                let known = filled.iter().any(|name| path.ends_with(name)) && found == [&"/* "];
                 assert!(found.is_empty() || known, "{}: {found:?}", path.display());
                 count += 1;
             }

@@ -19,7 +19,7 @@ use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
 use super::session::Sessions;
-use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -206,8 +206,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     fn peek(
         conn: &mut Self::Connection,
         asks: &[Ask],
-        limit: u32,
-    ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
+        reach: Reach,
+    ) -> impl Future<Output = Result<Vec<u32>, Error>> + Send;
     /// See [`Store::claim`](super::Store::claim).
     fn claim(
         conn: &mut Self::Connection,

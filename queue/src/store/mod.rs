@@ -137,12 +137,24 @@ pub(crate) struct Ask {
     pub(crate) max_retries: u32,
 }
 
-/// What one lane has of the next jobs in order.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) count: u32,
-    /// Where the last one of them is due, negated where the newest come first: what is less comes before it.
-    pub(crate) last: i64,
+/// How far to look in the order of all lanes: a job is the next one after those of lower priority numbers, and of the same
+/// with an earlier due time (a later one where the newest come first, so that it counts as negative there).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// No more jobs than these.
+    pub(crate) most: u32,
+    /// So many in any case …
+    pub(crate) least: u32,
+    /// … and beyond them those that come before this priority and time: from there on, other lanes may have the next one.
+    pub(crate) before: Option<(i16, i64)>,
+}
+
+impl Reach {
+    /// `most, least, priority, time`.
+    pub(crate) fn numbers(&self) -> [i64; 4] {
+        let (priority, time) = self.before.map_or((i64::MAX, 0), |(priority, time)| (priority.into(), time));
+        [self.most.into(), self.least.into(), priority, time]
+    }
 }
 
 /// A job as it was claimed.
@@ -297,8 +309,8 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// The lanes in scope that have waiting rows, whether due or not.
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
-    /// What each of the lanes asked has of the next `limit` jobs in order (priority, due time, id). No lock.
-    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<Share>>;
+    /// How many of the next jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>>;
     /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;

@@ -13,10 +13,10 @@ use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
 };
-use super::read::{claimed, lane_head, shares};
+use super::read::{claimed, counts, lane_head};
 use super::session::Sessions;
 use super::union::{LANES, Part, ask_of, united};
-use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -217,13 +217,13 @@ impl Dialect for MySql {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
-        let limit = i64::from(limit);
-        let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], PARTS, asks, |ask, wanted| {
-            peek_one(ask, if wanted { limit } else { 0 })
+    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
+        let outer = reach.numbers().map(Bind::from);
+        let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
+            peek_one(ask, if wanted { reach.most.into() } else { 0 })
         });
         let rows = fetch(conn, union.sql, &union.binds).await?;
-        shares(asks, &rows, |part| ask_of(&union.asks, part))
+        counts(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

@@ -11,9 +11,9 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
-use super::read::{claimed, lane_head, lane_of, number, shares};
+use super::read::{claimed, counts, lane_head, lane_of, number};
 use super::session::Sessions;
-use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -98,7 +98,9 @@ impl Dialect for Postgres {
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
     // Plans follow the table's size at the time: it goes from nothing to millions of rows faster than statistics do.
+    // Without statistics a bitmap of a whole lane and a sort look cheaper than the next row of the index.
     const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_custom_plan; SET jit = off; \
+         SET enable_bitmapscan = off; \
          SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
@@ -167,15 +169,11 @@ impl Dialect for Postgres {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut PgConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
+    async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
         let list = asks_json(asks);
-        let binds = [list.as_str().into(), i64::from(limit).into()];
-        let rows = rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?;
-        let mut shares = shares(asks, &rows, number)?;
-        for (share, _) in shares.iter_mut().zip(asks).filter(|(_, ask)| ask.newest_first) {
-            share.last = share.last.saturating_neg();
-        }
-        Ok(shares)
+        let [most, least, priority, time] = reach.numbers();
+        let binds = [list.as_str().into(), most.into(), least.into(), priority.into(), time.into()];
+        counts(asks, &rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?, number)
     }
 
     async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

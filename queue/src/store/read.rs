@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dialect::Cells;
-use super::{Ask, Claimed, Lane, LaneHead, Share};
+use super::{Ask, Claimed, Lane, LaneHead};
 use crate::job::JobId;
 
 /// A whole number of another width; a row that has it otherwise is not ours.
@@ -48,17 +48,17 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     })
 }
 
-/// Reads rows of `ask, count, last` into one share for each of the asks; the ask of a row is known by its number there.
-pub(crate) fn shares<R: Cells>(
+/// Reads rows of `ask, count` into one count for each of the asks; the ask of a row is known by its number there.
+pub(crate) fn counts<R: Cells>(
     asks: &[Ask],
     rows: &[R],
     ask: impl Fn(i64) -> Result<usize, sqlx::Error>,
-) -> Result<Vec<Share>, sqlx::Error> {
-    let mut shares = vec![Share::default(); asks.len()];
+) -> Result<Vec<u32>, sqlx::Error> {
+    let mut counts = vec![0; asks.len()];
     for row in rows {
-        shares[ask(row.int(0)?)?] = Share { count: number(row.int(1)?)?, last: row.int(2)? };
+        counts[ask(row.int(0)?)?] = number(row.int(1)?)?;
     }
-    Ok(shares)
+    Ok(counts)
 }
 
 /// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.

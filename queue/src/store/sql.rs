@@ -10,7 +10,7 @@ use super::operation::{From, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reply, Rescued, Scope, Share, Sight, Store,
+    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Sight, Store,
     WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
@@ -234,10 +234,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn peek<'a>(&'a self, asks: &'a [Ask], limit: u32) -> Reply<'a, Vec<Share>> {
-        let args = (asks.to_vec(), limit);
-        self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, limit)| {
-            DB::peek(conn, asks, *limit).boxed()
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {
+        let args = (asks.to_vec(), reach);
+        self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
+            DB::peek(conn, asks, *reach).boxed()
         })
         .boxed()
     }

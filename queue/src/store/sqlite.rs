@@ -13,10 +13,10 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
-use super::read::{claimed, lane_head, lane_of, shares};
+use super::read::{claimed, counts, lane_head, lane_of};
 use super::session::Sessions;
 use super::union::{Part, ask_of, united};
-use super::{Ask, Claimed, LaneHead, NewJob, Share, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
 /// How often the write-ahead log is looked at.
 const LOOK: Duration = Duration::from_millis(3);
@@ -169,15 +169,15 @@ impl Dialect for Sqlite {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], limit: u32) -> Result<Vec<Share>, Error> {
-        let limit = i64::from(limit);
+    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
+        let outer = reach.numbers().map(Bind::from);
         let parts = ["SELECT * FROM (", ")"];
-        let union = united(include_str!("sql/peek_many.sql"), &[limit.into()], parts, asks, |ask, wanted| {
+        let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
             let sql = [include_str!("sql/peek.sqlite.sql"), include_str!("sql/peek_newest.sqlite.sql")];
-            places(ask, sql, if wanted { limit } else { 0 })
+            places(ask, sql, if wanted { reach.most.into() } else { 0 })
         });
         let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
-        shares(asks, &rows, |part| ask_of(&union.asks, part))
+        counts(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

@@ -504,20 +504,29 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         .await;
     let urgent = Ask { lane: Lane { priority: -1, ..ask("c", 0).lane }, ..ask("c", 0) };
     let asks = [ask("a", 0), ask("b", 0), urgent];
-    let counts = async |asks: &[Ask], limit| -> Vec<u32> {
-        db.store.peek(asks, limit).await.unwrap().iter().map(|share| share.count).collect()
-    };
-    for (limit, expected) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
-        assert_eq!(counts(&asks, limit).await, expected, "{limit}");
+    let all = |most| Reach { most, least: 0, before: None };
+    for (most, counts) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
+        assert_eq!(db.store.peek(&asks, all(most)).await.unwrap(), counts, "{most}");
     }
     let behind = Ask { behind: Some((1_000_000_001_000_000, ids[0])), ..ask("a", 0) };
-    assert_eq!(counts(&[behind, ask("b", 0)], 2).await, [1, 1]);
+    assert_eq!(db.store.peek(&[behind, ask("b", 0)], all(2)).await.unwrap(), [1, 1]);
     let newest = Ask { newest_first: true, ..ask("a", 0) };
-    assert_eq!(counts(std::slice::from_ref(&newest), 2).await, [2]);
-    // the last of them
+    assert_eq!(db.store.peek(std::slice::from_ref(&newest), all(2)).await.unwrap(), [2]);
+    // what comes before another lane, and so many in any case
     let second = |n: i64| 1_000_000_000_000_000 + n * 1_000_000;
-    let shares = db.store.peek(&[ask("b", 0), newest], 4).await.unwrap();
-    assert_eq!(shares, [Share { count: 1, last: second(2) }, Share { count: 3, last: -second(1) }]);
+    for (before, least, counts) in [
+        ((-1, second(9)), 0, [0, 0, 0]),
+        ((0, i64::MIN), 0, [0, 0, 1]),
+        ((0, second(2)), 0, [1, 0, 1]),
+        ((0, second(2) + 1), 0, [1, 1, 1]),
+        ((0, second(2)), 4, [2, 1, 1]),
+        ((1, i64::MIN), 0, [3, 2, 1]),
+    ] {
+        let reach = Reach { most: 9, least, before: Some(before) };
+        assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
+    }
+    let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)) };
+    assert_eq!(db.store.peek(&[ask("b", 0), newest], reach).await.unwrap(), [0, 2]);
 }
 
 async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {

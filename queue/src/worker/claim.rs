@@ -17,7 +17,7 @@ use super::health::Failures;
 use super::heartbeat::DOUBT;
 use super::record::BACKLOG;
 use crate::error::Error;
-use crate::store::{Ask, Claimed, Lane, LaneHead, Place, WorkerId};
+use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Reach, WorkerId};
 
 /// A lane that is served is scanned from its beginning, and new lanes are looked for, at least this seldom …
 const RESCAN: Duration = Duration::from_millis(250);
@@ -299,31 +299,29 @@ impl Claims {
 
     /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken.
     ///
-    /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: when the last job
-    /// that is taken comes before the next lane, that and all after it do not matter.
+    /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: jobs that come before
+    /// the first lane that is not compared are the next ones, whatever is in that and in those after it.
     async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Vec<Ask>, Error> {
         let mut breadth = self.breadth;
         loop {
-            let (mut asks, next) = self.asks(slots, take, breadth, now);
-            if asks.is_empty() || (asks.len() == 1 && next.is_none()) {
+            let (mut asks, before) = self.asks(slots, take, breadth, now);
+            if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
                 return Ok(asks);
             }
             // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
-            let last_try = breadth >= COMPARED || next.is_none();
-            let take = if last_try && next.is_some() { take.min(COMPARED as u32) } else { take };
-            let shares = self.shared.config.store.peek(&asks, take).await?;
-            let found: u32 = shares.iter().map(|share| share.count).sum();
-            let of_last = asks.iter().zip(&shares).filter(|(_, share)| share.count > 0);
-            let last = of_last.map(|(ask, share)| (ask.lane.priority, share.last)).max();
-            if !last_try && (found < take || last >= next) {
+            let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
+            let reach = Reach { most: take, least, before };
+            let counts = self.shared.config.store.peek(&asks, reach).await?;
+            let found: u32 = counts.iter().sum();
+            if before.is_some() && breadth < COMPARED && found < take.min(COMPARED as u32) {
                 breadth = (breadth * 4).min(COMPARED);
                 continue;
             }
-            for (ask, share) in asks.iter_mut().zip(&shares) {
-                ask.take = share.count;
+            for (ask, count) in asks.iter_mut().zip(counts) {
+                ask.take = count;
             }
             // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
-            if found == 0 || (found < take && next.is_some()) {
+            if found == 0 || found < least.min(take) {
                 let empty = asks.iter().filter(|ask| ask.take == 0);
                 empty.for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
             }

@@ -1,4 +1,9 @@
--- Of the next $1 jobs in order, how many are in each of the lanes asked, and the last one's place. No lock.
-SELECT next.ask, COUNT(*), MAX(next.place)
-FROM (/* lanes */ ORDER BY priority, place, id LIMIT $1) AS next
-GROUP BY next.ask
+-- Of the next $1 jobs in order, how many are in each of the lanes asked: of the first $2, and of those that come before
+-- priority $3 and place $4. No lock.
+SELECT ask, COUNT(*)
+FROM (
+    SELECT ask, priority, place, ROW_NUMBER() OVER (ORDER BY priority, place, id) AS number
+    FROM (/* lanes */ ORDER BY priority, place, id LIMIT $1) AS due
+) AS next
+WHERE number <= $2 OR priority < $3 OR (priority = $3 AND place < $4)
+GROUP BY ask
