@@ -37,6 +37,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     // the lease runs from before the statement was sent: ours ends no later than the database's
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
+    // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
+    shared.rescue.notify_one();
     loop {
         ticks.tick().await;
         let id = shared.id();

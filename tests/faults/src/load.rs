@@ -113,12 +113,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts producers.
-    pub fn start(desk: &Desk, db: &Db, mix: &Mix, rng: &mut Rng) -> Load {
+    /// Starts producers. What waits is counted on connections that no fault reaches.
+    pub fn start(desk: &Desk, db: &Db, own: &Db, mix: &Mix, rng: &mut Rng) -> Load {
         let mut load = Load { over: Arc::default(), enqueued: Arc::default(), tasks: JoinSet::new() };
         let waiting = Arc::new(AtomicI64::new(0));
         if mix.ahead.is_some() {
-            load.tasks.spawn(watch(db.clone(), waiting.clone(), load.over.clone()));
+            load.tasks.spawn(watch(own.clone(), waiting.clone(), load.over.clone()));
         }
         for _ in 0..mix.producers {
             let (desk, db, mix, waiting) = (desk.clone(), db.clone(), mix.clone(), waiting.clone());

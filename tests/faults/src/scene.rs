@@ -142,7 +142,7 @@ impl Scene {
     pub fn load(&mut self, url: Option<&str>, mix: &Mix) -> Result<Load> {
         let url = url.unwrap_or(self.base.url());
         let db = worker::pool(url, mix.producers as u32 + 2, Duration::from_secs(5))?;
-        Ok(Load::start(&self.desk, &db, mix, &mut self.rng))
+        Ok(Load::start(&self.desk, &db, &self.db, mix, &mut self.rng))
     }
 
     /// Runs statements that have no result, on one connection.
