@@ -15,6 +15,7 @@ conformance! {
     refuses_a_late_heartbeat,
     takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone,
     takes_back_at_once_what_it_held_when_it_gave_itself_up,
+    takes_back_at_its_start_what_a_rescuer_left_undone,
     rescues_from_a_dead_worker,
     rescues_from_an_unknown_worker,
     rescues_from_a_worker_that_stopped,
@@ -161,6 +162,17 @@ async fn takes_back_at_once_what_it_held_when_it_gave_itself_up(db: Db) {
     transaction.rollback().await;
     let detail = db.reaches(id, JobState::Completed).await;
     assert_eq!(outcomes(&detail), [(1, "lost"), (2, "completed")]);
+    worker.stop().await;
+}
+
+async fn takes_back_at_its_start_what_a_rescuer_left_undone(db: Db) {
+    let dead = db.fake_worker(-1000).await;
+    let id = db.enqueue(Play::new("a", [])).await;
+    db.hand_over(id, dead).await;
+    // declared gone by a rescuer that was killed before it took the job back: no lease will run out
+    db.sql(format!("UPDATE queue_workers SET stopped_at = {}", db.time(0))).await;
+    let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));
+    assert_eq!(outcomes(&db.reaches(id, JobState::Completed).await), [(1, "lost"), (2, "completed")]);
     worker.stop().await;
 }
 

@@ -39,6 +39,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
     let mut watch = Watch::new(timing.heartbeat);
+    // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
+    shared.rescue.notify_one();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}

@@ -12,6 +12,7 @@ pub mod faults;
 pub mod figures;
 pub mod jobs;
 pub mod load;
+pub mod mix;
 pub mod order;
 pub mod point;
 pub mod record;

@@ -12,7 +12,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::jobs::{Plan, Work};
+pub use crate::mix::{Mix, brisk, everyday, long, short};
 use crate::record::{Journal, Options, What};
+use crate::worker;
 
 /// What is committed together with the enqueue.
 pub const LEDGER: &str = "faults_ledger";
@@ -20,78 +22,6 @@ pub const LEDGER: &str = "faults_ledger";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// After an enqueue that failed.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What producers enqueue, and how.
-#[derive(Clone, Debug)]
-pub struct Mix {
-    /// How many there are.
-    pub producers: usize,
-    /// Jobs in a bulk enqueue, at most.
-    pub bulk: usize,
-    /// The longest pause between two enqueues of a producer.
-    pub pause: Duration,
-    /// Some jobs are delayed, and have priorities.
-    pub varied: bool,
-    /// What the jobs do.
-    pub plan: fn(&mut Rng) -> Plan,
-    /// The queue that one worker serves, one job at a time.
-    pub ordered: Option<&'static str>,
-    /// Producers pause while more jobs than this wait: workers that stand still, or a slow machine, would never
-    /// come to the end. `None` where looking at the table is not wanted.
-    pub ahead: Option<i64>,
-}
-
-impl Mix {
-    /// Two producers of short jobs of every kind.
-    pub fn usual() -> Mix {
-        Mix {
-            producers: 2,
-            bulk: 40,
-            pause: Duration::from_millis(150),
-            varied: true,
-            plan: everyday,
-            ordered: None,
-            ahead: Some(1000),
-        }
-    }
-
-    /// As many as the workers can do, and few that wait: those that are rescued need not stand in line.
-    pub fn dense() -> Mix {
-        Mix { producers: 4, bulk: 200, pause: Duration::from_millis(20), plan: brisk, ahead: Some(500), ..Mix::usual() }
-    }
-}
-
-/// Mostly short and well; some fail, panic, snooze, or take a while.
-pub fn everyday(rng: &mut Rng) -> Plan {
-    match rng.u32(..100) {
-        0..6 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
-        6..8 => Plan::Panic,
-        8..12 => Plan::Snooze { ms: rng.u64(50..400) },
-        12..18 => Plan::Ok { ms: rng.u64(200..900) },
-        _ => Plan::Ok { ms: rng.u64(..20) },
-    }
-}
-
-/// As [`everyday`], with fewer that take a while: many a second.
-pub fn brisk(rng: &mut Rng) -> Plan {
-    match rng.u32(..100) {
-        0..3 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
-        3 => Plan::Panic,
-        4 => Plan::Snooze { ms: rng.u64(50..400) },
-        5..7 => Plan::Ok { ms: rng.u64(200..900) },
-        _ => Plan::Ok { ms: rng.u64(..10) },
-    }
-}
-
-/// Short and well.
-pub fn short(rng: &mut Rng) -> Plan {
-    Plan::Ok { ms: rng.u64(..3) }
-}
-
-/// A tenth to half a second, and well.
-pub fn long(rng: &mut Rng) -> Plan {
-    Plan::Ok { ms: rng.u64(100..500) }
-}
 
 /// What all producers of a scene share.
 #[derive(Clone, Debug)]
@@ -113,20 +43,24 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts producers.
-    pub fn start(desk: &Desk, db: &Db, mix: &Mix, rng: &mut Rng) -> Load {
+    /// Starts producers. What waits is counted on connections that no fault reaches.
+    ///
+    /// # Errors
+    /// When the address is not one.
+    pub fn start(desk: &Desk, url: &str, own: &Db, mix: &Mix, rng: &mut Rng) -> Result<Load> {
+        let db = worker::pool(url, mix.producers as u32 + 2, PATIENCE)?;
         let mut load = Load { over: Arc::default(), enqueued: Arc::default(), tasks: JoinSet::new() };
         let waiting = Arc::new(AtomicI64::new(0));
         if mix.ahead.is_some() {
-            load.tasks.spawn(watch(db.clone(), waiting.clone(), load.over.clone()));
+            load.tasks.spawn(watch(own.clone(), waiting.clone(), load.over.clone()));
         }
         for _ in 0..mix.producers {
             let (desk, db, mix, waiting) = (desk.clone(), db.clone(), mix.clone(), waiting.clone());
-            let producer = Producer { desk, db, mix, rng: rng.fork(), waiting };
+            let producer = Producer { desk, db, url: url.to_owned(), mix, rng: rng.fork(), waiting };
             let (over, enqueued) = (load.over.clone(), load.enqueued.clone());
             load.tasks.spawn(producer.run(over, enqueued));
         }
-        load
+        Ok(load)
     }
 
     /// How many jobs were committed so far.
@@ -145,6 +79,7 @@ impl Load {
 struct Producer {
     desk: Desk,
     db: Db,
+    url: String,
     mix: Mix,
     rng: Rng,
     /// Jobs that wait.
@@ -200,6 +135,12 @@ impl Producer {
         } else {
             timeout(PATIENCE, through_pool(&self.db, jobs)).await
         };
+        if answer.is_err()
+            && let Ok(pool) = worker::pool(&self.url, 3, PATIENCE)
+        {
+            // its connection may hang, and sqlx's pool waits for it for ever: a user would restart the process
+            self.db = pool;
+        }
         match answer.unwrap_or(Answer::Unknown) {
             Answer::Committed => {
                 self.desk.journal.write_for_good(What::Committed { tags });

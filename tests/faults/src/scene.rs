@@ -19,7 +19,6 @@ use crate::crew::{Crew, Setup};
 use crate::load::{Desk, LEDGER, Load, Mix};
 pub use crate::order::{Form, Order};
 use crate::record::{self, Journal, What};
-use crate::worker;
 
 /// How often to look for what is waited for.
 pub const LOOK: Duration = Duration::from_millis(20);
@@ -141,8 +140,7 @@ impl Scene {
     /// When the address is not one.
     pub fn load(&mut self, url: Option<&str>, mix: &Mix) -> Result<Load> {
         let url = url.unwrap_or(self.base.url());
-        let db = worker::pool(url, mix.producers as u32 + 2, Duration::from_secs(5))?;
-        Ok(Load::start(&self.desk, &db, mix, &mut self.rng))
+        Load::start(&self.desk, url, &self.db, mix, &mut self.rng)
     }
 
     /// Runs statements that have no result, on one connection.

@@ -17,9 +17,10 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::fmt::writer::MakeWriterExt as _;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::faults::hostile::{Note, Play, Spreads};
@@ -152,15 +153,14 @@ pub fn pool(url: &str, connections: u32, busy_timeout: Duration) -> Result<Db> {
 
 fn write_log(args: &Args, journal: &Journal) -> Result<()> {
     let file = OpenOptions::new().append(true).create(true).open(&args.log).context("opening the log")?;
-    let log = tracing_subscriber::fmt::layer().with_writer(Mutex::new(file)).with_ansi(false);
     // every statement is an event: only who waits for one has them made
-    let statements = if args.die.is_some() { LevelFilter::DEBUG } else { LevelFilter::OFF };
-    let watched = Targets::new().with_target("queue", LevelFilter::DEBUG).with_target("sqlx::query", statements);
-    let watched = watched.with_target("queue_faults", LevelFilter::DEBUG);
-    tracing_subscriber::registry()
-        .with(log.with_filter(EnvFilter::new("info,sqlx=warn")))
-        .with(Watcher::new(journal.clone(), args.die).with_filter(watched))
-        .init();
+    let statements = if args.die.is_some() { "debug" } else { "warn" };
+    let all = EnvFilter::new(format!("info,queue=debug,queue_faults=debug,sqlx=warn,sqlx::query={statements}"));
+    let log = tracing_subscriber::fmt::layer().with_writer(Mutex::new(file).with_max_level(Level::INFO));
+    // One filter for all: with one for each layer, sqlx's question whether a statement is to be logged leaves its answer
+    // behind, and the next event of the thread is lost (a lease that was, or a rescue).
+    let watcher = Watcher::new(journal.clone(), args.die);
+    tracing_subscriber::registry().with(all).with(log.with_ansi(false)).with(watcher).init();
     Ok(())
 }
 

@@ -74,10 +74,12 @@ impl Checker<'_> {
     }
 
     /// For each attempt that ended with its process: how long until the next one began. When the process that held the
-    /// job after that was killed as well, before the handler began there, it counts from this last kill.
+    /// job after that was killed as well, before the handler began there, it counts from this last kill. Jobs with a
+    /// priority behind the usual one have to stand in line, and are left out.
     pub fn rescues(&self) -> Vec<i64> {
         let mut delays = Vec::new();
-        for job in self.jobs.values() {
+        let in_line = |job: &&Story<'_>| job.asked.is_some_and(|(_, options)| options.priority > 0);
+        for job in self.jobs.values().filter(|job| !in_line(job)) {
             let starts: Vec<_> = job.starts().collect();
             for pair in starts.windows(2) {
                 let ((first, process, attempt), (second, _, next)) = (pair[0], pair[1]);

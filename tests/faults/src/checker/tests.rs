@@ -101,6 +101,10 @@ fn a_rescue_counts_from_the_last_kill() {
     let delays = |plot: &Plot| Checker::new(&plot.0).rescues();
     assert_eq!(delays(&rescued()), [8 * SECOND]);
     assert!(delays(&stopped()).is_empty(), "nobody was killed");
+    let mut behind = rescued();
+    let Some(What::Asked { options, .. }) = behind.0.events.first_mut().map(|it| &mut it.what) else { unreachable!() };
+    options.priority = 1;
+    assert!(delays(&behind).is_empty(), "it had to stand in line");
     // held it in between, and was killed before the handler began
     let mut third =
         Plot::committed(retries(3)).start(3, ONE, 1).event(4, ONE, What::Killed).event(9, 103, What::Killed);

@@ -1,5 +1,6 @@
 //! MariaDB Galera: nodes that all take writes, with workers on each of them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -9,7 +10,7 @@ use tokio::task::block_in_place;
 
 use super::{Ground, Skipped};
 use crate::balancer::{Balancer, with_port};
-use crate::checker::History;
+use crate::checker::{Checker, History};
 use crate::crew::Crew;
 use crate::load::{Load, Mix};
 use crate::record::{What, now};
@@ -96,15 +97,35 @@ pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
     }
     foreign.await.context("the foreign session")??;
     let (history, mut notes) = stage.judge().await?;
-    let count = |what: fn(&What) -> bool| history.events.iter().filter(|event| what(&event.what)).count();
-    let refused = count(|what| matches!(what, What::Refused { .. }));
-    let given_up = count(|what| matches!(what, What::LeaseLost));
+    let given_up = history.events.iter().filter(|event| event.what == What::LeaseLost).count();
     // on a machine that is busy with other things a worker may be late, and then has to be refused
-    if refused > 0 && given_up == 0 {
-        bail!("{refused} ends were refused, although no worker was late: {notes:?}");
+    if let Some(tag) = refused_wrongly(&history).filter(|_| given_up == 0) {
+        let story = Checker::new(&history).story(tag);
+        bail!("an end was refused, although no worker was late: {notes:?}\n{story}");
     }
     notes.push(format!("{transactions} large transactions"));
     Ok(notes)
+}
+
+/// A job whose end was refused and which had to be run again. Where the answer to a write is lost and it is sent again, it
+/// is refused as well, and nothing has to be done again.
+fn refused_wrongly(history: &History) -> Option<i64> {
+    let again = |job: i64| {
+        let attempts = history.tables.attempts.get(&job).into_iter().flatten();
+        attempts.into_iter().any(|it| it.outcome == "released" || it.outcome == "lost")
+    };
+    let refused: HashSet<i64> = history
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Refused { job } if again(job) => Some(job),
+            _ => None,
+        })
+        .collect();
+    history.events.iter().find_map(|event| match event.what {
+        What::Started { job, tag, .. } if refused.contains(&job) => Some(tag),
+        _ => None,
+    })
 }
 
 /// Each is on every node before the next: a node that is behind for as long as a lease is another fault.

@@ -45,7 +45,8 @@ pub(super) async fn blocks(ground: &Ground) -> Result<Vec<String>> {
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     for _ in 0..scene.rounds(1, 20) {
-        for plan in [Plan::Block { ms: 4000 }, Plan::Spin { ms: 3500 }, Plan::Ignore { ms: 4000 }] {
+        // the last one is dropped, however late the others let its time limit be noticed
+        for plan in [Plan::Block { ms: 4000 }, Plan::Spin { ms: 3500 }, Plan::Ignore { ms: 60_000 }] {
             limited(&scene, plan).await?;
         }
         crew.work(Duration::from_millis(4500)).await?;

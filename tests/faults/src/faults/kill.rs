@@ -60,7 +60,7 @@ pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     let healthy = scene.worker().lease(LEASE).concurrency(8);
     let mortal = crew.hire(healthy.clone())?;
     crew.hire(healthy.clone())?;
-    let mix = Mix { pause: Duration::from_millis(60), ..Mix::usual() };
+    let mix = Mix { pause: Duration::from_millis(60), ahead: Some(100), ..Mix::usual() };
     let load = scene.load(None, &mix)?;
     let rounds = scene.rounds(1, 50);
     for point in (0..rounds).flat_map(|_| Point::ALL) {

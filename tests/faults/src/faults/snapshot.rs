@@ -46,7 +46,8 @@ pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
     let history = scene.judge(None, crew).await?;
     let [start, end] = rates(&history, from, until);
     scene.note(format!("snapshot held {time:?}; {start:.0} starts/s at first, {end:.0} at last"));
-    ensure!(ground.order.form == Form::Short || end >= start * KEPT, "slower and slower: {}", scene.notes.join("; "));
+    let kept = start > 0.0 && end >= start * KEPT;
+    ensure!(ground.order.form == Form::Short || kept, "slower and slower: {}", scene.notes.join("; "));
     Ok(scene.notes)
 }
 
