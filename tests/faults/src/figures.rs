@@ -25,11 +25,6 @@ impl Spread {
         self.max
     }
 
-    /// Half of the values are at most this many seconds.
-    pub fn p50(&self) -> f64 {
-        self.p50
-    }
-
     /// 99 of 100 values are at most this many seconds.
     pub fn p99(&self) -> f64 {
         self.p99
