@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use queue::{JobState, WorkerBuilder};
+use queue::{Job as _, JobState, WorkerBuilder};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyTransaction, Db, Step, What, eventually};
@@ -17,6 +17,7 @@ conformance! {
     judges_nobody_on_a_session_that_has_just_begun,
     spares_a_worker_that_beats_without_a_lock,
     declares_once,
+    gives_back_what_a_claim_took_without_an_answer,
 }
 
 const LONG: Duration = Duration::from_secs(600);
@@ -233,4 +234,20 @@ async fn declares_once(db: Db) {
         worker.stop().await;
     }
     drop(session);
+}
+
+async fn gives_back_what_a_claim_took_without_an_answer(db: Db) {
+    let worker = db.start(watcher(&db));
+    db.enqueue(Note::new("first")).await;
+    db.probe.wait_for(What::Ended, "first", 1).await;
+    let number = db.int("SELECT MAX(id) FROM queue_workers").await;
+    // as by a claim whose connection was lost after its commit: the next one fails, and that is what gives it to think
+    let id = db.enqueue(Note::new("stray").at(chrono::Utc::now() + chrono::TimeDelta::hours(1))).await;
+    db.hand_over(id, number).await;
+    end(&db, &sessions(&db).await).await;
+    db.enqueue(Note::new("second")).await;
+    let detail = db.reaches(id, JobState::Scheduled).await;
+    assert_eq!((detail.job.attempt, db.count("queue_attempts").await, stopped(&db).await), (0, 0, 0));
+    db.probe.wait_for(What::Ended, "second", 1).await;
+    worker.stop().await;
 }

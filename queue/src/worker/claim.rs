@@ -7,15 +7,14 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
 use super::health::Failures;
-use super::heartbeat::DOUBT;
 use super::record::BACKLOG;
+use super::stray::Strays;
 use crate::error::Error;
 use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Reach, WorkerId};
 
@@ -115,11 +114,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut idle_since = Instant::now();
     // after a wait there may be something new; right after a claim, nothing says so
     let mut waited = true;
+    let mut strays = Strays::default();
     while !stop.is_cancelled() {
+        strays.look(&shared).await;
         let wants = claims.wants();
         if wants.is_empty() {
             tokio::select! {
                 () = shared.room.notified() => {}
+                () = strays.wait() => {}
                 () = stop.cancelled() => {}
             }
             continue;
@@ -137,6 +139,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                     () = sleep(pause) => true,
                     // another queue has room: it may be one whose lanes are known
                     () = shared.room.notified(), if shared.slots.len() > 1 => false,
+                    () = strays.wait() => false,
                     () = stop.cancelled() => false,
                 };
             }
@@ -148,7 +151,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             Err(error) => {
                 claims.looked = None;
-                shared.doubt.store(DOUBT, Relaxed);
+                strays.doubt();
                 shared.health.down(&mut failures, &error).await;
             }
         }

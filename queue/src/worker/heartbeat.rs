@@ -1,7 +1,5 @@
 //! Keeping the lease: one small statement per beat for everything that the worker holds.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +8,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use super::attempt::{Attempt, Ended, Stop};
 use super::health::Failures;
 use super::liveness::{Gone, Watch};
-use super::slots::Slots;
 use super::{STUCK, Shared};
 use crate::error::Error;
 use crate::maintenance::{rescue, retention};
@@ -19,10 +16,9 @@ use crate::telemetry;
 
 /// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
 const RESCUE_EVERY: u32 = 48;
-/// The same for a while after a claim failed: it may have taken jobs although its answer was lost.
-const DOUBT_EVERY: u32 = 8;
-/// How long that while is, in beats.
-pub(crate) const DOUBT: u32 = 5 * DOUBT_EVERY;
+/// After a worker was declared gone while its lease ran: what the server was still doing for it is over by then, and may have
+/// taken jobs.
+const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
 /// Between two rounds of retention, with jitter; or the retention itself, where that is shorter.
@@ -72,11 +68,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
-                // in one step, so that a claim that fails right now is not overlooked
-                let less = |doubt: u32| doubt.checked_sub(1);
-                let doubt = shared.doubt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
-                let every = if doubt { DOUBT_EVERY } else { RESCUE_EVERY };
-                if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(every) {
+                if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
                 shared.declare(watch.look(sent, answered, beat.session, &beat.others));
@@ -151,7 +143,6 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
 /// may keep the next beat.
 pub(crate) async fn run_rescue(shared: Arc<Shared>) {
     let mut failures = Failures::default();
-    let mut strays = Strays::new();
     loop {
         shared.rescue.notified().await;
         declare_gone(&shared).await;
@@ -167,7 +158,6 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
                 Err(error) => shared.health.down(&mut failures, &error).await,
             }
         }
-        give_back_strays(&shared, &mut strays).await;
     }
 }
 
@@ -182,8 +172,11 @@ impl Shared {
 }
 
 /// Declares workers gone whose session was missed. When the database does not answer, their lease will tell.
-async fn declare_gone(shared: &Shared) {
+async fn declare_gone(shared: &Arc<Shared>) {
     let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
+    if !missed.is_empty() {
+        tokio::spawn(look_again(shared.clone()));
+    }
     for Gone { id, heartbeat, missed_for } in missed {
         match shared.config.store.declare_gone(id, heartbeat).await {
             Ok(true) => tracing::warn!(
@@ -198,26 +191,12 @@ async fn declare_gone(shared: &Shared) {
     }
 }
 
-/// Jobs that the database counts as ours although nobody here has them, since when.
-type Strays = HashMap<(i64, i32), Instant>;
-
-/// Longer than any claim may still be on its way.
-const STRAY: Duration = Duration::from_secs(15);
-
-/// Gives back what a claim took whose answer was lost with its connection.
-async fn give_back_strays(shared: &Shared, strays: &mut Strays) {
-    let worker = shared.id();
-    let Ok(held) = shared.config.store.holding(worker).await else { return };
-    // after the question, in the order in which jobs go through these hands
-    let mut known: HashSet<(i64, i32)> = shared.slots.iter().flat_map(Slots::keys).collect();
-    known.extend(shared.held().keys().copied());
-    known.extend(shared.recorder.keys().iter().copied());
-    strays.retain(|key, _| held.contains(key) && !known.contains(key));
-    for key in held.into_iter().filter(|key| !known.contains(key)) {
-        let since = strays.entry(key).or_insert_with(Instant::now);
-        if since.elapsed() > STRAY && worker == shared.id() {
-            tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; given back");
-            shared.recorder.record(worker, Ended::stray(key));
+/// Rescues again a while later.
+async fn look_again(shared: Arc<Shared>) {
+    for pause in AFTERMATH {
+        tokio::select! {
+            () = sleep(pause) => shared.rescue.notify_one(),
+            () = shared.over.cancelled() => return,
         }
     }
 }

@@ -16,10 +16,11 @@ mod liveness;
 mod record;
 mod shutdown;
 mod slots;
+mod stray;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -133,8 +134,6 @@ pub(crate) struct Shared {
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.
     quiet: AtomicBool,
-    /// For how many beats a claim may still have taken jobs whose answer was lost.
-    pub(crate) doubt: AtomicU32,
     /// A slot may take more.
     pub(crate) room: Notify,
     /// A slot became free, or something was recorded.

@@ -1,7 +1,7 @@
 //! The life of a run, from joining to leaving.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -154,7 +154,6 @@ fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
         recorder,
         wake,
         quiet: AtomicBool::new(false),
-        doubt: AtomicU32::new(0),
         room: Notify::new(),
         progress: Notify::new(),
         rescue: Notify::new(),

@@ -118,7 +118,7 @@ fn process_key(world: &World, process: usize) -> [u8; 7] {
     [
         it.life as u8,
         u8::from(it.paused),
-        u8::from(it.late),
+        u8::from(it.late) + 2 * u8::from(it.severed),
         byte(it.mine),
         u8::from(it.number != 0),
         row.map_or(0, |row| byte(row.left)),

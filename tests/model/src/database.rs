@@ -149,6 +149,17 @@ impl Database {
         self.expired(Rules::default())
     }
 
+    /// Numbers whose lease runs.
+    pub fn alive(&self) -> Vec<Number> {
+        let alive = |worker: &Worker| !worker.stopped && worker.left > 0;
+        (1..).zip(&self.workers).filter(|(_, worker)| alive(worker)).map(|(number, _)| number).collect()
+    }
+
+    /// declare_gone.sql
+    pub fn declare(&mut self, number: Number) {
+        self.worker(number).stopped = true;
+    }
+
     /// expire_workers.sql
     pub fn expire(&mut self, rules: Rules) {
         for number in self.expired(rules) {

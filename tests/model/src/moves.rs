@@ -49,6 +49,7 @@ impl World {
                 self.database.end(rules, self.processes[*process].number, &ends)?;
             }
             Step::Expire => self.database.expire(rules),
+            Step::Declare(number) => self.database.declare(*number),
             Step::Look => self.network.push(Message::Rescue(self.database.lost(rules))),
             Step::Arrive(place, jobs) => self.arrive(bounds, *place, jobs)?,
             Step::Continue(process) => self.processes[*process].paused = false,
@@ -89,6 +90,7 @@ impl World {
                 self.processes[*process].late = true;
             }
             Fault::Cut(process) => self.processes[*process].late = true,
+            Fault::Sever(process) => self.processes[*process].severed = true,
             Fault::ClaimUnanswered(process) => self.network.push(Message::Claim(self.processes[*process].number)),
             Fault::ClaimSlow(process, jobs) => {
                 self.database.claim(bounds.rules, self.processes[*process].number, jobs)?;

@@ -99,12 +99,18 @@ impl Replay {
                 self.database.leave(number);
                 let life = self.life(number);
                 let expires = life.since.last().map_or(0, |last| last.expires);
-                let (by_itself, expired) = (!trace.killed.contains(&life.process), expires < event.at);
+                let (killed, expired) = (trace.killed.get(&life.process), expires < event.at);
                 life.since.push(since(expires, true));
-                if !by_itself && !expired {
-                    return Err("a worker is declared gone before its lease ran out".to_owned());
+                if !expired && killed.is_some_and(|killed| event.at < *killed) {
+                    return Err(
+                        "a worker is declared gone before its lease ran out, and before it was killed".to_owned()
+                    );
                 }
-                self.count(if expired { "expire" } else { "leave" });
+                self.count(match (expired, killed) {
+                    (true, _) => "expire",
+                    (false, None) => "leave",
+                    (false, Some(_)) => "declare",
+                });
             }
             _ => return Err("a worker joins twice, or was never there".to_owned()),
         }

@@ -25,6 +25,8 @@ pub enum Guard {
     RescueCounts,
     /// Only workers whose lease ran out are declared gone: `expires_at < now`.
     ExpireOnlyExpired,
+    /// Of those whose lease runs, only workers are declared gone whose session has ended, and that have not beaten since.
+    DeclareOnlyMissed,
     /// The rescue looks for the jobs of workers that are gone, and of no others.
     LostOnlyGone,
     /// The rescue takes what the lost worker still holds: `j.worker_id = d.worker_id`.
@@ -72,7 +74,8 @@ pub enum Promise {
     NothingLost,
     /// A completed or cancelled job does not run again.
     NothingTwice,
-    /// A process that runs, and whose lease has not run out by its own count, holds what it runs: so no two do.
+    /// A process that runs, whose lease has not run out by its own count and whose session has not ended, holds what it runs:
+    /// so no two do.
     OneAttemptRuns,
     /// A write counts only when its attempt is current.
     NoStaleWrite,

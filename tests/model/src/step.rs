@@ -29,6 +29,8 @@ pub enum Step {
     GiveBack(usize, usize),
     /// Some worker declares those gone whose lease has ended.
     Expire,
+    /// Some worker declares one gone whose session has ended.
+    Declare(Number),
     /// Some worker looks for the jobs of those that are gone.
     Look,
     /// A message on its way arrives: its place in the network, and the jobs that a claim takes.
@@ -50,6 +52,8 @@ pub enum Fault {
     Pause(usize),
     /// Heartbeats do not come through any more.
     Cut(usize),
+    /// The server ends its session, or it is moved to another one.
+    Sever(usize),
     /// A claim gets no answer: it may arrive later, or never.
     ClaimUnanswered(usize),
     /// A claim's answer is late.
@@ -177,6 +181,7 @@ fn upkeep(world: &World, bounds: &Bounds, steps: &mut Vec<Step>) {
     if !world.database.expired(bounds.rules).is_empty() {
         steps.push(Step::Expire);
     }
+    steps.extend(world.missed(bounds.rules).into_iter().map(Step::Declare));
     let under_way = world.network.iter().any(|message| matches!(message, Message::Rescue(_)));
     if !under_way && !world.database.lost(bounds.rules).is_empty() {
         steps.push(Step::Look);
@@ -199,6 +204,9 @@ fn faults(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<Step>)
     }
     if !it.late {
         add(Fault::Cut(process));
+    }
+    if !it.severed {
+        add(Fault::Sever(process));
     }
     if !world.awaits_beat(process) && !world.database.is_gone(it.number) {
         add(Fault::BeatSlow(process));

@@ -34,6 +34,7 @@ impl Step {
             Step::Expire => {
                 format!("a worker declares gone whose lease is past: {}", numbers(&world.database.expired_by_clock()))
             }
+            Step::Declare(number) => format!("a worker declares gone whose session has ended: number {number}"),
             Step::Look => "a worker looks for the jobs of those that are gone".to_owned(),
             Step::Arrive(place, jobs) => arrival(&world.network[*place], jobs),
             Step::Continue(process) => format!("{} is continued", worker(world, *process)),
@@ -49,6 +50,7 @@ impl Fault {
             Fault::Crash(process) => format!("{} is killed", worker(world, *process)),
             Fault::Pause(process) => format!("{} is stopped (SIGSTOP)", worker(world, *process)),
             Fault::Cut(process) => format!("heartbeats of {} do not come through any more", worker(world, *process)),
+            Fault::Sever(process) => format!("the session of {} is ended", worker(world, *process)),
             Fault::ClaimUnanswered(process) => {
                 format!("{} claims, gets no answer and gives up waiting", worker(world, *process))
             }

@@ -1,7 +1,7 @@
 //! What was seen of a real database and real workers: every change of a row, told by triggers, and that a handler returned,
 //! told by the processes themselves, so that an end is not believed because some worker wrote it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// What a row of `queue_jobs` says.
@@ -60,8 +60,8 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// Handlers that returned: job, attempt, process.
     pub returned: HashSet<(i64, i32, i64)>,
-    /// Processes that were killed.
-    pub killed: HashSet<i64>,
+    /// Processes that were killed, and when.
+    pub killed: HashMap<i64, i64>,
 }
 
 /// A change that the model does not allow.

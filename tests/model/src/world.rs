@@ -67,6 +67,8 @@ pub struct Process {
     pub mine: u32,
     /// Its heartbeats do not go out by themselves: cut off, waiting for an answer, or just continued.
     pub late: bool,
+    /// Its session has ended, and it has not beaten in another one since.
+    pub severed: bool,
 }
 
 /// An attempt in a process's hand.
@@ -130,7 +132,14 @@ impl World {
             troubles: bounds.troubles,
         };
         for process in 0..bounds.processes {
-            world.processes.push(Process { life: Life::Up, paused: false, number: 0, mine: 0, late: false });
+            world.processes.push(Process {
+                life: Life::Up,
+                paused: false,
+                number: 0,
+                mine: 0,
+                late: false,
+                severed: false,
+            });
             world.join(bounds, process);
         }
         world
@@ -164,14 +173,15 @@ impl World {
     pub(crate) fn join(&mut self, bounds: &Bounds, process: usize) {
         let number = self.database.join(bounds.lease);
         let it = &mut self.processes[process];
-        *it = Process { life: it.life, paused: false, number, mine: bounds.lease - 1, late: false };
+        *it = Process { life: it.life, paused: false, number, mine: bounds.lease - 1, late: false, severed: false };
     }
 
     /// What a process forgets when it dies.
     pub(crate) fn crash(&mut self, process: usize) {
         self.hands.retain(|hand| hand.process != process);
         self.hang_up(process);
-        self.processes[process] = Process { life: Life::Down, paused: false, number: 0, mine: 0, late: false };
+        self.processes[process] =
+            Process { life: Life::Down, paused: false, number: 0, mine: 0, late: false, severed: false };
     }
 
     /// `drop_everything`: what runs is dropped; what has ended is still to be written, under its number.
@@ -179,7 +189,7 @@ impl World {
         self.hands.retain(|hand| hand.process != process || hand.ended);
         self.hang_up(process);
         let it = &mut self.processes[process];
-        (it.number, it.mine, it.late) = (0, 0, false);
+        (it.number, it.mine, it.late, it.severed) = (0, 0, false, false);
     }
 
     fn hang_up(&mut self, process: usize) {
@@ -191,7 +201,8 @@ impl World {
     pub(crate) fn beat(&mut self, bounds: &Bounds, process: usize) {
         let number = self.processes[process].number;
         if self.database.beat(bounds.rules, number, bounds.lease) {
-            (self.processes[process].mine, self.processes[process].late) = (bounds.lease - 1, false);
+            let it = &mut self.processes[process];
+            (it.mine, it.late, it.severed) = (bounds.lease - 1, false, false);
         } else {
             self.drop_everything(process);
         }
@@ -230,6 +241,13 @@ impl World {
         .collect()
     }
 
+    /// Numbers that no session speaks for, whose lease still runs.
+    pub fn missed(&self, rules: Rules) -> Vec<Number> {
+        let speaks = |number: Number| self.processes.iter().any(|it| it.number == number && !it.severed);
+        let missed = |number: &Number| !speaks(*number) || !rules.has(Guard::DeclareOnlyMissed);
+        self.database.alive().into_iter().filter(missed).collect()
+    }
+
     /// What a process runs under its number.
     pub fn running(&self, process: usize) -> impl Iterator<Item = &Hand> {
         self.hands.iter().filter(move |hand| hand.process == process && !hand.ended)
@@ -255,7 +273,8 @@ impl World {
         }
         for hand in self.hands.iter().filter(|hand| !hand.ended) {
             let process = &self.processes[hand.process];
-            let believes = !process.paused && process.mine > 0 && process.number == hand.number;
+            // whose session has ended may be gone for the others, and learns it from its next heartbeat
+            let believes = !process.paused && !process.severed && process.mine > 0 && process.number == hand.number;
             let current = |row: &crate::rows::Row| row.holder == hand.number && row.claims == hand.end.claim;
             if believes && !self.database.jobs[hand.end.job].row.as_ref().is_some_and(current) {
                 return Err(Violation::new(Promise::OneAttemptRuns, hand.end.job));

@@ -35,7 +35,7 @@ fn tells(story: &Story, texts: &[&str]) {
 #[test]
 fn without_the_fence_a_stale_worker_ends_a_newer_attempt() {
     let story = breaks(&[Guard::FenceWorker, Guard::FenceLease], Promise::CurrentAttemptKept, 1, 0);
-    tells(&story, &["SIGSTOP", "continued", "takes back", "(number 2) claims job 1", "(number 1): job 1 completed"]);
+    tells(&story, &["session", "takes back", "(number 2) claims job 1", "(number 1): job 1 completed"]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn without_a_rising_lease_two_attempts_of_one_worker_cannot_be_told_apart() {
 #[test]
 fn without_the_lease_check_a_worker_that_is_gone_is_given_jobs() {
     let story = breaks(&[Guard::LeaseAtClaim], Promise::NoClaimWithoutLease, 1, 0);
-    tells(&story, &["SIGSTOP", "tick", "continued"]);
+    tells(&story, &["declares gone", "(number 1) claims job 1"]);
 }
 
 #[test]
@@ -93,6 +93,12 @@ fn without_counting_lost_attempts_a_job_that_kills_its_workers_goes_round() {
 #[test]
 fn without_the_expiry_a_living_worker_is_declared_gone() {
     breaks(&[Guard::ExpireOnlyExpired], Promise::OneAttemptRuns, 0, 0);
+}
+
+#[test]
+fn without_the_session_a_living_worker_is_declared_gone() {
+    let story = breaks(&[Guard::DeclareOnlyMissed], Promise::OneAttemptRuns, 0, 0);
+    tells(&story, &["declares gone whose session has ended", "takes back"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Workers die without a word.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use queue_test_support::Engine;
@@ -8,12 +8,14 @@ use queue_test_support::Engine;
 use super::Ground;
 use crate::checker::Checker;
 use crate::figures::Spread;
-use crate::load::{Mix, everyday, short};
+use crate::load::{Mix, everyday, long, short};
 use crate::point::{Death, Point};
 use crate::scene::{Form, LEASE};
 
 /// What is promised of the library's defaults.
 const RESCUED_WITHIN: f64 = 10.0;
+/// Workers that are known to be gone.
+const STOPPED: &str = "SELECT COUNT(*) FROM queue_workers WHERE stopped_at IS NOT NULL";
 /// Time for a worker to come to the point at which it kills itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -54,6 +56,35 @@ pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+pub(super) async fn apart(ground: &Ground) -> Result<Vec<String>> {
+    let mut scene = ground.scene().await?;
+    let mut crew = scene.crew();
+    crew.hire_many(3, &scene.worker())?;
+    let load = scene.load(None, &Mix { bulk: 15, pause: Duration::from_millis(80), plan: long, ..Mix::usual() })?;
+    let kills = scene.rounds(3, 100);
+    for _ in 0..kills {
+        // long enough for all to have seen each other
+        let pause = scene.between(Duration::from_secs(4), Duration::from_secs(7));
+        crew.work(pause).await?;
+        let seat = scene.rng.usize(..crew.len());
+        crew.kill(seat)?;
+    }
+    let end = Instant::now() + PATIENCE;
+    while scene.number(STOPPED).await? < kills.into() && Instant::now() < end {
+        crew.work(Duration::from_millis(50)).await?;
+    }
+    let told = scene.number(&format!("{STOPPED} AND stopped_at < expires_at")).await?;
+    let history = scene.judge(Some(load), crew).await?;
+    let Some(spread) = Spread::of(Checker::new(&history).rescues()) else {
+        bail!("no kill hit a running job: this shows nothing");
+    };
+    if told == 0 {
+        bail!("{kills} kills, and not one was told by the end of a session: {spread}\n{}", scene.logs());
+    }
+    scene.note(format!("{kills} kills, {told} told by the session; from a kill to the next attempt's start: {spread}"));
+    Ok(scene.notes)
+}
+
 pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -69,9 +100,9 @@ pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
         crew.kill(mortal)?;
         crew.next(mortal, healthy.clone());
         let before = crew.ended();
-        let end = std::time::Instant::now() + PATIENCE;
+        let end = Instant::now() + PATIENCE;
         while crew.ended() == before {
-            if std::time::Instant::now() > end {
+            if Instant::now() > end {
                 bail!("no worker came to the point {point}:{time} within {PATIENCE:?}\n{}", scene.logs());
             }
             crew.work(Duration::from_millis(50)).await?;

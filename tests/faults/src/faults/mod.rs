@@ -1,5 +1,6 @@
 //! The faults.
 
+mod calm;
 mod clock;
 mod connections;
 mod deploy;
@@ -97,8 +98,10 @@ macro_rules! faults {
 
 faults! {
     "kill9" on ALL: kill::at_random, "kill -9 of worker processes at random moments, default lease";
+    "kill9-apart" on SERVERS: kill::apart, "kill -9 of one worker at a time, with seconds between, default lease";
     "kill9-points" on ALL: kill::at_points, "workers kill themselves after a claim, in the handler, before and in the write of its end";
     "kill9-claimer" on ALL: kill::the_only_claimer, "kill -9 of the only worker of a queue that is run one by one: the order holds";
+    "calm" on SERVERS: calm::nobody_dies, "no fault, but more to compute than there are cores: nobody is taken for gone (--rounds: seconds)";
     "sigstop" on ALL: stop::past_the_lease, "SIGSTOP of a worker beyond its lease, then SIGCONT";
     "server-kill" on SERVERS: server::killed, "kill -9 of the database server under load, and its restart";
     "server-stop" on SERVERS: server::stopped, "the database server is stopped for a while";

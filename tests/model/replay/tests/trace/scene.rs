@@ -1,9 +1,10 @@
 //! A database that logs every change, workers on it, and what they did.
 
+use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use queue::{Enqueue, Job, JobId};
 use queue_model::trace::{Event, Holding, Trace, What};
@@ -11,7 +12,7 @@ use queue_test_support::{Engine, Helper, TestDb, database};
 use queue_tests::{AnyPool, eventually};
 use tempfile::TempDir;
 
-const LEASE_MS: &str = "1000";
+const LEASE_MS: &str = "3000";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Until all jobs of a test are over.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -20,7 +21,7 @@ pub(crate) struct Scene {
     pool: AnyPool,
     base: TestDb,
     folder: TempDir,
-    killed: Mutex<Vec<i64>>,
+    killed: Mutex<HashMap<i64, i64>>,
 }
 
 impl Scene {
@@ -48,7 +49,10 @@ impl Scene {
     }
 
     pub(crate) fn kill(&self, worker: &mut Helper) {
-        self.killed.lock().expect("no panic").push(worker.id().into());
+        // the server's clock is this machine's
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+        let now = i64::try_from(now).expect("a time");
+        self.killed.lock().expect("no panic").insert(worker.id().into(), now);
         worker.kill();
     }
 
@@ -149,7 +153,7 @@ impl Scene {
         Trace {
             events: rows.iter().map(|row| event(row)).collect(),
             returned: returned.collect(),
-            killed: self.killed.lock().expect("no panic").iter().copied().collect(),
+            killed: self.killed.lock().expect("no panic").clone(),
         }
     }
 }
