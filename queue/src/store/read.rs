@@ -62,6 +62,7 @@ pub(crate) fn counts<R: Cells>(
 }
 
 /// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL numbers its lanes"))]
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
     let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
