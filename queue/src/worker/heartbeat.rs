@@ -41,7 +41,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         tokio::select! {
             _ = ticks.tick() => {}
             // who has lost a session must be heard of before it is missed
-            () = shared.health.doubt.notified() => {}
+            () = shared.health.doubt.notified(), if watch.has_session() => {}
         }
         let id = shared.id();
         if id == 0 {

@@ -58,6 +58,11 @@ impl Watch {
         Self { stale: STALE.max(heartbeat * 2), session: 0, looked: None, seen: HashMap::new() }
     }
 
+    /// Whether it is a session that looks: a file has none, and no heartbeat need come early because a statement failed.
+    pub(crate) fn has_session(&self) -> bool {
+        self.session != 0
+    }
+
     /// Takes in what a session saw with a look that was sent and answered at those times. Returns who is gone.
     pub(crate) fn look(&mut self, sent: Instant, answered: Instant, session: u64, others: &[Sight]) -> Vec<Gone> {
         let long_ago = |at: Instant| sent.saturating_duration_since(at) > self.stale;

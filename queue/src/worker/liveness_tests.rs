@@ -96,6 +96,7 @@ fn a_new_session_knows_nobody() {
 fn a_session_that_did_not_look_for_long_knows_nobody() {
     let mut scene = Scene::new();
     scene.look(0, 1, &[sight(7, true, 10)]);
+    assert!(scene.watch.has_session());
     scene.look(5_001, 1, &[sight(7, false, 10)]);
     assert!(scene.look(1_100, 1, &[sight(7, false, 10)]).is_empty());
 }
