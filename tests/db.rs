@@ -354,7 +354,8 @@ impl Db {
             "SELECT id, {} FROM queue_workers WHERE stopped_at IS NULL AND host <> 'elsewhere' ORDER BY id",
             self.micros("heartbeat_at")
         );
-        let mut last = self.sql(&sql).await;
+        let mut last =
+            eventually("a worker", async || Some(self.sql(&sql).await).filter(|rows| !rows.is_empty())).await;
         for _ in 0..beats {
             last = eventually("a heartbeat of every worker", async || {
                 let now = self.sql(&sql).await;

@@ -34,7 +34,7 @@ conformance! {
 /// 32 workers want the same thousand jobs at the same time.
 async fn is_exclusive(db: Db) {
     const JOBS: usize = 1000;
-    let pool = db.open(140).await;
+    let pool = db.open(170).await;
     let worker = || {
         let builder = db.worker_on(&pool).concurrency(2);
         builder.heartbeat(Duration::from_millis(500)).lease(Duration::from_secs(15))
