@@ -361,7 +361,7 @@ pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     (text, places)
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "mysql", feature = "sqlite")))]
 mod tests {
     use super::*;
 
