@@ -48,7 +48,7 @@ async fn lively(engine: Engine) -> Option<Trace> {
     // SIGSTOP past the lease, and SIGCONT
     let naps = scene.enqueue(30, || Nap { ms: 2000 }).await;
     scene.wait_until_runs(&stopped, &naps).await;
-    stopped.pause();
+    scene.pause(&mut stopped).await;
     scene.wait_until_gone(&stopped).await;
     stopped.resume();
 

@@ -108,6 +108,20 @@ impl Scene {
         lines.map(|line| numbers(line).try_into().expect("three numbers")).collect()
     }
 
+    /// SIGSTOP, at a moment at which the process does not write: an SQLite file would be locked for all others.
+    pub(crate) async fn pause(&self, worker: &mut Helper) {
+        eventually("the worker stands still between two writes", async || {
+            worker.pause();
+            // an answer, or an error after the busy timeout
+            let others_write = self.pool.sql("UPDATE queue_workers SET pid = pid WHERE 1 = 0").await.is_ok();
+            if !others_write {
+                worker.resume();
+            }
+            others_write.then_some(())
+        })
+        .await;
+    }
+
     /// Waits until others have declared a process gone.
     pub(crate) async fn wait_until_gone(&self, worker: &Helper) {
         let gone = format!("queue_workers WHERE pid = {} AND stopped_at IS NOT NULL", worker.id());
