@@ -22,7 +22,7 @@ const FULL: f64 = 0.9;
 const BACK_WITHIN: f64 = 3.0;
 /// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
 /// full rate, so that their rate is their own and not the producers'.
-const BACKLOG: (usize, usize) = (6000, 20_000);
+const BACKLOG: (usize, usize) = (3000, 20_000);
 
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
