@@ -444,6 +444,28 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert!(!db.store.beat(gone, LEASE, false, &[]).await.unwrap().alive);
 }
 
+async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
+    let (worker, rescuer) = (db.worker().await, SqlStore::new(db.pool.clone()));
+    db.store.beat(worker, LEASE, false, &[]).await.unwrap();
+    let look = async || -> Option<Sight> {
+        let beat = rescuer.beat(0, LEASE, false, &[]).await.unwrap();
+        beat.others.into_iter().find(|other| other.id == worker)
+    };
+    let Some(seen) = look().await else {
+        assert!(DB::SESSIONS.is_none() && !rescuer.declare_gone(worker, 0).await.unwrap());
+        return;
+    };
+    assert!(seen.held && !rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "its session holds the lock");
+    db.store.release().await;
+    // the server sees the end of a session a little later
+    while look().await.is_some_and(|seen| seen.held) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!rescuer.declare_gone(worker, seen.heartbeat + 1).await.unwrap(), "it has beaten since");
+    assert!(rescuer.declare_gone(worker, seen.heartbeat).await.unwrap());
+    assert!(!rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "only once");
+}
+
 async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
     let lane = |kind, queue: &'static str, priority, delay| NewJob {
         queue: queue.into(),
@@ -744,6 +766,7 @@ on_each!(
     a_cancelled_job_does_not_go_back,
     a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
+    a_declaration_is_fenced,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,
     purge_is_bounded,
