@@ -4,8 +4,6 @@
 //! remains of rows that were taken earlier while an old snapshot keeps the database from removing them. They are therefore
 //! rationed to a small share of the time; in between, claims start behind the last place taken.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,79 +11,15 @@ use tokio::time::{Instant, sleep};
 
 use super::Shared;
 use super::health::Failures;
+use super::lanes::{Cost, Lanes};
 use super::record::BACKLOG;
 use super::stray::Strays;
 use crate::error::Error;
-use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Reach, WorkerId};
-
-/// A lane that is served is scanned from its beginning, and new lanes are looked for, at least this seldom …
-const RESCAN: Duration = Duration::from_millis(250);
-/// … and so much more seldom than a scan takes …
-const RATION: u32 = 50;
-/// … but never more seldom than this.
-const LONGEST: Duration = Duration::from_secs(2);
-/// A lane that is due later than this is looked at again before.
-const FAR: Duration = Duration::from_secs(60 * 60);
-/// A cheap scan needs no ration.
-const CHEAP: Duration = Duration::from_millis(5);
+use crate::store::{Ask, Claimed, Lane, Reach, WorkerId};
 
 /// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
 /// make as many as there are names for queues.
 const COMPARED: usize = 64;
-
-/// What scans from the beginning cost: the least of the last few, because a pause of the machine or the network may fall
-/// into any one of them, but an expensive scan is expensive every time.
-#[derive(Debug, Clone, Copy, Default)]
-struct Cost {
-    last: [Duration; 3],
-    next: usize,
-}
-
-impl Cost {
-    fn add(&mut self, cost: Duration) {
-        self.last[self.next % 3] = cost;
-        self.next += 1;
-    }
-
-    /// Zero until there were three.
-    fn least(&self) -> Duration {
-        self.last.into_iter().min().unwrap_or_default()
-    }
-
-    fn is_cheap(&self) -> bool {
-        self.least() < CHEAP
-    }
-
-    /// How long to wait before the next scan from the beginning.
-    fn pause(&self) -> Duration {
-        (self.least() * RATION).clamp(RESCAN, LONGEST)
-    }
-}
-
-/// What the claim loop remembers of a lane.
-struct Known {
-    lane: Lane,
-    newest_first: bool,
-    /// From when on rows are due.
-    due: Instant,
-    /// Its next row is due no earlier than this, as far as is known: microseconds since 1970.
-    head: i64,
-    behind: Option<Place>,
-    scanned: Instant,
-    cost: Cost,
-}
-
-impl Known {
-    fn may_rescan(&self, now: Instant) -> bool {
-        now - self.scanned >= self.cost.pause()
-    }
-
-    /// Before what its next row does not come in the order of all lanes.
-    fn next(&self) -> (i16, i64) {
-        let due = if self.newest_first { i64::MIN } else { self.behind.map_or(self.head, |(at, _)| at.max(self.head)) };
-        (self.lane.priority, due)
-    }
-}
 
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
@@ -93,7 +27,7 @@ const QUIET: Duration = Duration::from_secs(120);
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
-    known: HashMap<Lane, Known>,
+    lanes: Lanes,
     looked: Option<Instant>,
     look_cost: Cost,
     /// The number under which all this was learnt.
@@ -169,8 +103,8 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let worker = shared.id();
-        let (known, look_cost) = (HashMap::new(), Cost::default());
-        Self { shared, known, looked: None, look_cost, worker, turn: 0, recent: None, breadth: 1 }
+        let (lanes, look_cost) = (Lanes::default(), Cost::default());
+        Self { shared, lanes, looked: None, look_cost, worker, turn: 0, recent: None, breadth: 1 }
     }
 
     /// How many jobs each of the slots takes now.
@@ -254,22 +188,7 @@ impl Claims {
         let now = Instant::now();
         self.look_cost.add(now - started);
         self.looked = Some(now);
-        let mut remembered = std::mem::take(&mut self.known);
-        self.known = heads
-            .into_iter()
-            .map(|LaneHead { lane, run_at, due_in }| {
-                let (due, head) = (now + due_in.min(FAR), run_at);
-                let known = match remembered.remove(&lane) {
-                    Some(known) => Known { due, head, ..known },
-                    None => {
-                        let newest_first = config.newest_first.contains(&*lane.queue);
-                        let (lane, cost) = (lane.clone(), Cost::default());
-                        Known { lane, newest_first, due, head, behind: None, scanned: now, cost }
-                    }
-                };
-                (lane, known)
-            })
-            .collect();
+        self.lanes.found(heads, now, |lane| config.newest_first.contains(&*lane.queue));
         Ok(())
     }
 
@@ -290,8 +209,8 @@ impl Claims {
         let worker = self.shared.id();
         let started = Instant::now();
         let jobs = self.shared.config.store.claim(worker, &asks).await?;
-        self.learn(&asks, &jobs, started);
-        self.pass_over(&passed_over, &jobs);
+        self.lanes.claimed(&asks, &jobs, started);
+        self.lanes.passed_over(&passed_over, &jobs);
         if let Some(job) = jobs.last() {
             self.recent = Some(job.lane.clone());
         }
@@ -305,16 +224,21 @@ impl Claims {
     /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: jobs that come before
     /// the first lane that is not compared are the next ones, whatever is in that and in those after it.
     async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Vec<Ask>, Error> {
+        let shared = &self.shared;
+        let retries = |lane: &Lane| {
+            let served = shared.slots_of(&lane.queue) == Some(slots);
+            shared.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
+        };
         let mut breadth = self.breadth;
         loop {
-            let (mut asks, before) = self.asks(slots, take, breadth, now);
+            let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
                 return Ok(asks);
             }
             // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
             let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
             let reach = Reach { most: take, least, before };
-            let counts = self.shared.config.store.peek(&asks, reach).await?;
+            let counts = shared.config.store.peek(&asks, reach).await?;
             let found: u32 = counts.iter().sum();
             if before.is_some() && breadth < COMPARED && found < take.min(COMPARED as u32) {
                 breadth = (breadth * 4).min(COMPARED);
@@ -325,8 +249,7 @@ impl Claims {
             }
             // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
             if found == 0 || found < least.min(take) {
-                let empty = asks.iter().filter(|ask| ask.take == 0);
-                empty.for_each(|ask| self.exhausted(&ask.lane, ask.behind.is_some(), now));
+                asks.iter().filter(|ask| ask.take == 0).for_each(|ask| self.lanes.empty(ask, now));
             }
             let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
             self.breadth = needed.next_power_of_two().min(COMPARED);
@@ -334,90 +257,10 @@ impl Claims {
         }
     }
 
-    /// The first of the due lanes that some slots serve, and what comes before the next lane if there are more.
-    fn asks(&self, slots: usize, take: u32, most: usize, now: Instant) -> (Vec<Ask>, Option<(i16, i64)>) {
-        let shared = &self.shared;
-        let mut served: Vec<_> = self
-            .known
-            .values()
-            .filter(|known| known.due <= now && shared.slots_of(&known.lane.queue) == Some(slots))
-            .collect();
-        let mut next = None;
-        if served.len() > most {
-            let (_, first, _) = served.select_nth_unstable_by_key(most, |known| known.next());
-            next = Some(first.next());
-            served.truncate(most);
-        }
-        served.sort_unstable_by_key(|known| known.next());
-        let ask = |known: &Known| {
-            let definition = shared.config.jobs.get(&*known.lane.kind)?;
-            Some(Ask {
-                lane: known.lane.clone(),
-                take,
-                behind: known.behind.filter(|_| !known.newest_first && !known.may_rescan(now)),
-                newest_first: known.newest_first,
-                max_retries: definition.max_retries,
-            })
-        };
-        (served.into_iter().filter_map(ask).collect(), next)
-    }
-
-    /// Moves the cursors, and remembers which lanes gave less than was asked.
-    fn learn(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
-        let now = Instant::now();
-        for ask in asks {
-            let mine = jobs.iter().filter(|job| job.lane == ask.lane);
-            let (mut count, mut last) = (0, None);
-            for job in mine {
-                count += 1;
-                last = last.max(Some((job.run_at, job.id.get())));
-            }
-            let Some(known) = self.known.get_mut(&ask.lane) else { continue };
-            if ask.behind.is_none() {
-                known.scanned = now;
-                known.cost.add(now - started);
-            }
-            if last.is_some() && !ask.newest_first {
-                known.behind = last;
-            }
-            if count < ask.take {
-                self.exhausted(&ask.lane, ask.behind.is_some(), now);
-            }
-        }
-    }
-
-    /// Lanes that had none of the next jobs in order: whatever is in them comes after those that were claimed. They make
-    /// room for lanes that were not compared.
-    fn pass_over(&mut self, lanes: &[Lane], jobs: &[Claimed]) {
-        let Some((priority, run_at)) = jobs.iter().map(|job| (job.lane.priority, job.run_at)).max() else { return };
-        for lane in lanes {
-            let Some(known) = self.known.get_mut(lane) else { continue };
-            match lane.priority.cmp(&priority) {
-                // something there would have come first
-                Ordering::Less => known.due = Instant::now() + known.cost.pause(),
-                Ordering::Equal => known.head = known.head.max(run_at),
-                Ordering::Greater => {}
-            }
-        }
-    }
-
-    /// A lane gave less than was asked: start from its beginning when that is allowed again, else wait for the next look.
-    fn exhausted(&mut self, lane: &Lane, had_cursor: bool, now: Instant) {
-        let Some(known) = self.known.get_mut(lane) else { return };
-        if had_cursor && (known.may_rescan(now) || known.cost.is_cheap()) {
-            known.behind = None;
-        } else {
-            known.due = now + known.cost.pause();
-        }
-    }
-
     /// Until the next lane falls due that is known and whose slots want jobs.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
-        let now = Instant::now();
         let wanted = |slots: usize| wants.iter().any(|(index, _)| *index == slots);
-        let served = self.known.values().filter(|known| self.shared.slots_of(&known.lane.queue).is_some_and(wanted));
-        // a millisecond more: the database's clock is read a little later than ours
-        served.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
+        self.lanes.next_due(|lane| self.shared.slots_of(&lane.queue).is_some_and(wanted))
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {

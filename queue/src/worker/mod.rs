@@ -12,6 +12,7 @@ mod claim;
 mod config;
 mod health;
 mod heartbeat;
+mod lanes;
 mod liveness;
 mod record;
 mod shutdown;
