@@ -28,7 +28,8 @@ maximum. Read differences under 25 % as none, and compare only within one run: t
   SQLite 16 tasks hand their rows to one that commits what waits. In the caller's transaction: begin, INSERT and commit
   through a pool of sqlx, as on our side. Bulk: UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB),
   `json_each` of 5,000 (SQLite). Drain: claim 500, then delete them and write their history rows; two connections (SQLite:
-  one). Pick-up: INSERT with NOTIFY, the listener claims (PostgreSQL; elsewhere nothing tells a client of a new row).
+  one). Pick-up: INSERT with NOTIFY, the listener claims (PostgreSQL); elsewhere nothing tells a client of a new row, so the
+  claim follows at once on a second connection (on SQLite without forcing it to the disk, as on our side).
 - **Ours**: the defaults, pools of sqlx's default size. Concurrency 32, unless the workload says another.
 - **Single enqueues** are counted for 3 s. **Drain**: 50,000 jobs wait; from the start of the worker to the moment at which
   the database has recorded all of them.
@@ -40,8 +41,9 @@ maximum. Read differences under 25 % as none, and compare only within one run: t
   from 75 s after (half as long). What the server counts, its transactions (PostgreSQL) or statements (MySQL, MariaDB),
   stands beside it; peers are compared by that. CPU as Linux counts it, of the process and of the server with all its processes.
 - **Beside much else** (`drain-…`): the rows are written by SQL, once for all rounds; then VACUUM ANALYZE and CHECKPOINT, ANALYZE
-  TABLE and a pause until the pages are written, or a checkpoint. `drain-ready`: the first 50,000 of 1,050,000. The ratio is to
-  `drain` of the same run.
+  TABLE and a pause until the pages are written, or a checkpoint. Then 50,000 jobs are enqueued
+  and drained; in `drain-ready` with a date that puts them before the others of their lane. The ratio is to `drain` of the
+  same run.
 - **Closed loop**: in the worker's process, two tasks enqueue 500 at a time whenever fewer than 5,000 would wait; the handler sleeps
   for 1 ms. The first 2 s are not counted. Jobs by the database's dates of completion; times from the enqueue call to the
   end of the handler. **Paced**: the same jobs arrive in groups, one every 5 ms, whether or not earlier ones are

@@ -7,8 +7,8 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, QueryBuilder, Row};
 
 use super::{BATCH, body};
-use crate::figures::rate;
-use crate::{MANY, SPELL};
+use crate::figures::{quantiles, rate};
+use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
 const DDL: [&str; 4] = [
     "drop table if exists floor_jobs",
@@ -56,6 +56,7 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             fill(&mut connection).await?;
             drain(url).await
         }
+        "pickup" => pickup(url).await,
         _ => Ok(Value::Null),
     }
 }
@@ -103,21 +104,12 @@ async fn drain(url: &str) -> Result<Value> {
     let start = Instant::now();
     let tasks = connections.map(|mut connection| {
         tokio::spawn(async move {
-            let raw = async |connection: &mut MySqlConnection, sql: String| {
-                // only numbers that the database gave us are put into the text
-                sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop)
-            };
             loop {
-                raw(&mut connection, "begin".into()).await?;
-                let rows = sqlx::query(CLAIM).bind(BATCH).fetch_all(&mut connection).await?;
-                if rows.is_empty() {
-                    raw(&mut connection, "commit".into()).await?;
+                let ids = claim(&mut connection, BATCH).await?;
+                if ids.is_empty() {
                     return anyhow::Ok(());
                 }
-                let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-                ids.sort_unstable();
-                let ids = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-                raw(&mut connection, format!("update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({ids}); commit")).await?;
+                let ids = list(&ids);
                 raw(&mut connection, format!("begin; insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload from floor_jobs where id in ({ids}) and state = 1; delete from floor_jobs where id in ({ids}) and state = 1; commit")).await?;
             }
         })
@@ -126,4 +118,43 @@ async fn drain(url: &str) -> Result<Value> {
         task.await??;
     }
     Ok(rate(MANY, start))
+}
+
+/// INSERT, and then, told within the process, another connection claims one row.
+async fn pickup(url: &str) -> Result<Value> {
+    let (mut producer, mut worker) = (connect(url).await?, connect(url).await?);
+    let mut ms = Vec::new();
+    for n in 0..PICKUPS {
+        tokio::time::sleep(PAUSE).await;
+        let start = Instant::now();
+        sqlx::query(INSERT).bind(body(n as i64)).execute(&mut producer).await?;
+        let ids = claim(&mut worker, 1).await?;
+        anyhow::ensure!(ids.len() == 1, "claimed {} rows", ids.len());
+        ms.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(quantiles(ms))
+}
+
+async fn claim(connection: &mut MySqlConnection, limit: i64) -> Result<Vec<i64>> {
+    raw(connection, "begin".into()).await?;
+    let rows = sqlx::query(CLAIM).bind(limit).fetch_all(&mut *connection).await?;
+    let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    ids.sort_unstable();
+    if ids.is_empty() {
+        raw(connection, "commit".into()).await?;
+        return Ok(ids);
+    }
+    let listed = list(&ids);
+    raw(connection, format!("update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({listed}); commit")).await?;
+    Ok(ids)
+}
+
+fn list(ids: &[i64]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Only numbers that the database gave us are put into the text.
+async fn raw(connection: &mut MySqlConnection, sql: String) -> Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await?;
+    Ok(())
 }

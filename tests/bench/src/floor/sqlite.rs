@@ -9,8 +9,8 @@ use sqlx::{Connection, Executor, Row, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{BATCH, body};
-use crate::figures::rate;
-use crate::{MANY, SPELL};
+use crate::figures::{quantiles, rate};
+use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
 const DDL: &str = "drop table if exists floor_jobs; drop table if exists floor_done;
 create table floor_jobs(id integer primary key, queue integer not null default 0, state integer not null default 0,
@@ -19,6 +19,11 @@ create table floor_jobs(id integer primary key, queue integer not null default 0
 create index floor_ready on floor_jobs(queue, priority, run_at, id) where state = 0;
 create table floor_done(id integer primary key, queue integer, state integer, priority integer, attempts integer,
  run_at integer, locked_at integer, finished_at integer, kind text, payload text);";
+const INSERT: &str = "insert into floor_jobs(payload) values (?)";
+const CLAIM: &str =
+    "update floor_jobs set state = 1, attempts = attempts + 1, locked_at = unixepoch() where id in (select id
+    from floor_jobs where state = 0 and queue = 0 and run_at <= unixepoch() order by priority, run_at, id
+    limit ?) returning id, kind, attempts, payload";
 const BULK: &str = "insert into floor_jobs(payload) select value from json_each(?)";
 
 async fn connect(url: &str) -> Result<SqliteConnection> {
@@ -42,10 +47,7 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             let start = Instant::now();
             let mut n = 0;
             while start.elapsed() < SPELL {
-                sqlx::query("insert into floor_jobs(payload) values (?)")
-                    .bind(body(n))
-                    .execute(&mut connection)
-                    .await?;
+                sqlx::query(INSERT).bind(body(n)).execute(&mut connection).await?;
                 n += 1;
             }
             Ok(rate(n, start))
@@ -60,6 +62,7 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             fill(&mut connection).await?;
             drain(connection).await
         }
+        "pickup" => pickup(connection, connect(url).await?).await,
         _ => Ok(Value::Null),
     }
 }
@@ -113,14 +116,7 @@ async fn group(mut connection: SqliteConnection) -> Result<Value> {
 async fn drain(mut connection: SqliteConnection) -> Result<Value> {
     let start = Instant::now();
     loop {
-        let rows = sqlx::query(
-            "update floor_jobs set state = 1, attempts = attempts + 1, locked_at = unixepoch() where id in (select id
-             from floor_jobs where state = 0 and queue = 0 and run_at <= unixepoch() order by priority, run_at, id
-             limit ?) returning id, kind, attempts, payload",
-        )
-        .bind(BATCH)
-        .fetch_all(&mut connection)
-        .await?;
+        let rows = sqlx::query(CLAIM).bind(BATCH).fetch_all(&mut connection).await?;
         if rows.is_empty() {
             return Ok(rate(MANY, start));
         }
@@ -137,4 +133,19 @@ async fn drain(mut connection: SqliteConnection) -> Result<Value> {
             .await?;
         tx.commit().await?;
     }
+}
+
+/// INSERT, and then, told within the process, another connection claims one row without forcing the claim to the disk.
+async fn pickup(mut producer: SqliteConnection, mut worker: SqliteConnection) -> Result<Value> {
+    worker.execute("pragma synchronous = normal").await?;
+    let mut ms = Vec::new();
+    for n in 0..PICKUPS {
+        tokio::time::sleep(PAUSE).await;
+        let start = Instant::now();
+        sqlx::query(INSERT).bind(body(n as i64)).execute(&mut producer).await?;
+        let rows = sqlx::query(CLAIM).bind(1).fetch_all(&mut worker).await?;
+        anyhow::ensure!(rows.len() == 1, "claimed {} rows", rows.len());
+        ms.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(quantiles(ms))
 }

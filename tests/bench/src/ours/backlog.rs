@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::{drain, fill};
-use crate::MANY;
 use crate::database::{Db, Engine};
 
 pub(super) async fn run(db: &Db, workload: &str) -> Result<Value> {
@@ -23,8 +22,7 @@ pub(super) async fn run(db: &Db, workload: &str) -> Result<Value> {
     };
     match workload {
         "drain-ready" => {
-            // the first 50,000 of these are those that count
-            let lacks = lacks("SELECT count(*) FROM queue_jobs WHERE kind = 'noop'", fill::backlog() + MANY).await?;
+            let lacks = lacks("SELECT count(*) FROM queue_jobs WHERE kind = 'noop'", fill::backlog()).await?;
             fill::jobs(db, "noop", lacks, false).await?;
         }
         "drain-future" => {
@@ -48,7 +46,7 @@ pub(super) async fn run(db: &Db, workload: &str) -> Result<Value> {
     if missing + earlier > 0 {
         fill::settle(db).await?;
     }
-    if workload == "drain-ready" { drain::waiting(db).await } else { drain::fresh(db).await }
+    if workload == "drain-ready" { drain::ahead(db).await } else { drain::fresh(db).await }
 }
 
 /// A transaction that has written something and then does nothing.

@@ -1,8 +1,9 @@
 //! Working off what waits.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Result;
+use queue::Job;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -18,8 +19,15 @@ pub(super) async fn fresh(db: &Db) -> Result<Value> {
     waiting(db).await
 }
 
+/// The same with jobs of an early date, which come before those that wait already.
+pub(super) async fn ahead(db: &Db) -> Result<Value> {
+    let jobs = || Noop::many(MANY).map(|job| job.at(UNIX_EPOCH.into()));
+    each!(db, pool => queue::enqueue_all(pool, jobs()).await)?;
+    waiting(db).await
+}
+
 /// From the start of a worker to the record of 50,000 jobs that wait already.
-pub(super) async fn waiting(db: &Db) -> Result<Value> {
+async fn waiting(db: &Db) -> Result<Value> {
     // numbers grow, and what was put there for company has smaller ones in the history
     let before = db.number("SELECT max(id) FROM queue_history").await?.max(0);
     let recorded = format!("SELECT count(*) FROM queue_history WHERE id > {before} AND state = 'completed'");
