@@ -62,12 +62,22 @@ pub(crate) struct NewWorker {
     pub(crate) kinds: Vec<String>,
 }
 
+/// What a worker says with its heartbeat of the jobs that it holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Holding<'a> {
+    /// It holds some, running or not.
+    pub(crate) any: bool,
+    /// Those that run: of these it wants to hear when they are to be cancelled. Named, because the way from a worker to its
+    /// jobs leads over the remains of all that it ever held while an old snapshot keeps them.
+    pub(crate) running: &'a [i64],
+}
+
 /// The database's answer to a heartbeat.
 #[derive(Debug, Default)]
 pub(crate) struct Beat {
     /// False: this worker was declared dead and holds nothing any more.
     pub(crate) alive: bool,
-    /// Held jobs that somebody asked to cancel, with the lease under which they are held.
+    /// Running jobs that somebody asked to cancel, with the lease under which they are held.
     pub(crate) cancelled: Vec<(JobId, i32)>,
     /// After how long the lease of another worker runs out, if it does not beat before: then rescue is due.
     pub(crate) next_expiry: Option<Duration>,
@@ -292,8 +302,14 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
     /// Extends the lease of a worker that was not declared dead, and brings it the news; also whether jobs of the kinds in
     /// `look_for` wait, where [`beat_looks`](Self::beat_looks). Its session takes the lock by which others see that it lives,
-    /// and, when it is `busy`, the one by which they see that it holds jobs.
-    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, busy: bool, look_for: &'a [String]) -> Reply<'a, Beat>;
+    /// and, when it holds any jobs, the one by which they see that.
+    fn beat<'a>(
+        &'a self,
+        worker: WorkerId,
+        lease: Duration,
+        holding: Holding<'a>,
+        look_for: &'a [String],
+    ) -> Reply<'a, Beat>;
     /// Declares a worker dead whose lock no session holds and whose last heartbeat is still the one given. False: it is not
     /// so, or somebody else did it.
     fn declare_gone(&self, worker: WorkerId, heartbeat: i64) -> Reply<'_, bool>;

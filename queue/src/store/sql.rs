@@ -10,8 +10,8 @@ use super::operation::{From, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Sight, Store,
-    WorkerId, admin,
+    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Sight,
+    Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -124,20 +124,27 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn beat<'a>(&'a self, worker: WorkerId, lease: Duration, busy: bool, look_for: &'a [String]) -> Reply<'a, Beat> {
-        let args = (self.session().clone(), worker, busy, micros(lease), json(look_for));
+    fn beat<'a>(
+        &'a self,
+        worker: WorkerId,
+        lease: Duration,
+        holding: Holding<'a>,
+        look_for: &'a [String],
+    ) -> Reply<'a, Beat> {
+        let args = (self.session().clone(), worker, holding.any, micros(lease), json(look_for), json(holding.running));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (session, worker, busy, lease, look_for)| {
+            |conn, (session, worker, busy, lease, look_for, running)| {
                 async move {
                     session.hold::<DB>(conn, *worker, *busy).await?;
                     let mut news = Vec::new();
                     for sql in DB::BEAT {
-                        let binds = [(*worker).into(), (*lease).into(), look_for.as_str().into()];
+                        let binds =
+                            [(*worker).into(), (*lease).into(), look_for.as_str().into(), running.as_str().into()];
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };

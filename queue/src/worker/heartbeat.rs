@@ -11,7 +11,7 @@ use super::liveness::{Gone, Watch};
 use super::{STUCK, Shared};
 use crate::error::Error;
 use crate::maintenance::{rescue, retention};
-use crate::store::WorkerId;
+use crate::store::{Holding, WorkerId};
 use crate::telemetry;
 
 /// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
@@ -112,9 +112,10 @@ async fn beat(
 ) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
+    let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
     tokio::select! {
         biased;
-        answer = shared.config.store.beat(id, lease, busy, look_for) => {
+        answer = shared.config.store.beat(id, lease, Holding { any: busy, running: &running }, look_for) => {
             if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
         }
         () = tokio::time::sleep_until(deadline) => None,

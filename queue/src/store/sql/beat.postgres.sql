@@ -7,7 +7,10 @@ WITH beat AS (
 ), settled AS (
     DELETE FROM queue_claims AS c
     WHERE c.worker_id = $1
-      AND NOT EXISTS (SELECT FROM queue_jobs AS j WHERE j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id)
+      -- a limit, so that each job is looked up by its key whatever the statistics say
+      AND NOT EXISTS (SELECT FROM unnest(c.job_ids) AS claimed(id)
+                      CROSS JOIN LATERAL (SELECT FROM queue_jobs AS j
+                                          WHERE j.id = claimed.id AND j.worker_id = c.worker_id LIMIT 1) AS held)
 )
 SELECT EXISTS (SELECT FROM beat),
        (SELECT (extract(epoch FROM min(expires_at) - now()) * 1000000)::bigint
@@ -15,9 +18,10 @@ SELECT EXISTS (SELECT FROM beat),
        EXISTS (SELECT FROM json_array_elements_text($3::json) AS served(kind)
                CROSS JOIN LATERAL (SELECT 1 FROM queue_jobs AS j
                                    WHERE j.worker_id = 0 AND j.kind = served.kind
-                                   ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1) AS waiting),
+                                   ORDER BY j.kind, j.queue, j.priority, j.run_at LIMIT 1) AS waiting),
        (SELECT json_agg(json_build_array(id, lease))::text FROM queue_jobs
-        WHERE worker_id = $1 AND cancel_requested_at IS NOT NULL),
+        WHERE id = ANY (ARRAY(SELECT running::bigint FROM json_array_elements_text($4::json) AS running))
+          AND worker_id = $1 AND cancel_requested_at IS NOT NULL),
        pg_backend_pid(),
        (SELECT json_agg(json_build_array(
                    id,

@@ -4,10 +4,10 @@
 WITH next AS MATERIALIZED (
     SELECT id FROM queue_jobs
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
-      AND (run_at, id) > (timestamptz 'epoch' + $5 * interval '1 microsecond', $6)
+      AND (run_at, +id) > (timestamptz 'epoch' + $5 * interval '1 microsecond', $6)
       AND EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > now())
       AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = $3)
-    ORDER BY run_at, id
+    ORDER BY run_at, +id
     LIMIT $7
     FOR UPDATE SKIP LOCKED
 ), noted AS (

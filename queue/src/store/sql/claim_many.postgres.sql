@@ -12,8 +12,8 @@ WITH ask AS MATERIALIZED (
         SELECT j.id FROM queue_jobs AS j
         WHERE j.worker_id = 0 AND j.kind = ask.kind AND j.queue = ask.queue AND j.priority = ask.priority
           AND j.run_at <= now()
-          AND (j.run_at, j.id) > (timestamptz 'epoch' + ask.after_us * interval '1 microsecond', ask.after_id)
-        ORDER BY j.run_at, j.id
+          AND (j.run_at, +j.id) > (timestamptz 'epoch' + ask.after_us * interval '1 microsecond', ask.after_id)
+        ORDER BY j.run_at, +j.id
         LIMIT ask.take
         FOR UPDATE SKIP LOCKED
     ) AS next
@@ -25,7 +25,7 @@ WITH ask AS MATERIALIZED (
         SELECT j.id FROM queue_jobs AS j
         WHERE j.worker_id = 0 AND j.kind = ask.kind AND j.queue = ask.queue AND j.priority = ask.priority
           AND j.run_at <= now()
-        ORDER BY j.run_at DESC, j.id DESC
+        ORDER BY j.run_at DESC, +j.id DESC
         LIMIT ask.take
         FOR UPDATE SKIP LOCKED
     ) AS next

@@ -5,7 +5,7 @@ WITH RECURSIVE lanes AS (
     CROSS JOIN LATERAL (
         SELECT j.kind, j.queue, j.priority, j.run_at FROM queue_jobs AS j
         WHERE j.worker_id = 0 AND j.kind = served.kind
-        ORDER BY j.queue, j.priority, j.run_at, j.id LIMIT 1
+        ORDER BY j.queue, j.priority, j.run_at LIMIT 1
     ) AS head
     UNION ALL
     SELECT head.*
@@ -13,7 +13,7 @@ WITH RECURSIVE lanes AS (
     CROSS JOIN LATERAL (
         SELECT j.kind, j.queue, j.priority, j.run_at FROM queue_jobs AS j
         WHERE j.worker_id = 0 AND j.kind = l.kind AND (j.queue, j.priority) > (l.queue, l.priority)
-        ORDER BY j.queue, j.priority, j.run_at, j.id LIMIT 1
+        ORDER BY j.queue, j.priority, j.run_at LIMIT 1
     ) AS head
 )
 SELECT l.kind, l.queue, l.priority, l.run_at, now()

@@ -11,13 +11,13 @@ FROM (
             (SELECT j.id, extract(epoch FROM j.run_at) AS place FROM queue_jobs AS j
              WHERE NOT a.newest AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue
                AND j.priority = a.priority AND j.run_at <= now()
-               AND (j.run_at, j.id) > (timestamptz 'epoch' + a.after_us * interval '1 microsecond', a.after_id)
-             ORDER BY j.run_at, j.id LIMIT $2)
+               AND (j.run_at, +j.id) > (timestamptz 'epoch' + a.after_us * interval '1 microsecond', a.after_id)
+             ORDER BY j.run_at, +j.id LIMIT $2)
             UNION ALL
             (SELECT j.id, -extract(epoch FROM j.run_at) FROM queue_jobs AS j
              WHERE a.newest AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue
                AND j.priority = a.priority AND j.run_at <= now()
-             ORDER BY j.run_at DESC, j.id DESC LIMIT $2)
+             ORDER BY j.run_at DESC, +j.id DESC LIMIT $2)
         ) AS j
         ORDER BY a.priority, j.place, j.id
         LIMIT $2
