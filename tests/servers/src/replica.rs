@@ -93,6 +93,6 @@ mod tests {
         let mut both = Replicated::start(&Settings::new(Durability::Process)).expect("started");
         both.primary.kill().expect("killed");
         both.promote().expect("promoted");
-        assert!(both.replica.log().contains("ready to accept connections"), "{}", both.replica.log());
+        assert!(both.replica.log().contains("archive recovery complete"), "{}", both.replica.log());
     }
 }

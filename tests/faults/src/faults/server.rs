@@ -18,6 +18,8 @@ use crate::scene::Scene;
 const WINDOW: i64 = 500_000;
 /// Of the rate before.
 const FULL: f64 = 0.9;
+/// A return that has not come to the full rate after this time counts as such.
+const LIMIT: i64 = 10_000_000;
 /// What is promised of the time to the full rate.
 const BACK_WITHIN: f64 = 3.0;
 /// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
@@ -91,8 +93,16 @@ async fn end(mut scene: Scene, crew: Crew, load: Load, returns: &[(i64, i64)]) -
     scene.note(format!("away {}", text(away)));
     scene.note(format!("first start after its return {}, of the other worker {}", text(first), text(last)));
     let starts = starts(&history);
-    let full = returns.iter().filter_map(|&(down, up)| full_rate(&starts, down, up)).collect();
-    match Spread::of(full) {
+    let full: Vec<_> =
+        returns.iter().filter_map(|&(down, up)| Some((full_rate(&starts, down, up)?, down, up))).collect();
+    if let Some((_, down, up)) = full.iter().max() {
+        let course = |from: i64, windows: i64| -> Vec<usize> {
+            (0..windows).map(|n| count(&starts, from + n * WINDOW)).collect()
+        };
+        let (before, after) = (course(down - 4 * WINDOW, 4), course(*up, 12));
+        scene.note(format!("starts in each half second around the slowest: {before:?}, then {after:?}"));
+    }
+    match Spread::of(full.into_iter().map(|(time, ..)| time).collect()) {
         Some(full) => scene.promise("full rate after it", &full, full.max(), BACK_WITHIN)?,
         None => scene.note("its full rate was not measured: nothing was left to do"),
     }
@@ -121,19 +131,23 @@ fn before(starts: &[i64], moment: i64) -> usize {
     starts.partition_point(|at| *at < moment)
 }
 
-/// The time from the server's return to the first window in which as much was started as in the two before it went, nearly.
+/// How many began in a window.
+fn count(starts: &[i64], from: i64) -> usize {
+    before(starts, from + WINDOW) - before(starts, from)
+}
+
+/// The time from the server's return to the first window in which as much was started as in the two before it went, nearly;
+/// at most [`LIMIT`]. None when there was no rate before.
 fn full_rate(starts: &[i64], down: i64, up: i64) -> Option<i64> {
     const STEP: usize = 50_000;
-    let count = |from: i64| before(starts, from + WINDOW) - before(starts, from);
-    let usual = (count(down - WINDOW) + count(down - 2 * WINDOW)) as f64 / 2.0 * FULL;
-    let mut windows = (up..up + 10_000_000).step_by(STEP);
-    let from = windows.find(|from| count(*from) as f64 >= usual && usual > 0.0)?;
-    Some(from - up)
+    let usual = (count(starts, down - WINDOW) + count(starts, down - 2 * WINDOW)) as f64 / 2.0 * FULL;
+    let found = (up..up + LIMIT).step_by(STEP).find(|from| count(starts, *from) as f64 >= usual);
+    (usual > 0.0).then(|| found.map_or(LIMIT, |from| from - up))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::full_rate;
+    use super::{LIMIT, full_rate};
 
     #[test]
     fn the_full_rate_is_that_of_the_window_before() {
@@ -142,7 +156,7 @@ mod tests {
         let back = full_rate(&starts, 1_000_000, 2_000_000).expect("it comes back");
         assert_eq!(back, 950_000, "the first window with nine tenths of what was usual");
         let slow: Vec<i64> = (0..100).chain((300..1500).step_by(3)).map(|number| number * 10_000).collect();
-        assert_eq!(full_rate(&slow, 1_000_000, 2_000_000), None, "a third of the rate is not the full one");
+        assert_eq!(full_rate(&slow, 1_000_000, 2_000_000), Some(LIMIT), "a third of the rate is not the full one");
         assert_eq!(full_rate(&[], 1_000_000, 2_000_000), None, "there was no rate");
     }
 }
