@@ -14,7 +14,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Error, Pool};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::signal::{self, Signals};
 use crate::store::dialect::ids;
@@ -24,13 +24,9 @@ use crate::store::{Dialect, NewJob};
 const MOST: usize = 256;
 /// Bytes of arguments in one statement, about.
 const MOST_BYTES: usize = 1024 * 1024;
-/// How long the connection is kept when nothing comes: a pool asks a connection whether it lives each time it gives it out,
-/// which is one more round trip …
-const LINGER: Duration = Duration::from_millis(100);
-/// … and how soon it goes back when the pool has no other to give.
-const GIVE_WAY: Duration = Duration::from_millis(5);
-/// An enqueue that comes later than this after the one before is alone.
-const LONE: Duration = Duration::from_millis(2);
+/// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be
+/// missed. Not at all when the pool has no other to give.
+const LINGER: Duration = Duration::from_millis(2);
 /// How often an enqueue that was in the way of others is repeated.
 const TRIES: u32 = 6;
 
@@ -88,11 +84,11 @@ fn hand_over<DB: Dialect + Signals>(
 
 async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
     let mut kept: Option<PoolConnection<DB>> = None;
-    let mut written: Option<Instant> = None;
     loop {
+        let spare = pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections();
         let first = match receiver.try_recv() {
             Ok(first) => Some(first),
-            Err(_) if kept.is_some() => linger(&pool, &mut receiver).await,
+            Err(_) if spare => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
             Err(_) => None,
         };
         let Some(first) = first else {
@@ -106,8 +102,7 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
         };
         let group = gather(first, &mut receiver);
         // the first for a while, and alone: its signal goes with it
-        let first_for_a_while = written.is_none_or(|at| at.elapsed() > LONE);
-        let lone = first_for_a_while && matches!(&*group, [waiting] if waiting.job.is_due_now());
+        let lone = kept.is_none() && matches!(&*group, [waiting] if waiting.job.is_due_now());
         let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
         let mut conn = match kept.take() {
             Some(conn) => conn,
@@ -122,21 +117,8 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
         if write_group(&mut conn, group, announce).await {
             kept = Some(conn);
         }
-        written = Some(Instant::now());
         signal::committed(&pool, announce);
     }
-}
-
-/// Waits for the next enqueue, as long as nobody else needs the connection that is kept meanwhile.
-async fn linger<DB: Dialect>(pool: &Pool<DB>, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Option<Waiting> {
-    let until = Instant::now() + LINGER;
-    let spare = || pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections();
-    while !pool.is_closed() && spare() && Instant::now() < until {
-        if let Ok(next) = timeout(GIVE_WAY, receiver.recv()).await {
-            return next;
-        }
-    }
-    None
 }
 
 /// What has come, as much as fits into one statement.
