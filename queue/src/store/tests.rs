@@ -366,6 +366,8 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         asked[2]
     ))
     .await;
+    let unnamed = db.store.beat(worker, LEASE, Holding { any: true, running: &[] }, &[]).await.unwrap();
+    assert!(unnamed.cancelled.is_empty(), "it hears of the jobs that it names");
     let running: Vec<_> = asked.iter().copied().chain([last[0].id.get()]).collect();
     let beat = db.store.beat(worker, LEASE, Holding { any: true, running: &running }, &[]).await.unwrap();
     assert!(beat.alive && beat.next_expiry.is_none() && !beat.work);

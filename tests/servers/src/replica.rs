@@ -81,6 +81,8 @@ fn follow(primary: &Server, settings: &Settings) -> Result<Server> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::Replicated;
     use crate::recipe::{Durability, Settings};
 
@@ -93,6 +95,11 @@ mod tests {
         let mut both = Replicated::start(&Settings::new(Durability::Process)).expect("started");
         both.primary.kill().expect("killed");
         both.promote().expect("promoted");
-        assert!(both.replica.log().contains("archive recovery complete"), "{}", both.replica.log());
+        // logged a moment after the promotion is told
+        let end = Instant::now() + Duration::from_secs(30);
+        while !both.replica.log().contains("ready to accept connections") {
+            assert!(Instant::now() < end, "{}", both.replica.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
