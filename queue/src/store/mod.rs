@@ -287,6 +287,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn engine(&self) -> &'static str;
     /// How many connections of the pool a worker takes for itself.
     fn connections_needed(&self) -> u32;
+    /// Whether the pool can give a connection without making anybody wait.
+    fn has_spare_connection(&self) -> bool;
     /// How many connections the pool may open.
     fn connections_allowed(&self) -> u32;
     /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
@@ -323,7 +325,10 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
     fn abandon(&self);
 
-    /// The lanes in scope that have waiting rows, whether due or not.
+    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool.
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
+    /// The lanes in scope that have waiting rows, whether due or not. While an old snapshot holds the remains of many rows
+    /// this takes seconds.
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
     /// How many of the next jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>>;

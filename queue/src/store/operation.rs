@@ -20,7 +20,7 @@ use super::untangle::acquire;
 use crate::error::{Doing, Error};
 
 /// How long an operation may take, with all its repetitions.
-const LIMIT: Duration = Duration::from_secs(10);
+pub(super) const LIMIT: Duration = Duration::from_secs(10);
 /// The same for questions that read every row.
 pub(super) const COUNT_LIMIT: Duration = Duration::from_secs(120);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::dialect::{Cells, Dialect, execute, ids, rows};
-use super::operation::{From, Mode, SqlStore};
+use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
 use super::{
@@ -21,6 +21,8 @@ use crate::signal::{self, Signals, Subscription};
 
 /// The same for a heartbeat: its worker has to know soon.
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
+/// The same for a look that keeps nobody waiting.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// A list as one JSON text. PostgreSQL has no text with NUL in it.
 pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
@@ -66,6 +68,19 @@ impl<DB: Dialect> SqlStore<DB> {
         })
         .await
     }
+
+    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<Vec<LaneHead>, Error> {
+        let kinds = scope.kinds.clone();
+        let mut lanes = self
+            .run_within(limit, from, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
+                DB::lanes(conn, kinds).boxed()
+            })
+            .await?;
+        if !scope.queues.is_empty() {
+            lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
+        }
+        Ok(lanes)
+    }
 }
 
 impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
@@ -75,6 +90,11 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
 
     fn connections_needed(&self) -> u32 {
         DB::CONNECTIONS
+    }
+
+    fn has_spare_connection(&self) -> bool {
+        let pool = self.pool();
+        pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -226,19 +246,11 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        async move {
-            let kinds = scope.kinds.clone();
-            let mut lanes = self
-                .run(From::Claims, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
-                    DB::lanes(conn, kinds).boxed()
-                })
-                .await?;
-            if !scope.queues.is_empty() {
-                lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
-            }
-            Ok(lanes)
-        }
-        .boxed()
+        self.look(From::Claims, LIMIT, scope).boxed()
+    }
+
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+        self.look(From::Pool, LOOK_LIMIT, scope).boxed()
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {

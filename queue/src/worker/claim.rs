@@ -1,12 +1,14 @@
 //! Claiming: which lanes have work, how much to take from each, and where to start.
 //!
-//! A look (the skip scan over lanes) is a scan from the beginning, and so is a claim without a cursor. Both walk the
-//! remains of rows that were taken earlier while an old snapshot keeps the database from removing them. They are therefore
-//! rationed to a small share of the time; in between, claims start behind the last place taken.
+//! A look (the skip scan over lanes) walks over the remains of all rows that were taken earlier, while an old snapshot keeps
+//! the database from removing them; a claim that starts before its cursor, over those that were taken lately. Both are
+//! therefore rationed to a small share of the time; in between, claims start behind the last place taken.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
@@ -15,7 +17,7 @@ use super::lanes::{Cost, Lanes};
 use super::record::BACKLOG;
 use super::stray::Strays;
 use crate::error::Error;
-use crate::store::{Ask, Claimed, Lane, Reach, WorkerId};
+use crate::store::{Ask, Claimed, Lane, LaneHead, Reach, WorkerId};
 
 /// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
 /// make as many as there are names for queues.
@@ -24,12 +26,28 @@ const COMPARED: usize = 64;
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
 
+/// Looks that take longer than this are done beside the claims …
+const SLOW: Duration = Duration::from_millis(20);
+
+/// … and so is the next one after a single look that took as long as this: it is not the machine that paused.
+const VERY_SLOW: Duration = Duration::from_secs(1);
+
+/// An idle worker looks no more often than this when it is dear.
+const REST: Duration = Duration::from_secs(2);
+
+/// What a look found, and how long it took.
+type Found = (Result<Vec<LaneHead>, Error>, Duration);
+
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
     lanes: Lanes,
     looked: Option<Instant>,
     look_cost: Cost,
+    /// What the last look took.
+    last_look: Duration,
+    /// A look beside the claims, because it takes its time.
+    looking: Option<JoinHandle<Found>>,
     /// The number under which all this was learnt.
     worker: WorkerId,
     /// Which slots come first.
@@ -103,8 +121,9 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let worker = shared.id();
-        let (lanes, look_cost) = (Lanes::default(), Cost::default());
-        Self { shared, lanes, looked: None, look_cost, worker, turn: 0, recent: None, breadth: 1 }
+        let (lanes, look_cost) = (Lanes::default(), Cost::of_looks());
+        let (looked, last_look, looking) = (None, Duration::ZERO, None);
+        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn: 0, recent: None, breadth: 1 }
     }
 
     /// How many jobs each of the slots takes now.
@@ -139,10 +158,28 @@ impl Claims {
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         let now = Instant::now();
-        let stale = self.looked.is_none_or(|at| now - at >= self.look_cost.pause());
-        if stale {
+        if let Some(look) = self.looking.take_if(|look| look.is_finished()) {
+            match look.await {
+                Ok((Ok(heads), took)) => self.found(heads, took),
+                Ok((Err(error), took)) => {
+                    tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
+                    self.look_took(took);
+                }
+                Err(_) => self.looked = Some(now), // the runtime is shutting down
+            }
+        }
+        let put_back = self.shared.look.swap(false, Ordering::Relaxed);
+        let stale = put_back || self.looked.is_none_or(|at| now - at >= self.look_cost.pause());
+        let beside = self.looks_are_slow() && self.shared.config.store.has_spare_connection();
+        if stale && !beside && self.looking.is_none() {
             self.look().await?;
             return self.claim(wants).await;
+        }
+        if stale && self.looking.is_none() {
+            self.look_beside();
+        }
+        if waited {
+            self.lanes.woken(now);
         }
         let claimed = self.claim(wants).await?;
         if claimed > 0 {
@@ -152,6 +189,11 @@ impl Claims {
         if waited && self.look_cost.is_cheap() {
             self.look().await?;
             return self.claim(wants).await;
+        }
+        // who has nothing to do has the time to look for lanes that are new
+        let rested = self.looked.is_none_or(|at| now - at >= REST);
+        if waited && rested && beside && self.looking.is_none() && self.shared.is_idle() {
+            self.look_beside();
         }
         Ok(0)
     }
@@ -180,16 +222,44 @@ impl Claims {
         Ok((count > 0).then_some(count))
     }
 
+    fn looks_are_slow(&self) -> bool {
+        self.look_cost.least() >= SLOW || self.last_look >= VERY_SLOW
+    }
+
     /// Finds the lanes that have rows.
     async fn look(&mut self) -> Result<(), Error> {
+        self.lanes.look_begins();
         let started = Instant::now();
-        let config = &self.shared.config;
-        let heads = config.store.lanes(&self.shared.scope).await?;
-        let now = Instant::now();
-        self.look_cost.add(now - started);
-        self.looked = Some(now);
-        self.lanes.found(heads, now, |lane| config.newest_first.contains(&*lane.queue));
+        let heads = self.shared.config.store.lanes(&self.shared.scope).await;
+        // a look that takes too long for this is done beside the claims the next time
+        self.last_look = started.elapsed();
+        self.found(heads?, self.last_look);
         Ok(())
+    }
+
+    /// The same on another connection, while claims go on.
+    fn look_beside(&mut self) {
+        self.lanes.look_begins();
+        let shared = self.shared.clone();
+        self.looking = Some(tokio::spawn(async move {
+            let started = Instant::now();
+            let heads = shared.config.store.lanes_beside(&shared.scope).await;
+            shared.wake.notify_one();
+            (heads, started.elapsed())
+        }));
+    }
+
+    fn found(&mut self, heads: Vec<LaneHead>, took: Duration) {
+        self.look_took(took);
+        let newest_first = &self.shared.config.newest_first;
+        let keep = self.looks_are_slow();
+        self.lanes.found(heads, Instant::now(), keep, |lane| newest_first.contains(&*lane.queue));
+    }
+
+    fn look_took(&mut self, took: Duration) {
+        self.look_cost.add(took);
+        self.last_look = took;
+        self.looked = Some(Instant::now());
     }
 
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {

@@ -1,5 +1,6 @@
 //! Keeping the lease: one small statement per beat for everything that the worker holds.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -152,6 +153,8 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
                 Ok(rescued) => {
                     shared.health.up(&mut failures);
                     if rescued.ready > 0 {
+                        // they may be far behind the cursors
+                        shared.look.store(true, Ordering::Relaxed);
                         shared.wake.notify_one();
                     }
                     break;

@@ -1,7 +1,7 @@
 //! What the claim loop remembers of lanes: which have rows that are due, where to go on in them, what it cost to look.
 //! Without any I/O.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -9,33 +9,54 @@ use tokio::time::Instant;
 
 use crate::store::{Ask, Claimed, Lane, LaneHead, Place};
 
-/// A lane that is served is scanned from its beginning, and new lanes are looked for, at least this seldom …
+/// Lanes are looked for, and each is scanned again from a little before its cursor, at least this seldom …
 const RESCAN: Duration = Duration::from_millis(250);
-/// … and so much more seldom than a scan takes …
+/// … and so much more seldom than that takes …
 const RATION: u32 = 50;
-/// … but never more seldom than this.
-const LONGEST: Duration = Duration::from_secs(2);
+/// … but never more seldom than this in the case of a look, which walks over all that was ever taken …
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+/// … and this in the case of a scan, which walks over what was due …
+const LONGEST_SCAN: Duration = Duration::from_secs(2);
+/// … so long before the last job that was taken. A job that is enqueued in a transaction has the time of its beginning: what
+/// was committed later than others belongs here.
+const NEAR: i64 = 2_000_000;
 /// A lane that is due later than this is looked at again before.
 const FAR: Duration = Duration::from_secs(60 * 60);
+/// A time before this one may be another in the database: not every one that it can store fits in 64 bits of microseconds.
+const YEAR_1: i64 = -62_135_596_800_000_000;
+/// A lane that has given a job within this time is remembered while looks are dear, though a look finds it empty: what comes
+/// next in it is claimed by its cursor.
+const REMEMBERED: Duration = Duration::from_secs(10 * 60);
+/// So many of them, those that gave last: they take places of a comparison from others.
+const MOST_REMEMBERED: usize = 32;
 /// A cheap scan needs no ration.
 const CHEAP: Duration = Duration::from_millis(5);
 
-/// What scans from the beginning cost: the least of the last few, because a pause of the machine or the network may fall
-/// into any one of them, but an expensive scan is expensive every time.
-#[derive(Debug, Clone, Copy, Default)]
+/// What looks or scans cost: the least of the last few, because a pause of the machine or the network may fall into any one
+/// of them, but an expensive one is expensive every time.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     last: [Duration; 3],
     next: usize,
+    longest: Duration,
 }
 
 impl Cost {
+    pub(super) fn of_looks() -> Self {
+        Self { last: Default::default(), next: 0, longest: LONGEST_LOOK }
+    }
+
+    fn of_scans() -> Self {
+        Self { longest: LONGEST_SCAN, ..Self::of_looks() }
+    }
+
     pub(super) fn add(&mut self, cost: Duration) {
         self.last[self.next % 3] = cost;
         self.next += 1;
     }
 
     /// Zero until there were three.
-    fn least(&self) -> Duration {
+    pub(super) fn least(&self) -> Duration {
         self.last.into_iter().min().unwrap_or_default()
     }
 
@@ -43,9 +64,9 @@ impl Cost {
         self.least() < CHEAP
     }
 
-    /// How long to wait before the next scan from the beginning.
+    /// How long to wait before the next one.
     pub(super) fn pause(&self) -> Duration {
-        (self.least() * RATION).clamp(RESCAN, LONGEST)
+        (self.least() * RATION).clamp(RESCAN, self.longest)
     }
 }
 
@@ -59,26 +80,44 @@ struct Known {
     due: Instant,
     /// Its next row is due no earlier than this, as far as is known: microseconds since 1970.
     head: i64,
-    behind: Option<Place>,
-    scanned: Instant,
+    /// Nothing that is due is left before this place, as far as is known. Means nothing where the newest come first.
+    cursor: Place,
+    /// The cursor when the last look began.
+    then: Place,
+    /// When it was last scanned from before its cursor; None: that is to be done next.
+    scanned: Option<Instant>,
     cost: Cost,
+    /// When it last gave a job.
+    gave: Option<Instant>,
+}
+
+/// The place before all jobs that are due then or later.
+fn before(run_at: i64) -> Place {
+    (run_at, i64::MIN)
 }
 
 impl Known {
-    fn may_rescan(&self, now: Instant) -> bool {
-        now - self.scanned >= self.cost.pause()
+    fn may_scan(&self, now: Instant) -> bool {
+        self.scanned.is_none_or(|at| now - at >= self.cost.pause())
     }
 
     /// Before what its next row does not come.
     fn next(&self) -> Rank {
-        let due = if self.newest_first { i64::MIN } else { self.behind.map_or(self.head, |(at, _)| at.max(self.head)) };
+        let due = if self.newest_first { i64::MIN } else { self.cursor.0.max(self.head) };
         (self.lane.priority, due)
     }
 
-    /// It gave less than was asked: start from its beginning when that is allowed again, else wait for the next look.
-    fn exhausted(&mut self, had_cursor: bool, now: Instant) {
-        if had_cursor && (self.may_rescan(now) || self.cost.is_cheap()) {
-            self.behind = None;
+    /// Where the next claim starts. None: at the lane's beginning.
+    fn start(&self, now: Instant) -> Option<Place> {
+        let near = || before(self.cursor.0.saturating_sub(NEAR));
+        let start = if self.may_scan(now) { near() } else { self.cursor };
+        Some(start).filter(|start| !self.newest_first && start.0 >= YEAR_1)
+    }
+
+    /// It gave less than was asked: scan it from before its cursor when that is allowed again, else wait for the next look.
+    fn exhausted(&mut self, ask: &Ask, now: Instant) {
+        if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) {
+            self.scanned = None;
         } else {
             self.due = now + self.cost.pause();
         }
@@ -90,24 +129,56 @@ impl Known {
 pub(super) struct Lanes(HashMap<Lane, Known>);
 
 impl Lanes {
-    /// Takes over what a look has found. Of lanes that were known already the cursor stays.
-    pub(super) fn found(&mut self, heads: Vec<LaneHead>, now: Instant, newest_first: impl Fn(&Lane) -> bool) {
+    /// A look begins: what it will find is as of now.
+    pub(super) fn look_begins(&mut self) {
+        self.0.values_mut().for_each(|known| known.then = known.cursor);
+    }
+
+    /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
+    /// was something before it. A lane that was not found is forgotten, or `kept` for a while.
+    pub(super) fn found(
+        &mut self,
+        heads: Vec<LaneHead>,
+        now: Instant,
+        kept: bool,
+        newest_first: impl Fn(&Lane) -> bool,
+    ) {
         let mut remembered = std::mem::take(&mut self.0);
-        self.0 = heads
-            .into_iter()
-            .map(|LaneHead { lane, run_at, due_in }| {
-                let (due, head) = (now + due_in.min(FAR), run_at);
-                let known = match remembered.remove(&lane) {
-                    Some(known) => Known { due, head, ..known },
-                    None => {
-                        let newest_first = newest_first(&lane);
-                        let (lane, cost) = (lane.clone(), Cost::default());
-                        Known { lane, newest_first, due, head, behind: None, scanned: now, cost }
-                    }
-                };
-                (lane, known)
-            })
-            .collect();
+        for LaneHead { lane, run_at, due_in } in heads {
+            let (due, head) = (now + due_in.min(FAR), run_at);
+            let known = match remembered.remove(&lane) {
+                Some(known) if before(run_at) < known.then => Known { due, head, cursor: before(run_at), ..known },
+                Some(known) => Known { due, head, ..known },
+                None => Known {
+                    newest_first: newest_first(&lane),
+                    lane: lane.clone(),
+                    due,
+                    head,
+                    cursor: before(run_at),
+                    then: before(run_at),
+                    scanned: Some(now),
+                    cost: Cost::of_scans(),
+                    gave: None,
+                },
+            };
+            self.0.insert(lane, known);
+        }
+        if kept {
+            let lately = |known: &Known| known.gave.filter(|at| now - *at < REMEMBERED);
+            let mut empty: Vec<_> =
+                remembered.into_values().filter_map(|known| Some((lately(&known)?, known))).collect();
+            empty.sort_unstable_by_key(|(gave, _)| Reverse(*gave));
+            empty.truncate(MOST_REMEMBERED);
+            // what comes next in it is younger than what the look has found
+            let known = empty.into_iter().map(|(_, known)| (known.lane.clone(), Known { head: i64::MAX, ..known }));
+            self.0.extend(known);
+        }
+    }
+
+    /// Something was enqueued: lanes that had nothing left are asked at once.
+    pub(super) fn woken(&mut self, now: Instant) {
+        let soon = |known: &&mut Known| known.due <= now + LONGEST_SCAN;
+        self.0.values_mut().filter(soon).for_each(|known| known.due = now);
     }
 
     /// What to ask of the first `most` lanes that are due and served, in the order of what may be next in them, and what
@@ -131,7 +202,7 @@ impl Lanes {
         let ask = |(known, max_retries): (&Known, u32)| Ask {
             lane: known.lane.clone(),
             take,
-            behind: known.behind.filter(|_| !known.newest_first && !known.may_rescan(now)),
+            behind: known.start(now),
             newest_first: known.newest_first,
             max_retries,
         };
@@ -149,15 +220,19 @@ impl Lanes {
                 last = last.max(Some((job.run_at, job.id.get())));
             }
             let Some(known) = self.0.get_mut(&ask.lane) else { continue };
-            if ask.behind.is_none() {
-                known.scanned = now;
+            if count > 0 {
+                known.gave = Some(now);
+            }
+            let all = count < ask.take;
+            if all {
+                known.exhausted(ask, now);
+            }
+            if ask.behind != Some(known.cursor) {
+                known.scanned = Some(now);
                 known.cost.add(now - started);
             }
-            if last.is_some() && !ask.newest_first {
-                known.behind = last;
-            }
-            if count < ask.take {
-                known.exhausted(ask.behind.is_some(), now);
+            if let Some(last) = last.filter(|_| !ask.newest_first) {
+                known.cursor = if all { last.max(known.cursor) } else { last };
             }
         }
     }
@@ -165,7 +240,7 @@ impl Lanes {
     /// Nothing was due behind the cursor of this ask.
     pub(super) fn empty(&mut self, ask: &Ask, now: Instant) {
         if let Some(known) = self.0.get_mut(&ask.lane) {
-            known.exhausted(ask.behind.is_some(), now);
+            known.exhausted(ask, now);
         }
     }
 
@@ -213,7 +288,7 @@ mod tests {
             run_at,
             due_in: Duration::ZERO,
         });
-        lanes.found(heads.collect(), Instant::now(), |lane| &*lane.queue == "newest");
+        lanes.found(heads.collect(), Instant::now(), false, |lane| &*lane.queue == "newest");
         lanes
     }
 
@@ -249,74 +324,129 @@ mod tests {
         assert_eq!((next, all[0].max_retries), (None, 3));
     }
 
+    /// What ten jobs of the lane, due at one time, are.
+    fn ten(queue: &str, run_at: i64) -> Vec<Claimed> {
+        (1..=10).map(|id| job(queue, run_at, id)).collect()
+    }
+
+    fn start(lanes: &Lanes) -> Option<Place> {
+        asks(lanes, 1).0[0].behind
+    }
+
+    fn look(lanes: &mut Lanes, heads: &[(&str, i64)], kept: bool) {
+        let head = |&(queue, run_at): &(&str, i64)| LaneHead { lane: lane(queue, 0), run_at, due_in: Duration::ZERO };
+        lanes.look_begins();
+        lanes.found(heads.iter().map(head).collect(), Instant::now(), kept, |_| false);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_claim_goes_on_behind_the_one_before_until_a_scan_is_allowed() {
-        let mut lanes = lanes(&[("a", 0, 10)]);
-        let (first, _) = asks(&lanes, 1);
-        assert_eq!(first[0].behind, None);
-        let jobs: Vec<_> = (1..=10).map(|id| job("a", 10, id)).collect();
-        lanes.claimed(&first, &jobs, Instant::now());
-        let (second, _) = asks(&lanes, 1);
-        assert_eq!(second[0].behind, Some((10, 10)));
-        let jobs: Vec<_> = (1..=10).map(|id| job("a", 11, id)).collect();
-        lanes.claimed(&second, &jobs, Instant::now());
-        assert_eq!(asks(&lanes, 1).0[0].behind, Some((11, 10)));
+        let at = 1_700_000_000_000_000;
+        let mut lanes = lanes(&[("a", 0, at)]);
+        assert_eq!(start(&lanes), Some((at, i64::MIN)), "what a look has found is where it starts");
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", at), Instant::now());
+        assert_eq!(start(&lanes), Some((at, 10)));
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", at + 1), Instant::now());
+        assert_eq!(start(&lanes), Some((at + 1, 10)));
         tokio::time::advance(RESCAN).await;
-        assert_eq!(asks(&lanes, 1).0[0].behind, None);
+        assert_eq!(start(&lanes), Some((at + 1 - NEAR, i64::MIN)));
+        // it brings what was committed late: there may be more of it
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", at - 5), Instant::now());
+        assert_eq!(start(&lanes), Some((at - 5, 10)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scan_that_brings_little_moves_no_cursor_back() {
+        let at = 1_700_000_000_000_000;
+        let mut lanes = lanes(&[("a", 0, at)]);
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", at), Instant::now());
+        tokio::time::advance(RESCAN).await;
+        lanes.claimed(&asks(&lanes, 1).0, &[job("a", at - 7, 3)], Instant::now());
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(start(&lanes), Some((at - NEAR, i64::MIN)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lane_that_gave_less_than_was_asked_is_scanned_and_then_left_alone() {
         let mut lanes = lanes(&[("a", 0, 10)]);
-        let full: Vec<_> = (1..=10).map(|id| job("a", 10, id)).collect();
-        let (ask, _) = asks(&lanes, 1);
-        lanes.claimed(&ask, &full, Instant::now());
-        let (ask, _) = asks(&lanes, 1);
-        lanes.claimed(&ask, &[job("a", 11, 11)], Instant::now());
-        let (ask, _) = asks(&lanes, 1);
-        assert_eq!(ask[0].behind, None, "what is cheap is scanned at once");
-        lanes.claimed(&ask, &[], Instant::now());
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
+        lanes.claimed(&asks(&lanes, 1).0, &[job("a", 11, 11)], Instant::now());
+        assert_eq!(start(&lanes), Some((11 - NEAR, i64::MIN)), "what is cheap is scanned at once");
+        lanes.claimed(&asks(&lanes, 1).0, &[], Instant::now());
         assert!(asks(&lanes, 1).0.is_empty(), "nothing there");
         assert_eq!(lanes.next_due(|_| true), Some(RESCAN + Duration::from_millis(1)));
+        lanes.woken(Instant::now());
+        assert_eq!(start(&lanes), Some((11, 11)), "unless something was enqueued");
+        lanes.empty(&asks(&lanes, 1).0[0], Instant::now());
+        lanes.empty(&asks(&lanes, 1).0[0], Instant::now());
+        assert!(asks(&lanes, 1).0.is_empty());
         tokio::time::advance(RESCAN).await;
         assert_eq!(asks(&lanes, 1).0.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_dear_is_rationed() {
-        let mut lanes = lanes(&[("a", 0, 10)]);
+        let at = 1_700_000_000_000_000;
+        let mut lanes = lanes(&[("a", 0, at)]);
         for _ in 0..3 {
+            tokio::time::advance(LONGEST_SCAN).await;
             let (ask, _) = asks(&lanes, 1);
             let started = Instant::now();
             tokio::time::advance(Duration::from_millis(20)).await;
-            lanes.claimed(&ask, &[], started);
-            tokio::time::advance(LONGEST).await;
+            lanes.claimed(&ask, &ten("a", at), started);
         }
-        let (ask, _) = asks(&lanes, 1);
-        let full: Vec<_> = (1..=10).map(|id| job("a", 10, id)).collect();
-        let started = Instant::now();
-        tokio::time::advance(Duration::from_millis(20)).await;
-        lanes.claimed(&ask, &full, started);
         tokio::time::advance(RESCAN).await;
         let (ask, _) = asks(&lanes, 1);
-        assert!(ask[0].behind.is_some(), "a scan of 20 ms comes once a second");
+        assert_eq!(ask[0].behind, Some((at, 10)), "a scan of 20 ms comes once a second");
         lanes.empty(&ask[0], Instant::now());
         assert!(asks(&lanes, 1).0.is_empty(), "nor does an empty lane bring it earlier");
         tokio::time::advance(Duration::from_millis(20) * RATION).await;
-        assert_eq!(asks(&lanes, 1).0[0].behind, None);
+        assert_eq!(start(&lanes), Some((at - NEAR, i64::MIN)));
     }
 
     #[test]
     fn a_look_keeps_the_cursor_and_forgets_what_is_gone() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
-        let (ask, _) = asks(&lanes, 2);
-        let jobs: Vec<_> = (1..=10).flat_map(|id| [job("a", 10, id), job("b", 10, id)]).collect();
-        lanes.claimed(&ask, &jobs, Instant::now());
-        let head = LaneHead { lane: lane("a", 0), run_at: 10, due_in: Duration::ZERO };
-        lanes.found(vec![head], Instant::now(), |_| false);
+        let jobs: Vec<_> = ten("a", 10).into_iter().chain(ten("b", 10)).collect();
+        lanes.claimed(&asks(&lanes, 2).0, &jobs, Instant::now());
+        look(&mut lanes, &[("a", 12)], false);
         let (ask, _) = asks(&lanes, 2);
         assert_eq!(queues(&ask), [("a", 0)]);
         assert_eq!(ask[0].behind, Some((10, 10)));
+        look(&mut lanes, &[("a", 9)], false);
+        assert_eq!(start(&lanes), Some((9, i64::MIN)), "something came before it");
+    }
+
+    #[test]
+    fn a_slow_look_moves_no_cursor_back_for_what_was_claimed_meanwhile() {
+        let mut lanes = lanes(&[("a", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
+        lanes.look_begins();
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", 30), Instant::now());
+        let head = LaneHead { lane: lane("a", 0), run_at: 20, due_in: Duration::ZERO };
+        lanes.found(vec![head], Instant::now(), true, |_| false);
+        assert_eq!(start(&lanes), Some((30, 10)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_looks_are_dear_an_empty_lane_is_remembered_for_a_while() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
+        look(&mut lanes, &[], true);
+        assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "the one that gave jobs");
+        tokio::time::advance(REMEMBERED).await;
+        look(&mut lanes, &[], true);
+        assert!(asks(&lanes, 2).0.is_empty());
+    }
+
+    #[test]
+    fn no_time_is_too_early() {
+        for run_at in [i64::MIN, YEAR_1 - 1, YEAR_1, YEAR_1 + 1] {
+            let mut lanes = lanes(&[("a", 0, run_at)]);
+            assert_eq!(start(&lanes), (run_at >= YEAR_1).then_some((run_at, i64::MIN)));
+            lanes.0.values_mut().for_each(|known| known.scanned = None);
+            assert_eq!(start(&lanes), None);
+        }
     }
 
     #[test]

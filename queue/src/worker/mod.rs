@@ -142,6 +142,8 @@ pub(crate) struct Shared {
     pub(crate) stop_claiming: CancellationToken,
     /// Jobs of workers that are gone may wait to be taken back.
     pub(crate) rescue: Notify,
+    /// Jobs were taken back: the claim loop looks for them.
+    pub(crate) look: AtomicBool,
     /// Workers to be declared gone before that.
     pub(crate) gone: Mutex<Vec<Gone>>,
     /// The slots.

@@ -157,6 +157,7 @@ fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
         room: Notify::new(),
         progress: Notify::new(),
         rescue: Notify::new(),
+        look: AtomicBool::new(false),
         gone: Mutex::default(),
         tasks: TaskTracker::new(),
         stop_claiming: CancellationToken::new(),
