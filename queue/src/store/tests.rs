@@ -366,10 +366,14 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         asked[2]
     ))
     .await;
-    let unnamed = db.store.beat(worker, LEASE, Holding { any: true, running: &[] }, &[]).await.unwrap();
+    let unnamed = db.store.beat(worker, LEASE, Holding { any: true, ..Holding::default() }, &[]).await.unwrap();
     assert!(unnamed.cancelled.is_empty(), "it hears of the jobs that it names");
     let running: Vec<_> = asked.iter().copied().chain([last[0].id.get()]).collect();
-    let beat = db.store.beat(worker, LEASE, Holding { any: true, running: &running }, &[]).await.unwrap();
+    let beat = db
+        .store
+        .beat(worker, LEASE, Holding { any: true, running: &running, ..Holding::default() }, &[])
+        .await
+        .unwrap();
     assert!(beat.alive && beat.next_expiry.is_none() && !beat.work);
     let mut told: Vec<_> = beat.cancelled.iter().map(|(id, lease)| (id.get(), *lease)).collect();
     told.sort_unstable();
@@ -639,7 +643,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
                         SELECT indexrelid FROM pg_index WHERE indrelid = 'queue_jobs'::regclass)";
     db.sql(vacuumed).await;
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into()];
+    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), 0.into()];
     let claim = [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
     let held = r#"[{"id":1,"worker_id":1,"fate":"ready"}]"#;
     let statements: [(&str, &[Bind<'_>]); 9] = [
@@ -682,14 +686,24 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 2).await;
-    assert!(db.take(worker, 2).await.len() == 1 && db.take(worker, 2).await.is_empty());
+    let last = db.take(worker, 2).await;
+    assert!(last.len() == 1 && db.take(worker, 2).await.is_empty());
     assert_eq!(notes().await, 2, "a claim that took nothing leaves none");
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
     db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 2);
     assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
-    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
-    assert_eq!(notes().await, 1);
+    let unseen = Holding { claims_from: i64::MAX, ..Holding::default() };
+    assert_eq!(db.store.beat(worker, LEASE, unseen, &[]).await.unwrap().claims_from, None);
+    assert_eq!(notes().await, 2, "it was not asked of these");
+    let held = db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().claims_from;
+    assert_eq!((notes().await, held), (1, Some(db.int("SELECT MIN(id) FROM queue_claims").await)));
+    assert_eq!(db.store.finish(worker, &[done(&last[0])]).await.unwrap().len(), 1);
+    let from = Holding { claims_from: held.unwrap(), ..Holding::default() };
+    let next = db.store.beat(worker, LEASE, from, &[]).await.unwrap().claims_from;
+    assert_eq!((notes().await, next), (0, held.map(|id| id + 1)));
+    db.insert(&[job("a")]).await;
+    assert_eq!(db.take(worker, 1).await.len(), 1);
     db.store.leave(worker).await.unwrap();
     assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
     assert_eq!(db.store.rescue(10).await.unwrap(), Rescued::default());

@@ -35,6 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     // the lease runs from before the statement was sent: ours ends no later than the database's
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
+    let mut claims_from = 0;
     let mut watch = Watch::new(timing.heartbeat);
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
     shared.rescue.notify_one();
@@ -51,7 +52,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         }
         let sent = Instant::now();
         let busy = !shared.is_idle();
-        match beat(&shared, id, busy, deadline).await {
+        match beat(&shared, id, busy, claims_from, deadline).await {
             Some(Ok(beat)) => {
                 let answered = Instant::now();
                 shared.health.up(&mut failures);
@@ -69,6 +70,9 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
+                // a claim whose answer was lost may have been written after others: now and then all are looked at
+                let all = beats.is_multiple_of(RESCUE_EVERY);
+                claims_from = if all { 0 } else { beat.claims_from.unwrap_or(claims_from) };
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
@@ -109,14 +113,16 @@ async fn beat(
     shared: &Shared,
     id: WorkerId,
     busy: bool,
+    claims_from: i64,
     deadline: Instant,
 ) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
     let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
+    let holding = Holding { any: busy, running: &running, claims_from };
     tokio::select! {
         biased;
-        answer = shared.config.store.beat(id, lease, Holding { any: busy, running: &running }, look_for) => {
+        answer = shared.config.store.beat(id, lease, holding, look_for) => {
             if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
         }
         () = tokio::time::sleep_until(deadline) => None,

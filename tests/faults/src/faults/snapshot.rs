@@ -19,8 +19,10 @@ use crate::scene::Scene;
 const BACKLOG: usize = 4000;
 /// What is promised of the rate of starts at the end, beside that at the start.
 const KEPT: f64 = 0.9;
-/// The start and the end: this share of the time each.
-const SHARE: f64 = 0.15;
+/// The time is told in so many parts …
+const PARTS: usize = 20;
+/// … of which the first is left out, in which the backlog is still to come; the start and the end are so many of the others.
+const COMPARED: usize = 3;
 
 pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
@@ -44,8 +46,12 @@ pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
         bail!("the snapshot was not held");
     }
     let history = scene.judge(None, crew).await?;
-    let [start, end] = rates(&history, from, until);
-    scene.note(format!("snapshot held {time:?}; {start:.0} starts/s at first, {end:.0} at last"));
+    let rates = rates(&history, from, until);
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
+    let (start, end) = (mean(&rates[1..=COMPARED]), mean(&rates[PARTS - COMPARED..]));
+    let all: Vec<_> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
+    let all = all.join(" ");
+    scene.note(format!("snapshot held {time:?}; {start:.0} starts/s at first, {end:.0} at last; by twentieths {all}"));
     let kept = start > 0.0 && end >= start * KEPT;
     ensure!(ground.order.form == Form::Short || kept, "slower and slower: {}", scene.notes.join("; "));
     Ok(scene.notes)
@@ -66,14 +72,14 @@ async fn full_load(scene: &Scene, crew: &mut Crew, over: &AtomicBool) -> Result<
     Ok(())
 }
 
-/// Starts a second, at first and at last.
-fn rates(history: &History, from: i64, until: i64) -> [f64; 2] {
-    let span = ((until - from) as f64 * SHARE) as i64;
-    let rate = |from: i64| {
-        let window = from..from + span;
-        let starts = history.events.iter().filter(|it| matches!(it.what, What::Started { .. }));
-        starts.filter(|it| window.contains(&it.at)).count() as f64 / (span as f64 / 1e6)
-    };
-    // not the first moments, in which the backlog is still to come
-    [rate(from + span / 3), rate(until - span)]
+/// Starts a second in each part of the time.
+fn rates(history: &History, from: i64, until: i64) -> [f64; PARTS] {
+    let span = (until - from) / PARTS as i64;
+    let mut rates = [0.0; PARTS];
+    for event in history.events.iter().filter(|it| matches!(it.what, What::Started { .. })) {
+        if let Some(part) = usize::try_from((event.at - from) / span).ok().and_then(|part| rates.get_mut(part)) {
+            *part += 1e6 / span as f64;
+        }
+    }
+    rates
 }
