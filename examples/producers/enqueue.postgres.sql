@@ -8,7 +8,7 @@ INSERT INTO queue_jobs (kind, args, queue, max_retries) VALUES ('greet', json_bu
 COMMIT;
 -- In a second.
 INSERT INTO queue_jobs (kind, args, run_at) VALUES ('greet', '{"name": "Barbara"}', now() + interval '1 second');
--- A hint, after the commit: idle workers look at once instead of within a second.
+-- A hint, after the commit: idle workers look at once instead of with their next heartbeat (2.5 s).
 SELECT pg_notify('queue_jobs', '');
 -- What the queue looks like now.
 SELECT kind, queue, state, jobs FROM queue_stats ORDER BY kind, queue, state;

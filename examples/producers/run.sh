@@ -28,16 +28,20 @@ installed() {
 features=()
 [ -z "${QUEUE_TEST_POSTGRES_URL:-}" ] || features+=(--features postgres)
 [ -z "${QUEUE_TEST_MARIADB_URL:-}" ] || features+=(--features mysql)
-cargo build --quiet --package examples --example producers "${features[@]}"
+cargo build --quiet --package examples --example producers --example admin "${features[@]}"
 producers=${CARGO_TARGET_DIR:-target}/debug/examples/producers
+admin=${CARGO_TARGET_DIR:-target}/debug/examples/admin
 
-# Runs the worker and looks for the greeting of each name.
+# Runs the worker, looks for the greeting of each name, and lets the operators' tool say what it sees.
 work() {
-    DATABASE_URL=$1 timeout 60 "$producers" work | tee "$work/output"
+    local url=$1
+    DATABASE_URL=$url timeout 60 "$producers" work | tee "$work/output"
     shift
     for who in "$@"; do
         grep -q "Hello, $who!" "$work/output" || { printf 'FAILED: no job greeted %s\n' "$who" >&2 && exit 1; }
     done
+    DATABASE_URL=$url "$admin" stats >"$work/output"
+    grep -q completed "$work/output" || { printf 'FAILED: nothing is completed\n' >&2 && exit 1; }
 }
 
 echo '=== SQLite: sqlite3 and Python'

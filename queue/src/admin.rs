@@ -215,7 +215,8 @@ impl Filter {
         self
     }
 
-    /// At most so many in a page: 1 to 1,000, 100 by default.
+    /// At most so many. Of a list: in a page, 1 to 1,000, 100 by default. Of an operation on all that match: changed in all,
+    /// those with the lowest ids; without a limit by default.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
@@ -271,7 +272,8 @@ impl Admin {
         let mut count = 0;
         for (state, operation) in [(JobState::Scheduled, Operation::RunNow), (JobState::Dead, Operation::SendBack)] {
             if filter.state.is_none_or(|wanted| wanted == state) {
-                count += self.all(filter.clone().state(state), operation).await?;
+                let limit = filter.limit.map(|limit| limit.saturating_sub(count.try_into().unwrap_or(limit)));
+                count += self.all(Filter { limit, ..filter.clone().state(state) }, operation).await?;
             }
         }
         Ok(count)
@@ -403,10 +405,11 @@ impl Admin {
     }
 
     /// Walks all matching jobs by id, in bounded statements, so that no lock is held for long.
-    async fn all(&self, filter: Filter, operation: Operation) -> Result<u64, Error> {
-        let mut filter = filter.limit(MAX_PAGE);
+    async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
+        let most = filter.limit.map_or(u64::MAX, u64::from);
         let mut count = 0;
-        loop {
+        while count < most {
+            filter.limit = Some(u32::try_from(most - count).unwrap_or(MAX_PAGE).min(MAX_PAGE));
             let page = self.store.jobs(&filter).await?;
             let ids: Vec<i64> = page.items.iter().map(|job| job.id.get()).collect();
             if !ids.is_empty() {
@@ -414,9 +417,10 @@ impl Admin {
             }
             match page.next {
                 Some(next) => filter = filter.after(next),
-                None => return Ok(count),
+                None => break,
             }
         }
+        Ok(count)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) const JOB_DEAD: &str = "job.dead";
 pub(crate) const JOB_CANCELLED: &str = "job.cancelled";
 /// A job asked to be run later. Fields: the job's, `job.retry_in_ms`.
 pub(crate) const JOB_SNOOZED: &str = "job.snoozed";
-/// A job was given back at shutdown, without counting an attempt. Fields: the job's.
+/// A job was given back without counting an attempt: at shutdown, or because a claim's answer was lost. Fields: the job's.
 pub(crate) const JOB_RELEASED: &str = "job.released";
 /// An attempt did not end when it was told to, and was dropped or left behind. Fields: the job's.
 pub(crate) const JOB_ABANDONED: &str = "job.abandoned";
@@ -42,3 +42,5 @@ pub(crate) const JOB_REFUSED: &str = "job.refused";
 pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";
 /// Finished jobs were removed. Fields: `jobs`.
 pub(crate) const JOBS_PURGED: &str = "jobs.purged";
+/// A round of retention failed; the next one goes on. Fields: `error`.
+pub(crate) const RETENTION_FAILED: &str = "retention.failed";

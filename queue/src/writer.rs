@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::signal::{self, Signals};
-use crate::store::dialect::ids;
+use crate::store::dialect::{can_spare_one, ids};
 use crate::store::{Dialect, NewJob};
 
 /// Jobs in one statement.
@@ -85,10 +85,9 @@ fn hand_over<DB: Dialect + Signals>(
 async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
     let mut kept: Option<PoolConnection<DB>> = None;
     loop {
-        let spare = pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections();
         let first = match receiver.try_recv() {
             Ok(first) => Some(first),
-            Err(_) if spare => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
+            Err(_) if can_spare_one(&pool) => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
             Err(_) => None,
         };
         let Some(first) = first else {

@@ -439,7 +439,13 @@ async fn operations_on_thousands_reach_all_that_match_and_no_other(db: Db) {
     assert_eq!(db.admin.reschedule_all(&mine.clone().state(Dead), later).await.unwrap(), 0);
     assert_eq!(db.admin.retry_all(&mine.clone().state(Scheduled)).await.unwrap(), 2600);
     assert_eq!((count(Scheduled).await, count(Ready).await, count(Dead).await), (0, 2600, 2500));
-    assert_eq!(db.admin.retry_all(&mine).await.unwrap(), 2500);
+    assert_eq!(db.admin.send_back_all(&mine.clone().limit(1)).await.unwrap(), 1, "try one first");
+    assert_eq!(db.admin.send_back_all(&mine.clone().limit(0)).await.unwrap(), 0);
+    assert_eq!(db.admin.reschedule_all(&mine.clone().limit(1200), later).await.unwrap(), 1200);
+    assert_eq!((count(Scheduled).await, count(Ready).await, count(Dead).await), (1200, 1401, 2499));
+    assert_eq!(db.admin.retry_all(&mine.clone().limit(1300)).await.unwrap(), 1300, "scheduled and dead");
+    assert_eq!((count(Scheduled).await, count(Ready).await, count(Dead).await), (0, 2701, 2399));
+    assert_eq!(db.admin.retry_all(&mine).await.unwrap(), 2399);
     assert_eq!((count(Ready).await, count(Dead).await), (5100, 0));
     assert_eq!(db.admin.send_back_all(&Filter::new()).await.unwrap(), 1, "the dead letter of another kind");
     assert_eq!(db.admin.cancel_all(&mine.clone().state(Completed)).await.unwrap(), 0);

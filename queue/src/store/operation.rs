@@ -87,6 +87,8 @@ pub(crate) enum From {
     Duties,
     /// The line for rescue and retention.
     Upkeep,
+    /// A connection for this once, set like a line: a look that keeps nobody waiting.
+    Look,
 }
 
 impl From {
@@ -233,7 +235,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let _ended = Ended(&self.0.housekeeping, from);
         let line = match from {
             _ if DB::ONE_WRITER => None,
-            From::Pool => None,
+            From::Pool | From::Look => None,
             From::Claims => Some(&self.0.claims),
             From::Endings => Some(&self.0.endings),
             From::Duties => Some(&self.0.duties),
@@ -247,7 +249,7 @@ impl<DB: Dialect> SqlStore<DB> {
             Some(conn) => conn,
             None => {
                 let mut conn = acquire(&self.pool_for(from).await).await?;
-                if line.is_some() {
+                if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {
                     conn.close_on_drop();
                     let in_cluster = open_line::<DB>(&mut conn).await?;
                     if from == From::Duties {

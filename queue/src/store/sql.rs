@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::dialect::{Cells, Dialect, execute, ids, rows};
+use super::dialect::{Cells, Dialect, can_spare_one, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
@@ -93,8 +93,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn has_spare_connection(&self) -> bool {
-        let pool = self.pool();
-        pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
+        self.connections_allowed() > self.connections_needed() && can_spare_one(self.pool())
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -252,7 +251,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        self.look(From::Pool, LOOK_LIMIT, scope).boxed()
+        self.look(From::Look, LOOK_LIMIT, scope).boxed()
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {

@@ -559,7 +559,10 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
     }
     let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)) };
-    assert_eq!(db.store.peek(&[ask("b", 0), newest], reach).await.unwrap(), [0, 2]);
+    assert_eq!(db.store.peek(&[ask("b", 0), newest.clone()], reach).await.unwrap(), [0, 2]);
+    // what is paused would be in the way of the others: no claim takes it
+    db.sql(format!("INSERT INTO queue_paused (queue, paused_at) VALUES ('default', {})", DB::in_seconds(0))).await;
+    assert_eq!(db.store.peek(&[ask("b", 0), newest], all(9)).await.unwrap(), [0, 0]);
 }
 
 async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
@@ -47,7 +47,7 @@ pub(crate) struct Claims {
     /// What the last look took.
     last_look: Duration,
     /// A look beside the claims, because it takes its time.
-    looking: Option<JoinHandle<Found>>,
+    looking: Option<oneshot::Receiver<Found>>,
     /// The number under which all this was learnt.
     worker: WorkerId,
     /// Which slots come first.
@@ -82,7 +82,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             Ok(0) => {
                 shared.health.up(&mut failures);
                 // the heartbeat looks too, unless that were dear
-                let quiet = shared.config.store.beat_looks() && claims.look_cost.is_cheap();
+                let quiet = shared.config.store.beat_looks() && claims.looks_are_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
@@ -158,44 +158,31 @@ impl Claims {
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         let now = Instant::now();
-        if let Some(look) = self.looking.take_if(|look| look.is_finished()) {
-            match look.await {
-                Ok((Ok(heads), took)) => self.found(heads, took),
-                Ok((Err(error), took)) => {
-                    tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
-                    self.look_took(took);
+        self.end_of_look();
+        if self.looking.is_none() {
+            let put_back = self.shared.look.swap(false, Ordering::Relaxed);
+            if put_back || self.looked.is_none_or(|at| now - at >= self.look_cost.pause()) {
+                self.look_again().await?;
+                if self.looking.is_none() {
+                    return self.claim(wants).await;
                 }
-                Err(_) => self.looked = Some(now), // the runtime is shutting down
             }
         }
-        let put_back = self.shared.look.swap(false, Ordering::Relaxed);
-        let stale = put_back || self.looked.is_none_or(|at| now - at >= self.look_cost.pause());
-        let beside = self.looks_are_slow() && self.shared.config.store.has_spare_connection();
-        if stale && !beside && self.looking.is_none() {
-            self.look().await?;
-            return self.claim(wants).await;
-        }
-        if stale && self.looking.is_none() {
-            self.look_beside();
-        }
-        if waited {
+        if waited && !self.looks_are_cheap() {
             self.lanes.woken(now);
         }
         let claimed = self.claim(wants).await?;
-        if claimed > 0 {
+        if claimed > 0 || !waited || self.looking.is_some() {
             return Ok(claimed);
         }
-        // nothing where we knew something: look again, unless looking is dear
-        if waited && self.look_cost.is_cheap() {
-            self.look().await?;
-            return self.claim(wants).await;
+        // nothing where we knew something: look again, unless that is dear; who has nothing to do has the time for that, too
+        let rest = REST.max(self.last_look);
+        let rested = self.shared.is_idle() && self.looked.is_none_or(|at| at.elapsed() >= rest);
+        if !self.looks_are_cheap() && !rested {
+            return Ok(0);
         }
-        // who has nothing to do has the time to look for lanes that are new
-        let rested = self.looked.is_none_or(|at| now - at >= REST);
-        if waited && rested && beside && self.looking.is_none() && self.shared.is_idle() {
-            self.look_beside();
-        }
-        Ok(0)
+        self.look_again().await?;
+        self.claim(wants).await
     }
 
     /// What wakes an idle worker is most likely one job in the lane of the last one: it is tried before anything is looked
@@ -203,7 +190,7 @@ impl Claims {
     /// this is no time to guess.
     async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
         let shared = &self.shared;
-        let Some(lane) = self.recent.clone().filter(|_| shared.is_idle() && self.look_cost.is_cheap()) else {
+        let Some(lane) = self.recent.clone().filter(|_| shared.is_idle() && self.looks_are_cheap()) else {
             return Ok(None);
         };
         let wanted = wants.first().is_some_and(|(slots, _)| shared.slots_of(&lane.queue) == Some(*slots));
@@ -226,6 +213,19 @@ impl Claims {
         self.look_cost.least() >= SLOW || self.last_look >= VERY_SLOW
     }
 
+    fn looks_are_cheap(&self) -> bool {
+        self.look_cost.is_cheap() && self.last_look < VERY_SLOW
+    }
+
+    /// Looks, or has it done beside the claims.
+    async fn look_again(&mut self) -> Result<(), Error> {
+        match self.looks_are_slow() && self.shared.config.store.has_spare_connection() {
+            true => self.look_beside(),
+            false => self.look().await?,
+        }
+        Ok(())
+    }
+
     /// Finds the lanes that have rows.
     async fn look(&mut self) -> Result<(), Error> {
         self.lanes.look_begins();
@@ -241,25 +241,49 @@ impl Claims {
     fn look_beside(&mut self) {
         self.lanes.look_begins();
         let shared = self.shared.clone();
-        self.looking = Some(tokio::spawn(async move {
+        let (sender, receiver) = oneshot::channel();
+        self.looking = Some(receiver);
+        tokio::spawn(async move {
             let started = Instant::now();
             let heads = shared.config.store.lanes_beside(&shared.scope).await;
+            // nobody waits for it any more: the worker ends, or has another number
+            let _ = sender.send((heads, started.elapsed()));
             shared.wake.notify_one();
-            (heads, started.elapsed())
-        }));
+        });
+    }
+
+    /// Takes over what the look beside the claims has found, if it is done.
+    fn end_of_look(&mut self) {
+        let Some(look) = &mut self.looking else { return };
+        let found = match look.try_recv() {
+            Ok(found) => Some(found),
+            Err(oneshot::error::TryRecvError::Empty) => return,
+            Err(oneshot::error::TryRecvError::Closed) => None, // the runtime is shutting down
+        };
+        self.looking = None;
+        self.looked = Some(Instant::now());
+        match found {
+            Some((Ok(heads), took)) => self.found(heads, took),
+            Some((Err(error), took)) => {
+                tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
+                self.last_look = self.last_look.max(took);
+                // one that failed at once says nothing of what looks cost
+                if took >= VERY_SLOW {
+                    self.look_cost.add(took);
+                }
+            }
+            None => {}
+        }
     }
 
     fn found(&mut self, heads: Vec<LaneHead>, took: Duration) {
-        self.look_took(took);
-        let newest_first = &self.shared.config.newest_first;
-        let keep = self.looks_are_slow();
-        self.lanes.found(heads, Instant::now(), keep, |lane| newest_first.contains(&*lane.queue));
-    }
-
-    fn look_took(&mut self, took: Duration) {
         self.look_cost.add(took);
         self.last_look = took;
-        self.looked = Some(Instant::now());
+        let now = Instant::now();
+        self.looked = Some(now);
+        let newest_first = &self.shared.config.newest_first;
+        let slow = self.looks_are_slow().then_some(took);
+        self.lanes.found(heads, now, slow, |lane| newest_first.contains(&*lane.queue));
     }
 
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {

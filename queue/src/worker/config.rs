@@ -140,7 +140,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How often the worker tells the database that it lives: every 2.5 s by default. On PostgreSQL and SQLite an idle
+    /// How often the worker tells the database that it lives: every 2.5 s by default; on PostgreSQL, MySQL and MariaDB about
+    /// every 0.5 s while any worker holds jobs. On PostgreSQL and SQLite an idle
     /// worker also looks with it for jobs that no signal told it of, plain INSERTs above all. Must be at most a third of
     /// the [`lease`](Self::lease).
     pub fn heartbeat(mut self, every: Duration) -> Self {
@@ -149,7 +150,8 @@ impl WorkerBuilder {
     }
 
     /// How long after its last heartbeat a worker is taken for dead and its jobs are given to others: 7.5 s by
-    /// default. Longer survives longer pauses of the machine or the database, shorter rescues sooner.
+    /// default. A worker whose session a server has ended (its process was killed) is declared gone sooner, in about 2 s, by
+    /// others that have seen it. Longer survives longer pauses of the machine or the database, shorter rescues sooner.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self

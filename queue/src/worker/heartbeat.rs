@@ -35,7 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     // the lease runs from before the statement was sent: ours ends no later than the database's
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
-    let mut claims_from = 0;
+    let (mut tries, mut claims_from): (u32, i64) = (0, 0);
     let mut watch = Watch::new(timing.heartbeat);
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
     shared.rescue.notify_one();
@@ -52,7 +52,10 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         }
         let sent = Instant::now();
         let busy = !shared.is_idle();
-        match beat(&shared, id, busy, claims_from, deadline).await {
+        // a claim whose answer was lost may have been written after others: now and then all are looked at, once
+        let all = tries.is_multiple_of(RESCUE_EVERY);
+        tries = tries.wrapping_add(1);
+        match beat(&shared, id, busy, if all { 0 } else { claims_from }, deadline).await {
             Some(Ok(beat)) => {
                 let answered = Instant::now();
                 shared.health.up(&mut failures);
@@ -70,9 +73,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
-                // a claim whose answer was lost may have been written after others: now and then all are looked at
-                let all = beats.is_multiple_of(RESCUE_EVERY);
-                claims_from = if all { 0 } else { beat.claims_from.unwrap_or(claims_from) };
+                claims_from = beat.claims_from.unwrap_or(claims_from);
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
@@ -243,7 +244,7 @@ pub(crate) async fn run_retention(shared: Arc<Shared>) {
     loop {
         sleep(every.mul_f64(0.5 + fastrand::f64())).await;
         if let Err(error) = retention::run_once(&*shared.config.store, shared.config.timing.retention).await {
-            tracing::debug!(%error, "retention failed; the next round goes on");
+            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
         }
     }
 }

@@ -107,6 +107,10 @@ impl Known {
         (self.lane.priority, due)
     }
 
+    fn gave_lately(&self, now: Instant) -> bool {
+        self.gave.is_some_and(|at| now - at < REMEMBERED)
+    }
+
     /// Where the next claim starts. None: at the lane's beginning.
     fn start(&self, now: Instant) -> Option<Place> {
         let near = || before(self.cursor.0.saturating_sub(NEAR));
@@ -135,19 +139,25 @@ impl Lanes {
     }
 
     /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
-    /// was something before it. A lane that was not found is forgotten, or `kept` for a while.
+    /// was something before it. A lane that was not found is forgotten. When looks are slow (so much), what was found is old
+    /// by now, and the next look far off: a lane that gave a job lately is then remembered for a while, and asked soon
+    /// whether it was found empty, or with nothing that is due.
     pub(super) fn found(
         &mut self,
         heads: Vec<LaneHead>,
         now: Instant,
-        kept: bool,
+        slow: Option<Duration>,
         newest_first: impl Fn(&Lane) -> bool,
     ) {
+        let soon = |known: &Known| slow.is_some() && !known.newest_first && known.gave_lately(now);
         let mut remembered = std::mem::take(&mut self.0);
         for LaneHead { lane, run_at, due_in } in heads {
-            let (due, head) = (now + due_in.min(FAR), run_at);
+            let due = now + due_in.saturating_sub(slow.unwrap_or_default()).min(FAR);
+            let head = run_at;
             let known = match remembered.remove(&lane) {
-                Some(known) if before(run_at) < known.then => Known { due, head, cursor: before(run_at), ..known },
+                // those of the same time, of which some were taken, are found by the next scan
+                Some(known) if run_at < known.then.0 => Known { due, head, cursor: before(run_at), ..known },
+                Some(known) if soon(&known) => Known { due: due.min(now + RESCAN), head, ..known },
                 Some(known) => Known { due, head, ..known },
                 None => Known {
                     newest_first: newest_first(&lane),
@@ -163,15 +173,12 @@ impl Lanes {
             };
             self.0.insert(lane, known);
         }
-        if kept {
-            let lately = |known: &Known| known.gave.filter(|at| now - *at < REMEMBERED);
-            let mut empty: Vec<_> =
-                remembered.into_values().filter_map(|known| Some((lately(&known)?, known))).collect();
-            empty.sort_unstable_by_key(|(gave, _)| Reverse(*gave));
-            empty.truncate(MOST_REMEMBERED);
+        let mut empty: Vec<_> = remembered.into_values().filter(|known| soon(known)).collect();
+        empty.sort_unstable_by_key(|known| Reverse(known.gave));
+        for known in empty.into_iter().take(MOST_REMEMBERED) {
             // what comes next in it is younger than what the look has found
-            let known = empty.into_iter().map(|(_, known)| (known.lane.clone(), Known { head: i64::MAX, ..known }));
-            self.0.extend(known);
+            let known = Known { head: i64::MAX, due: known.due.min(now + RESCAN), ..known };
+            self.0.insert(known.lane.clone(), known);
         }
     }
 
@@ -222,6 +229,8 @@ impl Lanes {
             let Some(known) = self.0.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
+                // from now on its cursor says what may be next in it
+                known.head = i64::MIN;
             }
             let all = count < ask.take;
             if all {
@@ -241,6 +250,9 @@ impl Lanes {
     pub(super) fn empty(&mut self, ask: &Ask, now: Instant) {
         if let Some(known) = self.0.get_mut(&ask.lane) {
             known.exhausted(ask, now);
+            if ask.behind != Some(known.cursor) {
+                known.scanned = Some(now);
+            }
         }
     }
 
@@ -280,6 +292,8 @@ mod tests {
         Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority }
     }
 
+    const SLOW: Option<Duration> = Some(Duration::from_millis(20));
+
     /// Lanes whose first rows are due at these times, and have been for long.
     fn lanes(heads: &[(&str, i16, i64)]) -> Lanes {
         let mut lanes = Lanes::default();
@@ -288,7 +302,7 @@ mod tests {
             run_at,
             due_in: Duration::ZERO,
         });
-        lanes.found(heads.collect(), Instant::now(), false, |lane| &*lane.queue == "newest");
+        lanes.found(heads.collect(), Instant::now(), None, |lane| &*lane.queue == "newest");
         lanes
     }
 
@@ -333,10 +347,10 @@ mod tests {
         asks(lanes, 1).0[0].behind
     }
 
-    fn look(lanes: &mut Lanes, heads: &[(&str, i64)], kept: bool) {
+    fn look(lanes: &mut Lanes, heads: &[(&str, i64)], slow: Option<Duration>) {
         let head = |&(queue, run_at): &(&str, i64)| LaneHead { lane: lane(queue, 0), run_at, due_in: Duration::ZERO };
         lanes.look_begins();
-        lanes.found(heads.iter().map(head).collect(), Instant::now(), kept, |_| false);
+        lanes.found(heads.iter().map(head).collect(), Instant::now(), slow, |_| false);
     }
 
     #[tokio::test(start_paused = true)]
@@ -409,11 +423,11 @@ mod tests {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
         let jobs: Vec<_> = ten("a", 10).into_iter().chain(ten("b", 10)).collect();
         lanes.claimed(&asks(&lanes, 2).0, &jobs, Instant::now());
-        look(&mut lanes, &[("a", 12)], false);
+        look(&mut lanes, &[("a", 12)], None);
         let (ask, _) = asks(&lanes, 2);
         assert_eq!(queues(&ask), [("a", 0)]);
         assert_eq!(ask[0].behind, Some((10, 10)));
-        look(&mut lanes, &[("a", 9)], false);
+        look(&mut lanes, &[("a", 9)], None);
         assert_eq!(start(&lanes), Some((9, i64::MIN)), "something came before it");
     }
 
@@ -424,7 +438,7 @@ mod tests {
         lanes.look_begins();
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 30), Instant::now());
         let head = LaneHead { lane: lane("a", 0), run_at: 20, due_in: Duration::ZERO };
-        lanes.found(vec![head], Instant::now(), true, |_| false);
+        lanes.found(vec![head], Instant::now(), SLOW, |_| false);
         assert_eq!(start(&lanes), Some((30, 10)));
     }
 
@@ -432,11 +446,46 @@ mod tests {
     async fn while_looks_are_dear_an_empty_lane_is_remembered_for_a_while() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
-        look(&mut lanes, &[], true);
+        look(&mut lanes, &[], SLOW);
         assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "the one that gave jobs");
         tokio::time::advance(REMEMBERED).await;
-        look(&mut lanes, &[], true);
+        look(&mut lanes, &[], SLOW);
         assert!(asks(&lanes, 2).0.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_look_puts_no_lane_off_that_gave_jobs_lately() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
+        let retry = |queue| LaneHead { lane: lane(queue, 0), run_at: 10, due_in: Duration::from_secs(300) };
+        lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
+        lanes.look_begins();
+        lanes.found(vec![retry("a"), retry("b")], Instant::now(), SLOW, |_| false);
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "it may have been filled since the look began");
+        lanes.look_begins();
+        lanes.found(vec![retry("a"), retry("b")], Instant::now(), None, |_| false);
+        tokio::time::advance(RESCAN).await;
+        assert!(asks(&lanes, 2).0.is_empty());
+    }
+
+    #[test]
+    fn a_lane_is_not_remembered_in_which_a_claim_has_no_cursor() {
+        let mut lanes = lanes(&[("newest", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 1).0, &ten("newest", 10), Instant::now());
+        look(&mut lanes, &[], SLOW);
+        assert!(asks(&lanes, 1).0.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_remembered_lane_comes_last_until_it_gives_a_job() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 20)]);
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
+        look(&mut lanes, &[("b", 20)], SLOW);
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(queues(&asks(&lanes, 2).0), [("b", 0), ("a", 0)]);
+        lanes.claimed(&asks(&lanes, 2).0, &ten("a", 15), Instant::now());
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0), ("b", 0)]);
     }
 
     #[test]

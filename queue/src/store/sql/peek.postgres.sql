@@ -19,6 +19,7 @@ FROM (
                AND j.priority = a.priority AND j.run_at <= now()
              ORDER BY j.run_at DESC, +j.id DESC LIMIT $2)
         ) AS j
+        WHERE NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = a.queue)
         ORDER BY a.priority, j.place, j.id
         LIMIT $2
     ) AS due

@@ -1,0 +1,118 @@
+//! A command-line tool around [`Admin`], for the night on which something hangs. Copy it into your service:
+//!
+//! ```text
+//! DATABASE_URL=sqlite://jobs.sqlite cargo run --example admin -- stats
+//! ```
+//!
+//! It knows nothing of your jobs, so one binary serves every database (`--features postgres`, `--features mysql`).
+
+use queue::{Admin, Filter, JobId, JobRow, JobState};
+
+const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
+  stats               how many jobs of each kind, queue and state, and since when
+  workers             who is at work
+  dead [KIND]         the oldest dead letters, with their errors
+  job ID              one job with its arguments and attempts
+  send-back KIND [N]  dead letters of this kind run again from the first attempt: all, or the oldest N
+  retry ID            one job runs soon: a scheduled one now, a dead one again
+  cancel ID           one job: a waiting one at once, a running one is told
+  pause QUEUE         no worker claims from this queue any more; what runs goes on
+  resume QUEUE";
+
+/// UTC.
+const TIME: &str = "%F %T";
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words.is_empty() {
+        anyhow::bail!(USAGE);
+    }
+    let admin = open(&std::env::var("DATABASE_URL")?).await?;
+    match words[..] {
+        ["stats"] => stats(&admin).await?,
+        ["workers"] => workers(&admin).await?,
+        ["dead"] => dead(&admin, Filter::new()).await?,
+        ["dead", kind] => dead(&admin, Filter::new().kind(kind)).await?,
+        ["job", id] => show(&admin, id.parse()?).await?,
+        ["send-back", kind] => send_back(&admin, Filter::new().kind(kind)).await?,
+        ["send-back", kind, most] => send_back(&admin, Filter::new().kind(kind).limit(most.parse()?)).await?,
+        ["retry", id] => admin.retry(id.parse()?).await?,
+        ["cancel", id] => admin.cancel(id.parse()?).await?,
+        ["pause", queue] => admin.pause(queue).await?,
+        ["resume", queue] => admin.resume(queue).await?,
+        _ => anyhow::bail!(USAGE),
+    }
+    Ok(())
+}
+
+async fn open(url: &str) -> anyhow::Result<Admin> {
+    Ok(match url.split(':').next() {
+        Some("sqlite") => Admin::new(&sqlx::SqlitePool::connect(url).await?),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => Admin::new(&sqlx::PgPool::connect(url).await?),
+        #[cfg(feature = "mysql")]
+        Some("mysql" | "mariadb") => Admin::new(&sqlx::MySqlPool::connect(url).await?),
+        _ => anyhow::bail!("DATABASE_URL names a database for which this program was not built (--features)"),
+    })
+}
+
+async fn stats(admin: &Admin) -> anyhow::Result<()> {
+    for it in admin.stats().await? {
+        println!(
+            "{:>9}  {:9}  {}, queue {}, since {}",
+            it.jobs,
+            it.state.to_string(),
+            it.kind,
+            it.queue,
+            it.oldest.format(TIME)
+        );
+    }
+    for it in admin.queues().await? {
+        if let Some(since) = it.paused_at {
+            println!("queue {} is paused since {}", it.queue, since.format(TIME));
+        }
+    }
+    Ok(())
+}
+
+async fn workers(admin: &Admin) -> anyhow::Result<()> {
+    for it in admin.workers().await? {
+        let life = if it.alive { "alive" } else { "gone" };
+        let queues = if it.queues.is_empty() { "all queues".to_owned() } else { it.queues.join(", ") };
+        println!("{:>6}  {life:5}  {}:{}, runs {} of {}, {queues}", it.id, it.host, it.pid, it.running, it.concurrency);
+    }
+    Ok(())
+}
+
+async fn dead(admin: &Admin, filter: Filter) -> anyhow::Result<()> {
+    let page = admin.jobs(&filter.state(JobState::Dead)).await?;
+    page.items.iter().for_each(line);
+    if page.next.is_some() {
+        println!("… and more");
+    }
+    Ok(())
+}
+
+fn line(job: &JobRow) {
+    let error = job.error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+    println!("{:>9}  {}, queue {}, {} attempts: {error}", job.id, job.kind, job.queue, job.attempt);
+}
+
+async fn show(admin: &Admin, id: JobId) -> anyhow::Result<()> {
+    let Some(detail) = admin.job(id).await? else { anyhow::bail!("there is no job {id}") };
+    line(&detail.job);
+    println!("{}, enqueued {}, arguments {}", detail.job.state, detail.job.enqueued_at.format(TIME), detail.args);
+    for it in &detail.attempts {
+        let worker = it.worker_name.as_deref().unwrap_or("?");
+        let error = it.error.as_deref().unwrap_or("-");
+        println!("  {}  attempt {} {}, {worker}: {error}", it.started_at.format(TIME), it.attempt, it.outcome);
+    }
+    Ok(())
+}
+
+async fn send_back(admin: &Admin, filter: Filter) -> anyhow::Result<()> {
+    println!("{} dead letters sent back", admin.send_back_all(&filter).await?);
+    Ok(())
+}
