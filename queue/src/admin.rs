@@ -216,7 +216,8 @@ impl Filter {
     }
 
     /// At most so many. Of a list: in a page, 1 to 1,000, 100 by default. Of an operation on all that match: changed in all,
-    /// those with the lowest ids; without a limit by default.
+    /// those with the lowest ids (by [`retry_all`](Admin::retry_all) scheduled ones before dead ones); without a limit by
+    /// default.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);

@@ -330,8 +330,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
     fn abandon(&self);
 
-    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool.
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
+    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool. Also how long the
+    /// look itself took, without what it took to connect.
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)>;
     /// The lanes in scope that have waiting rows, whether due or not. While an old snapshot holds the remains of many rows
     /// this takes seconds.
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;

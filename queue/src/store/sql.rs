@@ -1,7 +1,7 @@
 //! The one implementation of [`Store`], over the [`Dialect`] of an engine.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
@@ -69,17 +69,21 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<Vec<LaneHead>, Error> {
+    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
         let kinds = scope.kinds.clone();
-        let mut lanes = self
+        let (mut lanes, took) = self
             .run_within(limit, from, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
-                DB::lanes(conn, kinds).boxed()
+                async move {
+                    let started = Instant::now();
+                    Ok((DB::lanes(conn, kinds).await?, started.elapsed()))
+                }
+                .boxed()
             })
             .await?;
         if !scope.queues.is_empty() {
             lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
-        Ok(lanes)
+        Ok((lanes, took))
     }
 }
 
@@ -247,10 +251,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        self.look(From::Claims, LIMIT, scope).boxed()
+        async move { Ok(self.look(From::Claims, LIMIT, scope).await?.0) }.boxed()
     }
 
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
         self.look(From::Look, LOOK_LIMIT, scope).boxed()
     }
 

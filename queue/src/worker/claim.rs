@@ -38,6 +38,17 @@ const REST: Duration = Duration::from_secs(2);
 /// What a look found, and how long it took.
 type Found = (Result<Vec<LaneHead>, Error>, Duration);
 
+/// What came before a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// Another one.
+    Claim,
+    /// A pause until a lane fell due.
+    Pause,
+    /// A signal, or the time at which to look without one: anything may be there.
+    News,
+}
+
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
@@ -65,7 +76,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut failures = Failures::default();
     let mut idle_since = Instant::now();
     // after a wait there may be something new; right after a claim, nothing says so
-    let mut waited = true;
+    let mut after = After::News;
     let mut strays = Strays::default();
     while !stop.is_cancelled() {
         strays.look(&shared).await;
@@ -78,7 +89,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             continue;
         }
-        match claims.round(&wants, waited).await {
+        match claims.round(&wants, after).await {
             Ok(0) => {
                 shared.health.up(&mut failures);
                 // the heartbeat looks too, unless that were dear
@@ -86,20 +97,20 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
-                waited = tokio::select! {
-                    () = shared.wake.notified() => true,
-                    () = sleep(pause) => true,
+                after = tokio::select! {
+                    () = shared.wake.notified() => After::News,
+                    () = sleep(pause) => if pause < poll { After::Pause } else { After::News },
                     // another queue has room: it may be one whose lanes are known
-                    () = shared.room.notified(), if shared.slots.len() > 1 => false,
-                    () = strays.wait() => false,
-                    () = stop.cancelled() => false,
+                    () = shared.room.notified(), if shared.slots.len() > 1 => After::Claim,
+                    () = strays.wait() => After::Claim,
+                    () = stop.cancelled() => After::Claim,
                 };
             }
             Ok(_) => {
                 shared.health.up(&mut failures);
                 shared.set_quiet(false);
                 idle_since = Instant::now();
-                waited = false;
+                after = After::Claim;
             }
             Err(error) => {
                 claims.looked = None;
@@ -148,7 +159,8 @@ impl Claims {
     }
 
     /// One claim. Returns how many jobs it brought.
-    async fn round(&mut self, wants: &[(usize, u32)], waited: bool) -> Result<usize, Error> {
+    async fn round(&mut self, wants: &[(usize, u32)], after: After) -> Result<usize, Error> {
+        let waited = after != After::Claim;
         if self.worker != self.shared.id() {
             // the lease was lost in between: what was learnt may be long out of date
             *self = Self::new(self.shared.clone());
@@ -168,7 +180,7 @@ impl Claims {
                 }
             }
         }
-        if waited && !self.looks_are_cheap() {
+        if after == After::News && !self.looks_are_cheap() {
             self.lanes.woken(now);
         }
         let claimed = self.claim(wants).await?;
@@ -176,7 +188,7 @@ impl Claims {
             return Ok(claimed);
         }
         // nothing where we knew something: look again, unless that is dear; who has nothing to do has the time for that, too
-        let rest = REST.max(self.last_look);
+        let rest = REST.max(self.last_look * 10);
         let rested = self.shared.is_idle() && self.looked.is_none_or(|at| at.elapsed() >= rest);
         if !self.looks_are_cheap() && !rested {
             return Ok(0);
@@ -245,9 +257,12 @@ impl Claims {
         self.looking = Some(receiver);
         tokio::spawn(async move {
             let started = Instant::now();
-            let heads = shared.config.store.lanes_beside(&shared.scope).await;
+            let found = match shared.config.store.lanes_beside(&shared.scope).await {
+                Ok((heads, took)) => (Ok(heads), took),
+                Err(error) => (Err(error), started.elapsed()),
+            };
             // nobody waits for it any more: the worker ends, or has another number
-            let _ = sender.send((heads, started.elapsed()));
+            let _ = sender.send(found);
             shared.wake.notify_one();
         });
     }

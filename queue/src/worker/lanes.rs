@@ -477,6 +477,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn empty_lanes_are_asked_seldom_though_they_are_out_of_step() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
+        let (begin, mut rounds) = (Instant::now(), 0);
+        while begin.elapsed() < Duration::from_secs(2) {
+            let (due, _) = asks(&lanes, 2);
+            rounds += u32::from(!due.is_empty());
+            due.iter().for_each(|ask| lanes.empty(ask, Instant::now()));
+            tokio::time::advance(lanes.next_due(|_| true).unwrap()).await;
+        }
+        assert!(rounds <= 2 * 2 * 2000 / 250, "{rounds}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_remembered_lane_comes_last_until_it_gives_a_job() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 20)]);
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());

@@ -126,8 +126,10 @@ pub(crate) async fn supervise(
         // the connection that heartbeats keep may have died since the last one; it is a new one now
         store.leave(id).await?;
     }
-    // a look may be under way on a connection of its own: nobody waits for it
-    store.abandon();
+    if told {
+        // a look may be under way on a connection of its own: nobody waits for it
+        store.abandon();
+    }
     tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
     Ok(())
 }
