@@ -6,6 +6,9 @@
 //!
 //! It knows nothing of your jobs, so one binary serves every database (`--features postgres`, `--features mysql`).
 
+use std::process::ExitCode;
+
+use anyhow::Context;
 use queue::{Admin, Filter, JobId, JobRow, JobState};
 
 const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
@@ -23,13 +26,23 @@ const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
 const TIME: &str = "%F %T";
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.is_empty() {
         anyhow::bail!(USAGE);
     }
-    let admin = open(&std::env::var("DATABASE_URL")?).await?;
+    let admin = open(&std::env::var("DATABASE_URL").context("DATABASE_URL")?).await?;
     match words[..] {
         ["stats"] => stats(&admin).await?,
         ["workers"] => workers(&admin).await?,
@@ -97,7 +110,7 @@ async fn dead(admin: &Admin, filter: Filter) -> anyhow::Result<()> {
 
 fn line(job: &JobRow) {
     let error = job.error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
-    println!("{:>9}  {}, queue {}, {} attempts: {error}", job.id, job.kind, job.queue, job.attempt);
+    println!("{:>9}  {}, queue {}, attempt {}: {error}", job.id, job.kind, job.queue, job.attempt);
 }
 
 async fn show(admin: &Admin, id: JobId) -> anyhow::Result<()> {
