@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::signal::{self, Signals};
 use crate::store::dialect::{can_spare_one, ids};
+use crate::store::turns::Turns;
 use crate::store::{Dialect, NewJob};
 
 /// Jobs in one statement.
@@ -84,6 +85,7 @@ fn hand_over<DB: Dialect + Signals>(
 
 async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
     let mut kept: Option<PoolConnection<DB>> = None;
+    let turns = Turns::of(&pool);
     loop {
         let first = match receiver.try_recv() {
             Ok(first) => Some(first),
@@ -99,6 +101,7 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
             }
             continue;
         };
+        let turn = turns.next().await;
         let group = gather(first, &mut receiver);
         // the first for a while, and alone: its signal goes with it
         let lone = kept.is_none() && matches!(&*group, [waiting] if waiting.job.is_due_now());
@@ -116,6 +119,7 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
         if write_group(&mut conn, group, announce).await {
             kept = Some(conn);
         }
+        drop(turn);
         signal::committed(&pool, announce);
     }
 }
@@ -201,9 +205,10 @@ fn refuse(group: Vec<Waiting>, error: Error) {
 /// transaction.
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
+        let turn = Turns::of(&pool).next().await;
         let mut conn = pool.acquire().await?;
         let numbers = insert(&mut conn, &jobs, false).await?;
-        drop(conn);
+        drop((conn, turn));
         signal::committed(&pool, false);
         Ok(numbers)
     });

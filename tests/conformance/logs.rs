@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use queue::JobState;
 use queue_test_support::Engine;
@@ -12,11 +13,18 @@ use tracing_subscriber::EnvFilter;
 
 conformance! {
     never_tell_what_jobs_are_about,
+    tell_of_a_round_of_retention_that_failed,
 }
 
 /// Everything that was logged, as text.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text")
+    }
+}
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -35,9 +43,17 @@ pub(crate) async fn captured<F>(engine: Engine, filter: &'static str, test: F) -
 where
     F: AsyncFnOnce(Db) + Send + 'static,
 {
+    captured_and_read(engine, filter, async move |db, _| test(db).await).await
+}
+
+/// The same for a test that reads what was logged so far.
+async fn captured_and_read<F>(engine: Engine, filter: &'static str, test: F) -> String
+where
+    F: AsyncFnOnce(Db, Log) + Send + 'static,
+{
     let run = move || {
         let log = Log::default();
-        let writer = log.clone();
+        let (writer, reader) = (log.clone(), log.clone());
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(filter))
             .with_ansi(false)
@@ -45,8 +61,8 @@ where
             .finish();
         let _listening = tracing::subscriber::set_default(subscriber);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(queue_tests::on(engine, test));
-        String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).expect("text")
+        runtime.block_on(queue_tests::on(engine, async move |db| test(db, reader).await));
+        log.text()
     };
     tokio::task::spawn_blocking(run).await.expect("a test that ends")
 }
@@ -113,4 +129,20 @@ async fn never_tell_what_jobs_are_about(db: Db) {
     }
     let log = captured(db.engine(), "queue=trace", run_secrets).await;
     assert!(SECRETS.iter().any(|secret| log.contains(secret)), "the test would not notice: {log}");
+}
+
+/// It is a warning, and the next round goes on.
+async fn tell_of_a_round_of_retention_that_failed(db: Db) {
+    let log = captured_and_read(db.engine(), "queue=warn", async |db: Db, log: Log| {
+        let id = db.enqueue(Note::new("kept")).await;
+        let worker = db.start(db.worker().retention(Duration::from_millis(500)));
+        db.reaches(id, JobState::Completed).await;
+        db.sql("ALTER TABLE queue_history RENAME TO queue_elsewhere".to_owned()).await;
+        eventually("it is told", async || log.text().contains("retention.failed").then_some(())).await;
+        db.sql("ALTER TABLE queue_elsewhere RENAME TO queue_history".to_owned()).await;
+        eventually("the job is removed", async || (db.count("queue_history").await == 0).then_some(())).await;
+        worker.stop().await;
+    })
+    .await;
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains("retention.failed")), "{log}");
 }

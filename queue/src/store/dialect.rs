@@ -99,8 +99,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const ENGINE: &'static str;
     /// How many connections a worker takes for itself.
     const CONNECTIONS: u32;
-    /// Writers of this process stand in line here instead of in the database, and every operation takes its connection
-    /// from the pool anew.
+    /// Writers of this process take [turns](super::turns) instead of meeting in the database, and every operation takes its
+    /// connection from the pool anew.
     const ONE_WRITER: bool;
     /// Begins a transaction that writes.
     const BEGIN: &'static str;

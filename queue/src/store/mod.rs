@@ -23,6 +23,7 @@ mod session;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub(crate) mod turns;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod union;
 mod untangle;

@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::dialect::{Dialect, Housekeeping, rows};
 use super::session::Session;
+use super::turns::Turns;
 use super::untangle::acquire;
 use crate::error::{Doing, Error};
+use crate::signal::Signals;
 
 /// How long an operation may take, with all its repetitions.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
@@ -29,8 +31,7 @@ pub(crate) struct SqlStore<DB: Dialect>(Arc<Inner<DB>>);
 
 struct Inner<DB: Dialect> {
     pool: Pool<DB>,
-    /// Writers of this process, where the engine has one writer at a time.
-    writer: Mutex<()>,
+    turns: Turns,
     housekeeping: Housekeeping,
     /// Cancelled to give up what is under way; then there is a new one.
     under_way: std::sync::Mutex<CancellationToken>,
@@ -116,10 +117,13 @@ pub(crate) enum Mode {
 }
 
 impl<DB: Dialect> SqlStore<DB> {
-    pub(crate) fn new(pool: Pool<DB>) -> Self {
+    pub(crate) fn new(pool: Pool<DB>) -> Self
+    where
+        DB: Signals,
+    {
         Self(Arc::new(Inner {
+            turns: Turns::of(&pool),
             pool,
-            writer: Mutex::new(()),
             housekeeping: Housekeeping::new(),
             under_way: std::sync::Mutex::default(),
             claims: Line::default(),
@@ -225,9 +229,9 @@ impl<DB: Dialect> SqlStore<DB> {
     where
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
-        let _writer = match mode {
-            Mode::Write | Mode::Transaction if DB::ONE_WRITER => Some(self.0.writer.lock().await),
-            _ => None,
+        let _turn = match mode {
+            Mode::Read => None,
+            Mode::Write | Mode::Transaction => Some(self.0.turns.next().await),
         };
         if from.is_housekeeping() && mode != Mode::Read {
             self.0.housekeeping.starts();

@@ -603,6 +603,31 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
     db.sql("DELETE FROM queue_jobs").await;
 }
 
+/// A look beside the claims that does not come to an end keeps nobody: here it waits for a lock on the whole table.
+async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
+    let lock = match DB::KIND {
+        migrate::Engine::Postgres => "LOCK TABLE queue_jobs IN ACCESS EXCLUSIVE MODE",
+        migrate::Engine::MySql => "LOCK TABLES queue_jobs WRITE",
+        // readers wait for nobody
+        _ => return,
+    };
+    let mut tx = db.pool.begin().await.unwrap();
+    DB::raw(&mut tx, lock).await.unwrap();
+    let scope = Scope { kinds: vec!["a".into()], queues: vec![] };
+    let store = db.store.clone();
+    let mut look = tokio::spawn(async move { store.lanes_beside(&scope).await.map(drop) });
+    let began = Instant::now();
+    let ended = loop {
+        db.store.abandon();
+        if let Ok(ended) = tokio::time::timeout(Duration::from_millis(20), &mut look).await {
+            break ended.unwrap();
+        }
+        assert!(began.elapsed() < LOOK_LIMIT / 2, "it is still under way");
+    };
+    assert!(ended.is_err(), "it cannot have seen the table");
+    drop(tx);
+}
+
 async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == migrate::Engine::MySql {
         return;
@@ -850,6 +875,7 @@ on_each!(
     peek_counts_in_order,
     purge_is_bounded,
     a_dropped_operation_leaves_the_store_usable,
+    a_look_is_given_up,
     watchers_hear_of_others,
     migrations_agree,
     claims_are_forgotten,

@@ -386,3 +386,7 @@ impl Claims {
         self.shared.start_slots();
     }
 }
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

@@ -134,7 +134,7 @@ pub(crate) async fn supervise(
     Ok(())
 }
 
-fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
+pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
     let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
     kinds.sort();
     let queues: Vec<String> = config.queues.keys().cloned().collect();

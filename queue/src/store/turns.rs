@@ -1,0 +1,97 @@
+//! Who writes next, of the tasks of this process, where the engine has one writer at a time.
+//!
+//! Whoever finds an SQLite file locked sleeps and tries again, longer each time: of tasks that write all the time, some
+//! sleep for hundreds of milliseconds beside a lock that is free. Here they wait for each other in order, and each goes on
+//! as soon as the one before is done. Other processes, and transactions that are not the library's, meet them at the
+//! file's own lock, which decides.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, Weak};
+use std::time::Duration;
+
+use sqlx::Pool;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
+
+use super::Dialect;
+use crate::signal::Signals;
+
+/// Whoever has waited this long goes without its turn: somebody outside may hold the file's lock, and each of those in line
+/// shall meet it for its own busy timeout, not one after the other.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Line = Mutex<()>;
+/// By driver and address of the database.
+type Lines = HashMap<(TypeId, String), Weak<Line>>;
+
+/// The lines in which somebody may stand.
+static LINES: LazyLock<std::sync::Mutex<Lines>> = LazyLock::new(Default::default);
+
+/// The line of one database; none where writers need no order.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns(Option<Arc<Line>>);
+
+/// The right to write, until dropped.
+pub(crate) struct Turn {
+    _held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Turns {
+    pub(crate) fn of<DB: Dialect + Signals>(pool: &Pool<DB>) -> Self {
+        if !DB::ONE_WRITER {
+            return Self(None);
+        }
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (TypeId::of::<DB>(), DB::address(pool));
+        if let Some(line) = lines.get(&key).and_then(Weak::upgrade) {
+            return Self(Some(line));
+        }
+        lines.retain(|_, line| line.strong_count() > 0);
+        let line = Arc::default();
+        lines.insert(key, Arc::downgrade(&line));
+        Self(Some(line))
+    }
+
+    /// Waits for its turn. To be taken before a connection, so that nobody holds one that the writer waits for.
+    pub(crate) async fn next(&self) -> Turn {
+        let held = match self.0.clone() {
+            Some(line) => timeout(PATIENCE, line.lock_owned()).await.ok(),
+            None => None,
+        };
+        Turn { _held: held }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use futures_util::FutureExt;
+    use sqlx::SqlitePool;
+
+    use super::*;
+
+    fn turns(file: &str) -> Turns {
+        Turns::of(&SqlitePool::connect_lazy(&format!("sqlite:{file}")).expect("a pool"))
+    }
+
+    #[tokio::test]
+    async fn writers_of_one_file_wait_for_each_other() {
+        let [a, also_a, b] = ["a", "a", "b"].map(turns);
+        let turn = a.next().await;
+        assert!(b.next().now_or_never().is_some(), "another file");
+        let mut waiting = Box::pin(also_a.next());
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(turn);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ever() {
+        let line = turns("stuck");
+        let _turn = line.next().await;
+        let waiting = [line.next(), line.next()].map(Box::pin);
+        let began = tokio::time::Instant::now();
+        futures_util::future::join_all(waiting).await;
+        assert_eq!(began.elapsed(), PATIENCE, "all of them, side by side");
+    }
+}

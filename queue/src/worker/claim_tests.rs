@@ -1,0 +1,317 @@
+//! The claim loop beside a database made up, whose looks take as long as a test wants, in time that is made up as well.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::Utc;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::*;
+use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::job::JobId;
+use crate::registry::JobDefinition;
+use crate::signal::Subscription;
+use crate::store::{Beat, Bury, Finish, Holding, NewWorker, Place, PutBack, Reply, Rescued, Scope, Store};
+use crate::worker::config::{Config, Timing};
+use crate::worker::record::{self, Recorder};
+use crate::worker::shutdown;
+
+/// The tables, and what happened to them.
+#[derive(Default)]
+struct Tables {
+    /// Waiting jobs by lane and place.
+    waiting: HashMap<Lane, BTreeMap<Place, ()>>,
+    look_takes: Duration,
+    claimed: watch::Sender<Vec<i64>>,
+    looks_begun: watch::Sender<usize>,
+}
+
+struct Fake {
+    tables: Mutex<Tables>,
+    began: Instant,
+}
+
+/// Verbs that the claim loop does not use.
+macro_rules! unused {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $reply:ty;)*) => {
+        $(fn $name<'a>(&'a self $(, $arg: $type)*) -> Reply<'a, $reply> {
+            $(let _ = $arg;)*
+            unreachable!("the claim loop does not call {}", stringify!($name))
+        })*
+    };
+}
+
+impl Fake {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Microseconds since 1970.
+    fn now(&self) -> i64 {
+        1_700_000_000_000_000 + i64::try_from(self.began.elapsed().as_micros()).unwrap()
+    }
+
+    fn enqueue(&self, queue: &str, id: i64) {
+        let lane = Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority: 0 };
+        let place = (self.now(), id);
+        self.tables().waiting.entry(lane).or_default().insert(place, ());
+    }
+
+    /// Sees the rows as they are when it begins, as a snapshot does.
+    async fn look(&self) -> Vec<LaneHead> {
+        let (heads, takes) = {
+            let tables = self.tables();
+            tables.looks_begun.send_modify(|looks| *looks += 1);
+            let first = |(lane, rows): (&Lane, &BTreeMap<Place, ()>)| {
+                let ((run_at, _), ()) = rows.first_key_value()?;
+                Some(LaneHead { lane: lane.clone(), run_at: *run_at, due_in: Duration::ZERO })
+            };
+            (tables.waiting.iter().filter_map(first).collect(), tables.look_takes)
+        };
+        sleep(takes).await;
+        heads
+    }
+
+    /// What is behind the start of an ask, in order.
+    fn behind(tables: &Tables, ask: &Ask) -> Vec<Place> {
+        let rows = tables.waiting.get(&ask.lane);
+        let behind = |place: &&Place| ask.behind.is_none_or(|behind| **place > behind);
+        rows.into_iter().flat_map(BTreeMap::keys).filter(behind).take(ask.take as usize).copied().collect()
+    }
+}
+
+impl Store for Fake {
+    fn engine(&self) -> &'static str {
+        "made up"
+    }
+
+    fn connections_needed(&self) -> u32 {
+        1
+    }
+
+    fn connections_allowed(&self) -> u32 {
+        1
+    }
+
+    fn has_spare_connection(&self) -> bool {
+        true
+    }
+
+    fn poll_interval(&self, _idle: Duration) -> Duration {
+        Duration::from_millis(100)
+    }
+
+    fn beat_looks(&self) -> bool {
+        false
+    }
+
+    fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
+        unreachable!("the claim loop does not subscribe")
+    }
+
+    fn abandon(&self) {}
+
+    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+        Box::pin(async { Ok(self.look().await) })
+    }
+
+    fn lanes_beside<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
+        Box::pin(async {
+            let began = Instant::now();
+            Ok((self.look().await, began.elapsed()))
+        })
+    }
+
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {
+        Box::pin(async move {
+            let tables = self.tables();
+            let counts = asks.iter().map(|ask| u32::try_from(Self::behind(&tables, ask).len()).unwrap().min(reach.most));
+            Ok(counts.collect())
+        })
+    }
+
+    fn claim<'a>(&'a self, _worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+        Box::pin(async move {
+            let mut tables = self.tables();
+            let mut jobs = Vec::new();
+            for ask in asks {
+                for place in Self::behind(&tables, ask) {
+                    let rows = tables.waiting.get_mut(&ask.lane).expect("it has rows");
+                    rows.remove(&place);
+                    if rows.is_empty() {
+                        tables.waiting.remove(&ask.lane);
+                    }
+                    let (run_at, id) = place;
+                    jobs.push(Claimed {
+                        id: id.into(),
+                        lease: 1,
+                        attempt: 1,
+                        max_retries: 0,
+                        lane: ask.lane.clone(),
+                        run_at,
+                        enqueued_at: Utc::now(),
+                        args: Ok("null".into()),
+                    });
+                }
+            }
+            tables.claimed.send_modify(|claimed| claimed.extend(jobs.iter().map(|job| job.id.get())));
+            Ok(jobs)
+        })
+    }
+
+    fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
+        Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
+    }
+
+    unused! {
+        fn check_schema() -> ();
+        fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
+        fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
+        fn declare_gone(worker: WorkerId, heartbeat: i64) -> bool;
+        fn holding(worker: WorkerId) -> Vec<(i64, i32)>;
+        fn leave(worker: WorkerId) -> ();
+        fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
+        fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
+        fn rescue(limit: u32) -> Rescued;
+        fn purge(keep: Duration, limit: u32) -> u64;
+        fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
+        fn stats() -> Vec<Stat>;
+        fn jobs(filter: &'a Filter) -> Page<Job>;
+        fn job(id: JobId) -> Option<JobDetail>;
+        fn run_now(ids: &'a [i64]) -> Vec<i64>;
+        fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
+        fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
+        fn send_back(ids: &'a [i64]) -> Vec<i64>;
+        fn delete(ids: &'a [i64]) -> Vec<i64>;
+        fn edit(id: JobId, args: &'a str) -> bool;
+        fn set_paused(queue: &'a str, paused: bool) -> ();
+        fn queues() -> Vec<QueueInfo>;
+        fn workers() -> Vec<WorkerInfo>;
+    }
+}
+
+/// The claim loop and the recording of ends, at work.
+struct Scene {
+    store: Arc<Fake>,
+    shared: Arc<Shared>,
+    claiming: tokio::task::JoinHandle<()>,
+}
+
+impl Scene {
+    fn start(look_takes: Duration) -> Self {
+        let store = Arc::new(Fake { tables: Mutex::default(), began: Instant::now() });
+        store.tables().look_takes = look_takes;
+        let definition = JobDefinition {
+            kind: "k",
+            aliases: &[],
+            max_retries: 0,
+            timeout: None,
+            backoff: crate::Backoff::default(),
+            type_id: std::any::TypeId::of::<()>(),
+            type_name: "k",
+            requires: Vec::new(),
+            start: |_, _| Ok(Box::pin(async { Ok(None) })),
+        };
+        let config = Config {
+            store: store.clone(),
+            concurrency: 4,
+            queues: BTreeMap::new(),
+            newest_first: Default::default(),
+            states: Arc::default(),
+            jobs: HashMap::from([("k", Arc::new(definition))]),
+            timing: Timing::default(),
+        };
+        let (recorder, ends) = Recorder::new();
+        let shared = Arc::new(shutdown::share(config, recorder, Arc::default()));
+        shared.set_id(1);
+        shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        tokio::spawn(record::run(shared.clone(), ends));
+        Self { claiming: tokio::spawn(run(shared.clone())), store, shared }
+    }
+
+    fn enqueue(&self, queue: &str, id: i64) {
+        self.store.enqueue(queue, id);
+        self.shared.wake.notify_one();
+    }
+
+    /// How long it takes until this job is claimed, at most a minute.
+    async fn claimed(&self, id: i64) -> Duration {
+        let began = Instant::now();
+        let mut claimed = self.store.tables().claimed.subscribe();
+        let wait = claimed.wait_for(|claimed| claimed.contains(&id));
+        timeout(Duration::from_secs(60), wait).await.expect("claimed within a minute").expect("the store is there");
+        began.elapsed()
+    }
+
+    /// Until a look begins that is not under way yet.
+    async fn next_look(&self) {
+        let mut looks = self.store.tables().looks_begun.subscribe();
+        let before = *looks.borrow();
+        let wait = looks.wait_for(|looks| *looks > before);
+        timeout(Duration::from_secs(600), wait).await.expect("looked again").expect("the store is there");
+    }
+
+    /// With looks known to be slow, and one under way that has just begun.
+    async fn slow() -> Self {
+        let scene = Self::start(LOOK);
+        for id in 1..=3 {
+            scene.enqueue("a", id);
+            scene.next_look().await;
+        }
+        scene.next_look().await;
+        assert!(scene.claimed(3).await < LOOK);
+        scene
+    }
+}
+
+/// What a look takes in these tests.
+const LOOK: Duration = Duration::from_secs(5);
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_look_is_in_no_claims_way() {
+    let scene = Scene::slow().await;
+    for id in 10..20 {
+        scene.enqueue("a", id);
+        let took = scene.claimed(id).await;
+        assert!(took < Duration::from_millis(300), "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_back_during_a_look_is_looked_for_after_it() {
+    let scene = Scene::slow().await;
+    // in a lane that the look under way cannot see any more
+    scene.enqueue("b", 10);
+    scene.shared.look.store(true, Ordering::Relaxed);
+    scene.shared.wake.notify_one();
+    let took = scene.claimed(10).await;
+    assert!(took < LOOK * 2 + Duration::from_secs(1), "the rest of that look, and the next: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_look_is_not_repeated_at_once_without_a_reason() {
+    let scene = Scene::slow().await;
+    scene.enqueue("b", 10);
+    let took = scene.claimed(10).await;
+    assert!(took > LOOK * 2 + Duration::from_secs(20), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_waits_for_no_look_beside_the_claims() {
+    let scene = Scene::slow().await;
+    let began = Instant::now();
+    scene.shared.stop_claiming.cancel();
+    scene.claiming.await.expect("it ends");
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_number_knows_nothing_of_the_look_before() {
+    let scene = Scene::slow().await;
+    scene.shared.set_id(2);
+    scene.enqueue("b", 10);
+    // it looks by itself, in the way of its first claim
+    let took = scene.claimed(10).await;
+    assert!(took < LOOK + Duration::from_secs(1), "{took:?}");
+}
