@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use queue::{Job, JobState};
+use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Placed, Play, Remark, Renamed};
 use queue_tests::{Db, Step, What};
 
@@ -29,6 +30,7 @@ conformance! {
     servers:
     goes_around_locked_rows,
     is_not_held_up_by_an_open_enqueue,
+    leaves_no_note_of_what_has_ended,
 }
 
 /// 32 workers want the same thousand jobs at the same time.
@@ -384,5 +386,26 @@ async fn is_not_held_up_by_an_open_enqueue(db: Db) {
     assert_eq!(db.probe.count(What::Started, "open") + db.probe.count(What::Started, "open in bulk"), 0);
     open.commit().await;
     db.finished(3003).await;
+    worker.stop().await;
+}
+
+/// PostgreSQL alone has notes of claims: the next heartbeat removes those of which every job has ended, however it did.
+async fn leaves_no_note_of_what_has_ended(db: Db) {
+    if db.engine() != Engine::Postgres {
+        return;
+    }
+    // seldom, so that the heartbeat that looks at all notes does not come within the test
+    let worker = db.start(db.worker().heartbeat(Duration::from_secs(1)).lease(Duration::from_secs(15)));
+    let held = db.enqueue(Play::new("held", [Step::hold("until")])).await;
+    db.probe.wait_for(What::Started, "held", 1).await;
+    let fail = [Step::Fail("no".into()), Step::Cancel("no".into()), Step::Die("no".into())];
+    db.enqueue_all(fail.map(|step| Play::new("ends", [step]))).await;
+    db.enqueue_all((0..200).map(|n| Note::new(n.to_string()))).await;
+    let waiting = "SELECT count(*) FROM queue_jobs";
+    let gone = async || (db.column(waiting).await == ["1"] && db.count("queue_claims").await == 1).then_some(());
+    queue_tests::eventually("one note", gone).await;
+    assert_eq!(db.column("SELECT job_ids[1] FROM queue_claims").await, [held.to_string()]);
+    db.probe.release("until");
+    queue_tests::eventually("no note", async || (db.count("queue_claims").await == 0).then_some(())).await;
     worker.stop().await;
 }

@@ -71,9 +71,10 @@ pub(crate) struct Holding<'a> {
     /// Those that run: of these it wants to hear when they are to be cancelled. Named, because the way from a worker to its
     /// jobs leads over the remains of all that it ever held while an old snapshot keeps them.
     pub(crate) running: &'a [i64],
-    /// Of its claims with lower numbers it holds nothing, as a heartbeat has said before; 0: nothing is known. The way to
-    /// those that it holds need not lead over the remains of all that it made.
-    pub(crate) claims_from: i64,
+    /// Its claims of which it holds nothing any more.
+    pub(crate) settled: &'a [i64],
+    /// All its claims are to be looked at: of one whose answer was lost it knows nothing.
+    pub(crate) check: bool,
 }
 
 /// The database's answer to a heartbeat.
@@ -91,8 +92,6 @@ pub(crate) struct Beat {
     pub(crate) session: u64,
     /// Some of the other workers whose lease runs; none where sessions say nothing.
     pub(crate) others: Vec<Sight>,
-    /// The lowest number of a claim of which the worker holds something; None: that is not known, or claims leave no notes.
-    pub(crate) claims_from: Option<i64>,
     /// The lock that says that this worker lives is still to be taken.
     pub(crate) unheld: bool,
 }
@@ -187,6 +186,8 @@ pub(crate) struct Claimed {
     pub(crate) enqueued_at: DateTime<Utc>,
     /// JSON; only its size where that is over the limit: then nothing of it was fetched.
     pub(crate) args: Result<String, i64>,
+    /// The number of the claim, where claims leave notes.
+    pub(crate) claim: Option<i64>,
 }
 
 /// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).

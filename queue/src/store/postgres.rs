@@ -13,7 +13,7 @@ use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
 use super::read::{claimed, counts, lane_head, lane_of, number};
 use super::session::Sessions;
-use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -64,6 +64,11 @@ struct PgAsk<'a> {
     after_id: i64,
     newest: bool,
     max_retries: u32,
+}
+
+/// A claimed row with the number of its claim's note in that column.
+fn noted(row: &PgRow, column: usize, lane: Lane) -> Result<Claimed, Error> {
+    Ok(Claimed { claim: row.maybe_int(column)?, ..claimed(row, lane)? })
 }
 
 fn asks_json(asks: &[Ask]) -> String {
@@ -193,12 +198,12 @@ impl Dialect for Postgres {
                 MOST_ARGS,
             ];
             let rows = rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
-            return rows.iter().map(|row| claimed(row, lane.clone())).collect();
+            return rows.iter().map(|row| noted(row, 8, lane.clone())).collect();
         }
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &binds).await?;
-        rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
+        rows.iter().map(|row| noted(row, 11, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

@@ -33,6 +33,7 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
         run_at: row.int(4)?,
         enqueued_at: chrono::DateTime::from_timestamp_micros(row.int(5)?).unwrap_or_default(),
         args: row.maybe_text(7)?.ok_or(row.int(6)?),
+        claim: None,
     })
 }
 

@@ -154,21 +154,22 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         holding: Holding<'a>,
         look_for: &'a [String],
     ) -> Reply<'a, Beat> {
-        let Holding { any, running, claims_from } = holding;
-        let args = (self.session().clone(), worker, any, micros(lease), json(look_for), json(running), claims_from);
+        let Holding { any, running, settled, check } = holding;
+        let lists = [json(look_for), json(running), json(settled)];
+        let args = (self.session().clone(), worker, any, micros(lease), lists, i64::from(check));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (session, worker, busy, lease, look_for, running, claims_from)| {
+            |conn, (session, worker, busy, lease, lists, check)| {
                 async move {
                     session.hold::<DB>(conn, *worker, *busy).await?;
                     let mut news = Vec::new();
                     for sql in DB::BEAT {
-                        let (look_for, running) = (look_for.as_str().into(), running.as_str().into());
-                        let binds = [(*worker).into(), (*lease).into(), look_for, running, (*claims_from).into()];
+                        let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
+                        let binds = [(*worker).into(), (*lease).into(), look_for, running, settled, (*check).into()];
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
@@ -183,7 +184,6 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                         alive: row.int(0)? != 0,
                         next_expiry: row.maybe_int(1)?.map(|us| Duration::from_micros(us.max(0).unsigned_abs())),
                         work: row.int(2)? != 0,
-                        claims_from: row.maybe_int(6)?,
                         cancelled: to_cancel.into_iter().map(|(id, lease)| (JobId::from(id), lease)).collect(),
                     })
                 }

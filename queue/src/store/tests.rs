@@ -671,7 +671,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
                         SELECT indexrelid FROM pg_index WHERE indrelid = 'queue_jobs'::regclass)";
     db.sql(vacuumed).await;
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), 0.into()];
+    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into()];
     let claim = [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
     let held = r#"[{"id":1,"worker_id":1,"fate":"ready"}]"#;
     let statements: [(&str, &[Bind<'_>]); 9] = [
@@ -721,15 +721,21 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 2);
     assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
-    let unseen = Holding { claims_from: i64::MAX, ..Holding::default() };
-    assert_eq!(db.store.beat(worker, LEASE, unseen, &[]).await.unwrap().claims_from, None);
-    assert_eq!(notes().await, 2, "it was not asked of these");
-    let held = db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().claims_from;
-    assert_eq!((notes().await, held), (1, Some(db.int("SELECT MIN(id) FROM queue_claims").await)));
+    let other = db.worker().await;
+    let settled = [jobs[0].claim.unwrap()];
+    let settled = Holding { settled: &settled, ..Holding::default() };
+    db.store.beat(other, LEASE, settled, &[]).await.unwrap();
+    assert_eq!(notes().await, 2, "it is another's");
+    db.store.beat(worker, LEASE, settled, &[]).await.unwrap();
+    assert_eq!(db.int("SELECT id FROM queue_claims").await, last[0].claim.unwrap());
+    let check = Holding { check: true, ..Holding::default() };
+    db.store.beat(worker, LEASE, check, &[]).await.unwrap();
+    assert_eq!(notes().await, 1, "its job is held");
     assert_eq!(db.store.finish(worker, &[done(&last[0])]).await.unwrap().len(), 1);
-    let from = Holding { claims_from: held.unwrap(), ..Holding::default() };
-    let next = db.store.beat(worker, LEASE, from, &[]).await.unwrap().claims_from;
-    assert_eq!((notes().await, next), (0, held.map(|id| id + 1)));
+    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    assert_eq!(notes().await, 1, "nobody has said that it is settled");
+    db.store.beat(worker, LEASE, check, &[]).await.unwrap();
+    assert_eq!(notes().await, 0);
     db.insert(&[job("a")]).await;
     assert_eq!(db.take(worker, 1).await.len(), 1);
     db.store.leave(worker).await.unwrap();

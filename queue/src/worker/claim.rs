@@ -373,6 +373,7 @@ impl Claims {
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
+        self.shared.ledger.claimed(worker, &jobs);
         let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);

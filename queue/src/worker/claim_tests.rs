@@ -126,7 +126,8 @@ impl Store for Fake {
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {
         Box::pin(async move {
             let tables = self.tables();
-            let counts = asks.iter().map(|ask| u32::try_from(Self::behind(&tables, ask).len()).unwrap().min(reach.most));
+            let counts =
+                asks.iter().map(|ask| u32::try_from(Self::behind(&tables, ask).len()).unwrap().min(reach.most));
             Ok(counts.collect())
         })
     }
@@ -152,6 +153,7 @@ impl Store for Fake {
                         run_at,
                         enqueued_at: Utc::now(),
                         args: Ok("null".into()),
+                        claim: None,
                     });
                 }
             }

@@ -35,7 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     // the lease runs from before the statement was sent: ours ends no later than the database's
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
-    let (mut tries, mut claims_from): (u32, i64) = (0, 0);
+    let mut tries: u32 = 0;
     let mut watch = Watch::new(timing.heartbeat);
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
     shared.rescue.notify_one();
@@ -52,10 +52,10 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         }
         let sent = Instant::now();
         let busy = !shared.is_idle();
-        // a claim whose answer was lost may have been written after others: now and then all are looked at, once
-        let all = tries.is_multiple_of(RESCUE_EVERY);
+        let settled = shared.ledger.settled(id);
+        let check = tries.is_multiple_of(RESCUE_EVERY);
         tries = tries.wrapping_add(1);
-        match beat(&shared, id, busy, if all { 0 } else { claims_from }, deadline).await {
+        match beat(&shared, id, busy, &settled, check, deadline).await {
             Some(Ok(beat)) => {
                 let answered = Instant::now();
                 shared.health.up(&mut failures);
@@ -73,7 +73,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     }
                 }
                 beats = beats.wrapping_add(1);
-                claims_from = beat.claims_from.unwrap_or(claims_from);
+                shared.ledger.forget(id, settled.len());
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
@@ -114,13 +114,14 @@ async fn beat(
     shared: &Shared,
     id: WorkerId,
     busy: bool,
-    claims_from: i64,
+    settled: &[i64],
+    check: bool,
     deadline: Instant,
 ) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
     let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
-    let holding = Holding { any: busy, running: &running, claims_from };
+    let holding = Holding { any: busy, running: &running, settled, check };
     tokio::select! {
         biased;
         answer = shared.config.store.beat(id, lease, holding, look_for) => {

@@ -316,6 +316,7 @@ mod tests {
             run_at,
             enqueued_at: Utc::now(),
             args: Ok(String::new()),
+            claim: None,
         }
     }
 

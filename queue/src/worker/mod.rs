@@ -13,6 +13,7 @@ mod config;
 mod health;
 mod heartbeat;
 mod lanes;
+mod ledger;
 mod liveness;
 mod record;
 mod shutdown;
@@ -42,6 +43,7 @@ use crate::telemetry;
 use attempt::{Attempt, Ended, Stop, Switch};
 use config::Config;
 use health::Health;
+use ledger::Ledger;
 use liveness::Gone;
 use record::Recorder;
 use slots::{Slots, Total};
@@ -131,6 +133,7 @@ pub(crate) struct Shared {
     held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
     pub(crate) health: Health,
     pub(crate) recorder: Recorder,
+    pub(crate) ledger: Ledger,
     /// Something may have been enqueued.
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.

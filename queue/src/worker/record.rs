@@ -100,6 +100,7 @@ trait Edge: Clone + Send + Sync {
     /// Whether the job will be claimed again.
     const WAITS_AGAIN: bool;
     fn id(&self) -> i64;
+    fn lease(&self) -> i32;
     /// About how long it is in a statement.
     fn bytes(&self) -> usize;
     fn write(
@@ -118,6 +119,10 @@ macro_rules! edge {
 
             fn id(&self) -> i64 {
                 self.id
+            }
+
+            fn lease(&self) -> i32 {
+                self.lease
             }
 
             fn bytes(&self) -> usize {
@@ -160,6 +165,7 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: Vec<E>) {
             match E::write(&*shared.config.store, worker, &batch).await {
                 Ok(accepted) => {
                     shared.health.up(&mut failures);
+                    shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.lease())));
                     report_refused(&batch, &accepted);
                     if E::WAITS_AGAIN {
                         // the claim loop learns when they are due
@@ -216,8 +222,11 @@ async fn bury_unrecordable<E: Edge>(shared: &Shared, worker: WorkerId, end: &E, 
             Err(error) if !error.blames_the_row() => shared.health.down(&mut failures, &error).await,
             result => {
                 shared.health.up(&mut failures);
-                if let Err(error) = result {
-                    tracing::error!(job.id = end.id(), %error, "nor can it be set aside; it is rescued when this worker ends");
+                match result {
+                    Ok(_) => shared.ledger.ended(worker, [(end.id(), end.lease())].into_iter()),
+                    Err(error) => {
+                        tracing::error!(job.id = end.id(), %error, "nor can it be set aside; it is rescued when this worker ends");
+                    }
                 }
                 return;
             }

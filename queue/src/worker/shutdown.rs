@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::attempt::{Ended, Stop};
 use super::config::Config;
 use super::health::Health;
+use super::ledger::Ledger;
 use super::record::Recorder;
 use super::slots::{Slots, Total};
 use super::{Shared, claim, heartbeat, record};
@@ -156,6 +157,7 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
         held: Mutex::default(),
         health: Health::default(),
         recorder,
+        ledger: Ledger::default(),
         wake,
         quiet: AtomicBool::new(false),
         room: Notify::new(),

@@ -4,15 +4,18 @@ WITH beat AS (
     UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
     RETURNING id
-), noted AS MATERIALIZED (
-    -- a limit, so that each job is looked up by its key whatever the statistics say
-    SELECT c.id, EXISTS (SELECT FROM unnest(c.job_ids) AS claimed(id)
-                         CROSS JOIN LATERAL (SELECT FROM queue_jobs AS j
-                                             WHERE j.id = claimed.id AND j.worker_id = c.worker_id LIMIT 1) AS job) AS held
-    FROM queue_claims AS c
-    WHERE c.worker_id = $1 AND c.id >= $5
-), settled AS (
-    DELETE FROM queue_claims WHERE worker_id = $1 AND id = ANY (ARRAY(SELECT id FROM noted WHERE NOT held))
+), settled AS MATERIALIZED (
+    SELECT told::bigint AS id FROM json_array_elements_text($5::json) AS told
+), found AS MATERIALIZED (
+    -- those of which the worker does not know; a limit, so that each job is looked up by its key whatever the statistics say
+    SELECT c.id FROM queue_claims AS c
+    WHERE $6 = 1 AND c.worker_id = $1 AND c.id <> ALL (ARRAY(SELECT id FROM settled))
+      AND NOT EXISTS (SELECT FROM unnest(c.job_ids) AS claimed(id)
+                      CROSS JOIN LATERAL (SELECT FROM queue_jobs AS j
+                                          WHERE j.id = claimed.id AND j.worker_id = c.worker_id LIMIT 1) AS job)
+), forgotten AS (
+    DELETE FROM queue_claims
+    WHERE worker_id = $1 AND id = ANY (ARRAY(SELECT id FROM settled UNION ALL SELECT id FROM found))
 )
 SELECT EXISTS (SELECT FROM beat),
        (SELECT (extract(epoch FROM min(expires_at) - now()) * 1000000)::bigint
@@ -36,5 +39,4 @@ SELECT EXISTS (SELECT FROM beat),
                WHERE stopped_at IS NULL AND expires_at > now() AND id > $1 ORDER BY id LIMIT 16)
               UNION ALL
               (SELECT id, heartbeat_at FROM queue_workers
-               WHERE stopped_at IS NULL AND expires_at > now() AND id < $1 ORDER BY id LIMIT 16)) AS other),
-       (SELECT coalesce(min(id) FILTER (WHERE held), max(id) + 1) FROM noted)
+               WHERE stopped_at IS NULL AND expires_at > now() AND id < $1 ORDER BY id LIMIT 16)) AS other)

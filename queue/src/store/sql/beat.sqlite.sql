@@ -12,5 +12,4 @@ RETURNING 1,
            FROM json_each($4) AS running CROSS JOIN queue_jobs AS j ON j.id = running.value
            WHERE j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
           NULL,
-          NULL,
           NULL

@@ -12,10 +12,11 @@ WITH next AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), noted AS (
     INSERT INTO queue_claims (worker_id, job_ids) SELECT $1, array_agg(id) FROM next HAVING count(*) > 0
+    RETURNING id
 )
 UPDATE queue_jobs
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
     cancel_requested_at = NULL, max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
 RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, octet_length(args::text),
-          CASE WHEN octet_length(args::text) <= $9 THEN args END
+          CASE WHEN octet_length(args::text) <= $9 THEN args END, (SELECT noted.id FROM noted)

@@ -34,6 +34,7 @@ WITH ask AS MATERIALIZED (
     SELECT id FROM oldest UNION ALL SELECT id FROM newest
 ), noted AS (
     INSERT INTO queue_claims (worker_id, job_ids) SELECT $1, array_agg(id) FROM next HAVING count(*) > 0
+    RETURNING id
 )
 UPDATE queue_jobs AS j
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
@@ -41,4 +42,5 @@ SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1,
     max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
 WHERE j.id = ANY (ARRAY(SELECT id FROM next))
 RETURNING j.id, j.lease, j.attempt, j.max_retries, j.run_at, j.enqueued_at, octet_length(j.args::text),
-          CASE WHEN octet_length(j.args::text) <= $3 THEN j.args END, j.kind, j.queue, j.priority
+          CASE WHEN octet_length(j.args::text) <= $3 THEN j.args END, j.kind, j.queue, j.priority,
+          (SELECT noted.id FROM noted)

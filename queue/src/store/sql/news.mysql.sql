@@ -19,5 +19,4 @@ SELECT EXISTS (SELECT 1 FROM queue_workers WHERE id = $1 AND stopped_at IS NULL)
                WHERE stopped_at IS NULL AND expires_at > UTC_TIMESTAMP(6) AND id > $1 ORDER BY id LIMIT 16)
               UNION ALL
               (SELECT id, heartbeat_at FROM queue_workers FORCE INDEX (queue_workers_alive)
-               WHERE stopped_at IS NULL AND expires_at > UTC_TIMESTAMP(6) AND id < $1 ORDER BY id LIMIT 16)) AS other),
-       NULL
+               WHERE stopped_at IS NULL AND expires_at > UTC_TIMESTAMP(6) AND id < $1 ORDER BY id LIMIT 16)) AS other)
