@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::signal::{self, Signals};
 use crate::store::dialect::{can_spare_one, ids};
-use crate::store::turns::Turns;
+use crate::store::turns::{Turn, Turns};
 use crate::store::{Dialect, NewJob};
 
 /// Jobs in one statement.
@@ -101,25 +101,26 @@ async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc
             }
             continue;
         };
-        let turn = turns.next().await;
-        let group = gather(first, &mut receiver);
-        // the first for a while, and alone: its signal goes with it
-        let lone = kept.is_none() && matches!(&*group, [waiting] if waiting.job.is_due_now());
-        let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
-        let mut conn = match kept.take() {
+        let first_for_a_while = kept.is_none();
+        // who waits for a connection goes first where there is no other
+        let mut conn = match kept.take().filter(|_| can_spare_one(&pool)) {
             Some(conn) => conn,
             None => match pool.acquire().await {
                 Ok(conn) => conn,
                 Err(error) => {
-                    refuse(group, error);
+                    refuse(gather(first, &mut receiver), error);
                     continue;
                 }
             },
         };
-        if write_group(&mut conn, group, announce).await {
+        let turn = turns.next().await;
+        let group = gather(first, &mut receiver);
+        // alone: its signal goes with it
+        let lone = first_for_a_while && matches!(&*group, [waiting] if waiting.job.is_due_now());
+        let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
+        if write_group(&mut conn, &turns, turn, group, announce).await {
             kept = Some(conn);
         }
-        drop(turn);
         signal::committed(&pool, announce);
     }
 }
@@ -137,9 +138,15 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
 }
 
 /// Writes the jobs of a group, with a signal or without, and answers everybody. Returns whether the connection is sound.
-async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Waiting>, announce: bool) -> bool {
+async fn write_group<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    turn: Turn,
+    group: Vec<Waiting>,
+    announce: bool,
+) -> bool {
     let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
-    let error = match insert(conn, &jobs, announce).await {
+    let error = match insert(conn, turns, turn, &jobs, announce).await {
         Ok(numbers) => {
             for (answer, number) in answers.into_iter().zip(numbers) {
                 let _ = answer.send(Ok(number)); // an error here: nobody waits any more
@@ -152,7 +159,7 @@ async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Wait
         // nothing was written; whoever is to blame gets the error, the others their numbers
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
-            let result = insert(conn, &[job], announce).await;
+            let result = insert(conn, turns, turns.next().await, &[job], announce).await;
             sound &= matches!(result, Ok(_) | Err(Error::Database(_)));
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
@@ -166,6 +173,8 @@ async fn write_group<DB: Dialect>(conn: &mut PoolConnection<DB>, group: Vec<Wait
 /// Repeats what was refused because of others, when nothing was written.
 async fn insert<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    mut turn: Turn,
     jobs: &[NewJob],
     announce: bool,
 ) -> Result<Vec<i64>, Error> {
@@ -178,7 +187,9 @@ async fn insert<DB: Dialect>(
         match written {
             Err(error) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
+                drop(turn);
                 sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
+                turn = turns.next().await;
             }
             result => return result,
         }
@@ -205,10 +216,10 @@ fn refuse(group: Vec<Waiting>, error: Error) {
 /// transaction.
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
-        let turn = Turns::of(&pool).next().await;
+        let turns = Turns::of(&pool);
         let mut conn = pool.acquire().await?;
-        let numbers = insert(&mut conn, &jobs, false).await?;
-        drop((conn, turn));
+        let numbers = insert(&mut conn, &turns, turns.next().await, &jobs, false).await?;
+        drop(conn);
         signal::committed(&pool, false);
         Ok(numbers)
     });

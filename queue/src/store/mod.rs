@@ -71,7 +71,7 @@ pub(crate) struct Holding<'a> {
     /// Those that run: of these it wants to hear when they are to be cancelled. Named, because the way from a worker to its
     /// jobs leads over the remains of all that it ever held while an old snapshot keeps them.
     pub(crate) running: &'a [i64],
-    /// Its claims of which it holds nothing any more.
+    /// Its claims of which it holds nothing any more, by what was acknowledged in the session of the last heartbeat.
     pub(crate) settled: &'a [i64],
     /// All its claims are to be looked at: of one whose answer was lost it knows nothing.
     pub(crate) check: bool,

@@ -229,14 +229,6 @@ impl<DB: Dialect> SqlStore<DB> {
     where
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
-        let _turn = match mode {
-            Mode::Read => None,
-            Mode::Write | Mode::Transaction => Some(self.0.turns.next().await),
-        };
-        if from.is_housekeeping() && mode != Mode::Read {
-            self.0.housekeeping.starts();
-        }
-        let _ended = Ended(&self.0.housekeeping, from);
         let line = match from {
             _ if DB::ONE_WRITER => None,
             From::Pool | From::Look => None,
@@ -264,6 +256,14 @@ impl<DB: Dialect> SqlStore<DB> {
             }
         };
         let mut held = Held { conn: Some(conn), sound: false };
+        let _turn = match mode {
+            Mode::Read => None,
+            Mode::Write | Mode::Transaction => Some(self.0.turns.next().await),
+        };
+        if from.is_housekeeping() && mode != Mode::Read {
+            self.0.housekeeping.starts();
+        }
+        let _ended = Ended(&self.0.housekeeping, from);
         let conn = held.conn.as_mut().expect("just put there");
         let result = match mode {
             Mode::Read | Mode::Write => body(conn, args).await,

@@ -104,6 +104,11 @@ impl Session {
         (state.number, !state.mute)
     }
 
+    /// The server's name for the session that answered last; 0: none has on this connection.
+    pub(super) fn server(&self) -> i64 {
+        self.state().server.unwrap_or(0)
+    }
+
     /// Whether the worker's lock is still to be taken.
     pub(super) fn lacks(&self, worker: WorkerId) -> bool {
         let state = self.state();
@@ -119,8 +124,10 @@ mod tests {
     fn a_session_that_changes_under_its_connection_is_mute() {
         let session = Session::default();
         session.begins(false);
+        assert_eq!(session.server(), 0);
         assert_eq!(session.answered(Some(7)), (1, true));
         assert_eq!(session.answered(Some(7)), (1, true));
+        assert_eq!(session.server(), 7);
         assert!(session.lacks(3));
         assert_eq!(session.answered(Some(8)), (2, false));
         assert!(!session.lacks(3), "a mute session looks for no lock");

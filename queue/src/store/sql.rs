@@ -169,7 +169,15 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     let mut news = Vec::new();
                     for sql in DB::BEAT {
                         let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
-                        let binds = [(*worker).into(), (*lease).into(), look_for, running, settled, (*check).into()];
+                        let binds = [
+                            (*worker).into(),
+                            (*lease).into(),
+                            look_for,
+                            running,
+                            settled,
+                            (*check).into(),
+                            session.server().into(),
+                        ];
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };

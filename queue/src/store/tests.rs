@@ -671,7 +671,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
                         SELECT indexrelid FROM pg_index WHERE indrelid = 'queue_jobs'::regclass)";
     db.sql(vacuumed).await;
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into()];
+    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into()];
     let claim = [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
     let held = r#"[{"id":1,"worker_id":1,"fate":"ready"}]"#;
     let statements: [(&str, &[Bind<'_>]); 9] = [
@@ -742,6 +742,38 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
     assert_eq!(db.store.rescue(10).await.unwrap(), Rescued::default());
     assert_eq!(notes().await, 0);
+}
+
+/// A server that fails may lose what it has acknowledged, with its sessions: a new one believes nothing that was learnt before.
+async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND != migrate::Engine::Postgres {
+        return;
+    }
+    db.insert(&[job("a")]).await;
+    let worker = db.worker().await;
+    let first = db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().session;
+    let jobs = db.take(worker, 1).await;
+    db.sql("CREATE TABLE as_before AS TABLE queue_jobs").await;
+    assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
+    db.sql("DELETE FROM queue_history").await;
+    db.sql("INSERT INTO queue_jobs OVERRIDING SYSTEM VALUE TABLE as_before").await;
+    db.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    .await;
+    let settled = [jobs[0].claim.unwrap()];
+    let settled = Holding { settled: &settled, ..Holding::default() };
+    let second = loop {
+        if let Ok(beat) = db.store.beat(worker, LEASE, settled, &[]).await {
+            break beat.session;
+        }
+    };
+    assert_ne!(first, second);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_claims").await, 1);
+    db.store.leave(worker).await.unwrap();
+    assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
+    db.sql("DROP TABLE as_before").await;
 }
 
 async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
@@ -885,6 +917,7 @@ on_each!(
     watchers_hear_of_others,
     migrations_agree,
     claims_are_forgotten,
+    claims_are_not_forgotten_for_an_end_that_was_lost,
     plans_do_not_follow_the_statistics,
     #[ignore = "a measurement"]
     rate,

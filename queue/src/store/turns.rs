@@ -53,7 +53,7 @@ impl Turns {
         Self(Some(line))
     }
 
-    /// Waits for its turn. To be taken before a connection, so that nobody holds one that the writer waits for.
+    /// Waits for its turn. To be taken by who has a connection already: whoever writes waits for nobody else.
     pub(crate) async fn next(&self) -> Turn {
         let held = match self.0.clone() {
             Some(line) => timeout(PATIENCE, line.lock_owned()).await.ok(),
@@ -67,8 +67,12 @@ impl Turns {
 mod tests {
     use futures_util::FutureExt;
     use sqlx::SqlitePool;
+    use sqlx::sqlite::SqlitePoolOptions;
+    use tokio::task::JoinSet;
 
+    use super::super::{NewJob, NewWorker, SqlStore, Store as _};
     use super::*;
+    use crate::writer;
 
     fn turns(file: &str) -> Turns {
         Turns::of(&SqlitePool::connect_lazy(&format!("sqlite:{file}")).expect("a pool"))
@@ -83,6 +87,66 @@ mod tests {
         assert!((&mut waiting).now_or_never().is_none());
         drop(turn);
         assert!(waiting.now_or_never().is_some());
+    }
+
+    fn job() -> NewJob {
+        NewJob {
+            kind: "k",
+            queue: "default".into(),
+            priority: 0,
+            max_retries: 0,
+            delay_us: None,
+            run_at_us: None,
+            args: "{}".into(),
+        }
+    }
+
+    fn worker() -> NewWorker {
+        NewWorker { host: "here".into(), pid: 1, concurrency: 1, queues: Vec::new(), kinds: vec!["k".into()] }
+    }
+
+    #[tokio::test]
+    async fn whatever_the_library_writes_waits_for_its_turn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePool::connect(&url).await.expect("a pool");
+        crate::migrate(&pool).await.expect("a schema");
+        let turn = Turns::of(&pool).next().await;
+        let mut writers = JoinSet::new();
+        let (one, many, store) = (pool.clone(), pool.clone(), SqlStore::new(pool.clone()));
+        writers.spawn(async move { writer::write(&one, job()).await.is_ok() });
+        writers.spawn(async move { writer::write_all(many, vec![job(), job()]).await.is_ok() });
+        writers.spawn(async move { store.join(&worker(), PATIENCE).await.is_ok() });
+        let early = timeout(PATIENCE / 10, writers.join_next()).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(turn);
+        assert_eq!(writers.join_all().await, [true; 3]);
+    }
+
+    /// Where there is one connection, whoever has it is next.
+    #[tokio::test]
+    async fn one_connection_goes_from_hand_to_hand() {
+        let options = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        let pool = options.connect("sqlite::memory:").await.expect("a pool");
+        crate::migrate(&pool).await.expect("a schema");
+        let store = SqlStore::new(pool.clone());
+        let mut producers = JoinSet::new();
+        // more than one statement takes, so that there is always one more to write
+        for _ in 0..600 {
+            let pool = pool.clone();
+            producers.spawn(async move {
+                loop {
+                    writer::write(&pool, job()).await.expect("written");
+                }
+            });
+        }
+        let joins = async {
+            for _ in 0..50 {
+                store.join(&worker(), PATIENCE).await.expect("joined");
+            }
+        };
+        timeout(PATIENCE * 10, joins).await.expect("no second for each of them");
+        producers.shutdown().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! Which claims are settled: of which every job has ended, as the database has acknowledged. Where claims leave notes of what
 //! they took, the next heartbeat removes those, without looking at the jobs.
 //!
-//! A claim whose answer was lost is not known here: its note stays until a heartbeat looks at all of them.
+//! A claim whose answer was lost is not known here: its note stays until a heartbeat looks at all of them. And an
+//! acknowledgement holds as long as the server does: one that fails may have lost what it had acknowledged (where commits do
+//! not wait for the disk, or for a replica). Its sessions end with it; what was learnt before another one is forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,8 @@ pub(crate) struct Ledger(Mutex<Inner>);
 struct Inner {
     /// Under which number all this was claimed.
     worker: WorkerId,
+    /// In which session the last heartbeat was answered. Before there was one, nothing is learnt.
+    session: Option<u64>,
     /// The claims of jobs that have not ended.
     open: HashMap<Key, i64>,
     /// How many jobs of a claim have not ended.
@@ -39,6 +43,9 @@ impl Ledger {
     pub(crate) fn claimed(&self, worker: WorkerId, jobs: &[Claimed]) {
         let noted = jobs.iter().filter_map(|job| Some((job, job.claim?)));
         let mut inner = self.of(worker);
+        if inner.session.is_none() {
+            return;
+        }
         for (job, claim) in noted {
             inner.open.insert((job.id.get(), job.lease), claim);
             *inner.left.entry(claim).or_default() += 1;
@@ -67,9 +74,14 @@ impl Ledger {
         self.of(worker).settled.clone()
     }
 
-    /// So many of these are gone, the first ones.
-    pub(crate) fn forget(&self, worker: WorkerId, count: usize) {
-        self.of(worker).settled.drain(..count);
+    /// A heartbeat that told so many of these, the first ones, was answered in this session.
+    pub(crate) fn told(&self, worker: WorkerId, count: usize, session: u64) {
+        let mut inner = self.of(worker);
+        if inner.session == Some(session) {
+            inner.settled.drain(..count);
+        } else {
+            *inner = Inner { worker, session: Some(session), ..Inner::default() };
+        }
     }
 }
 
@@ -96,22 +108,29 @@ mod tests {
         }
     }
 
+    /// Of worker 1, whose heartbeat was answered in session 5.
+    fn ledger() -> Ledger {
+        let ledger = Ledger::default();
+        ledger.told(1, 0, 5);
+        ledger
+    }
+
     #[test]
     fn a_claim_is_settled_when_all_of_its_jobs_have_ended() {
-        let ledger = Ledger::default();
+        let ledger = ledger();
         ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(7)), job(3, 1, Some(8)), job(4, 1, None)]);
         ledger.ended(1, [(1, 1), (3, 2), (4, 1), (99, 1)].into_iter());
         assert!(ledger.settled(1).is_empty(), "one of its jobs is left; of the other another lease has ended");
         ledger.ended(1, [(2, 1), (2, 1)].into_iter());
         assert_eq!(ledger.settled(1), [7]);
         ledger.ended(1, [(3, 1)].into_iter());
-        ledger.forget(1, 1);
+        ledger.told(1, 1, 5);
         assert_eq!(ledger.settled(1), [8]);
     }
 
     #[test]
     fn a_job_that_comes_again_belongs_to_its_last_claim() {
-        let ledger = Ledger::default();
+        let ledger = ledger();
         ledger.claimed(1, &[job(1, 1, Some(7))]);
         ledger.ended(1, [(1, 1)].into_iter());
         ledger.claimed(1, &[job(1, 2, Some(8))]);
@@ -121,13 +140,37 @@ mod tests {
 
     #[test]
     fn another_number_knows_nothing_of_them() {
-        let ledger = Ledger::default();
+        let ledger = ledger();
         ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8))]);
         ledger.ended(1, [(1, 1)].into_iter());
+        ledger.told(2, 0, 5);
         ledger.claimed(2, &[job(2, 2, Some(9))]);
         ledger.ended(1, [(2, 1)].into_iter());
         assert!(ledger.settled(2).is_empty());
         ledger.ended(2, [(2, 2)].into_iter());
         assert_eq!(ledger.settled(2), [9]);
+    }
+
+    #[test]
+    fn what_was_acknowledged_before_another_session_is_forgotten() {
+        let ledger = ledger();
+        ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8)), job(3, 1, Some(8))]);
+        ledger.ended(1, [(1, 1), (2, 1)].into_iter());
+        ledger.told(1, 1, 6);
+        assert!(ledger.settled(1).is_empty());
+        ledger.ended(1, [(3, 1)].into_iter());
+        assert!(ledger.settled(1).is_empty(), "of that claim one end may be lost");
+        ledger.claimed(1, &[job(4, 1, Some(9))]);
+        ledger.ended(1, [(4, 1)].into_iter());
+        assert_eq!(ledger.settled(1), [9]);
+    }
+
+    #[test]
+    fn before_the_first_answer_nothing_is_learnt() {
+        let ledger = Ledger::default();
+        ledger.claimed(1, &[job(1, 1, Some(7))]);
+        ledger.told(1, 0, 5);
+        ledger.ended(1, [(1, 1)].into_iter());
+        assert!(ledger.settled(1).is_empty());
     }
 }

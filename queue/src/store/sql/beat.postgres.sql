@@ -1,15 +1,17 @@
 -- One statement, because an idle worker sends hardly another. Of the others it looks at the next 16 by number, and at the
 -- first 16, so that each is seen by several. A lock that can be had is held by no session; it is given back at once.
+-- That claims are settled is believed in the session only that answered the heartbeat before: a server that has failed may
+-- have lost commits that it had acknowledged. In another one all claims are looked at.
 WITH beat AS (
     UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
     RETURNING id
 ), settled AS MATERIALIZED (
-    SELECT told::bigint AS id FROM json_array_elements_text($5::json) AS told
+    SELECT told::bigint AS id FROM json_array_elements_text($5::json) AS told WHERE pg_backend_pid() = $7
 ), found AS MATERIALIZED (
     -- those of which the worker does not know; a limit, so that each job is looked up by its key whatever the statistics say
     SELECT c.id FROM queue_claims AS c
-    WHERE $6 = 1 AND c.worker_id = $1 AND c.id <> ALL (ARRAY(SELECT id FROM settled))
+    WHERE ($6 = 1 OR pg_backend_pid() <> $7) AND c.worker_id = $1 AND c.id NOT IN (SELECT id FROM settled)
       AND NOT EXISTS (SELECT FROM unnest(c.job_ids) AS claimed(id)
                       CROSS JOIN LATERAL (SELECT FROM queue_jobs AS j
                                           WHERE j.id = claimed.id AND j.worker_id = c.worker_id LIMIT 1) AS job)
