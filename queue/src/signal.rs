@@ -105,7 +105,8 @@ fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
     DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
+/// Tells one database from all others in this process, by driver and address.
+pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
 }
 

@@ -22,7 +22,7 @@ use crate::store::turns::{Turn, Turns};
 use crate::store::{Dialect, NewJob};
 
 /// Jobs in one statement.
-const MOST: usize = 256;
+pub(crate) const MOST: usize = 256;
 /// Bytes of arguments in one statement, about.
 const MOST_BYTES: usize = 1024 * 1024;
 /// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be

@@ -131,10 +131,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const INSERT_AND_NOTIFY: Option<&'static str>;
     /// A heartbeat can see whether jobs wait.
     const BEAT_LOOKS: bool;
-    /// Binds: worker, lease, kinds to look for (JSON), running jobs (JSON), settled claims (JSON), whether to look at all claims
-    /// (0 or 1), the session that answered the last one on this connection (0: none). The row of the last one, if any: is the worker alive, after how long
-    /// the lease of another one runs out (microseconds; negative: it has; NULL: there is none), does a job of those kinds
-    /// wait, the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session
+    /// Binds: worker, lease, kinds to look for (JSON), running jobs (JSON), settled claims (JSON), whether to look at all
+    /// claims (0 or 1), the session that answered the last one on this connection (0: none).
+    ///
+    /// The row of the last one, if any: is the worker alive, after how long the lease of another one runs out
+    /// (microseconds; negative: it has; NULL: there is none), does a job of those kinds wait, the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session
     /// on the server, and other workers whose lease runs (JSON: `[[id, lives, holds jobs, last heartbeat], …]`, what their
     /// locks say as 0 or 1; NULL: none, or there are no sessions).
     const BEAT: &'static [&'static str];

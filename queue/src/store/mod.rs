@@ -190,6 +190,24 @@ pub(crate) struct Claimed {
     pub(crate) claim: Option<i64>,
 }
 
+#[cfg(test)]
+impl Claimed {
+    /// For tests: the first attempt of a job without arguments or retries.
+    pub(crate) fn example(lane: Lane, run_at: i64, id: i64) -> Self {
+        Self {
+            id: id.into(),
+            lease: 1,
+            attempt: 1,
+            max_retries: 0,
+            lane,
+            run_at,
+            enqueued_at: Utc::now(),
+            args: Ok("null".into()),
+            claim: None,
+        }
+    }
+}
+
 /// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Dialect;
-use crate::signal::Signals;
+use crate::signal::{self, Signals};
 
 /// Whoever has waited this long goes without its turn: somebody outside may hold the file's lock, and each of those in line
 /// shall meet it for its own busy timeout, not one after the other.
@@ -43,7 +43,7 @@ impl Turns {
             return Self(None);
         }
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<DB>(), DB::address(pool));
+        let key = signal::key(pool);
         if let Some(line) = lines.get(&key).and_then(Weak::upgrade) {
             return Self(Some(line));
         }
@@ -65,6 +65,8 @@ impl Turns {
 
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures_util::FutureExt;
     use sqlx::SqlitePool;
     use sqlx::sqlite::SqlitePoolOptions;
@@ -126,26 +128,31 @@ mod tests {
     /// Where there is one connection, whoever has it is next.
     #[tokio::test]
     async fn one_connection_goes_from_hand_to_hand() {
+        const JOINS: usize = 50;
         let options = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         let pool = options.connect("sqlite::memory:").await.expect("a pool");
         crate::migrate(&pool).await.expect("a schema");
         let store = SqlStore::new(pool.clone());
         let mut producers = JoinSet::new();
+        let written = Arc::new(AtomicUsize::new(0));
         // more than one statement takes, so that there is always one more to write
         for _ in 0..600 {
-            let pool = pool.clone();
+            let (pool, written) = (pool.clone(), written.clone());
             producers.spawn(async move {
                 loop {
                     writer::write(&pool, job()).await.expect("written");
+                    written.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let joins = async {
-            for _ in 0..50 {
+            for _ in 0..JOINS {
                 store.join(&worker(), PATIENCE).await.expect("joined");
             }
         };
         timeout(PATIENCE * 10, joins).await.expect("no second for each of them");
+        let written = written.load(Ordering::Relaxed);
+        assert!(written <= JOINS * writer::MOST * 4, "each was behind a few statements at most: {written}");
         producers.shutdown().await;
     }
 

@@ -1,9 +1,8 @@
 //! The claim loop beside a database made up, whose looks take as long as a test wants, in time that is made up as well.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use chrono::Utc;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -21,7 +20,7 @@ use crate::worker::shutdown;
 #[derive(Default)]
 struct Tables {
     /// Waiting jobs by lane and place.
-    waiting: HashMap<Lane, BTreeMap<Place, ()>>,
+    waiting: HashMap<Lane, BTreeSet<Place>>,
     look_takes: Duration,
     claimed: watch::Sender<Vec<i64>>,
     looks_begun: watch::Sender<usize>,
@@ -55,7 +54,7 @@ impl Fake {
     fn enqueue(&self, queue: &str, id: i64) {
         let lane = Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority: 0 };
         let place = (self.now(), id);
-        self.tables().waiting.entry(lane).or_default().insert(place, ());
+        self.tables().waiting.entry(lane).or_default().insert(place);
     }
 
     /// Sees the rows as they are when it begins, as a snapshot does.
@@ -63,8 +62,8 @@ impl Fake {
         let (heads, takes) = {
             let tables = self.tables();
             tables.looks_begun.send_modify(|looks| *looks += 1);
-            let first = |(lane, rows): (&Lane, &BTreeMap<Place, ()>)| {
-                let ((run_at, _), ()) = rows.first_key_value()?;
+            let first = |(lane, rows): (&Lane, &BTreeSet<Place>)| {
+                let (run_at, _) = rows.first()?;
                 Some(LaneHead { lane: lane.clone(), run_at: *run_at, due_in: Duration::ZERO })
             };
             (tables.waiting.iter().filter_map(first).collect(), tables.look_takes)
@@ -77,7 +76,7 @@ impl Fake {
     fn behind(tables: &Tables, ask: &Ask) -> Vec<Place> {
         let rows = tables.waiting.get(&ask.lane);
         let behind = |place: &&Place| ask.behind.is_none_or(|behind| **place > behind);
-        rows.into_iter().flat_map(BTreeMap::keys).filter(behind).take(ask.take as usize).copied().collect()
+        rows.into_iter().flatten().filter(behind).take(ask.take as usize).copied().collect()
     }
 }
 
@@ -144,17 +143,7 @@ impl Store for Fake {
                         tables.waiting.remove(&ask.lane);
                     }
                     let (run_at, id) = place;
-                    jobs.push(Claimed {
-                        id: id.into(),
-                        lease: 1,
-                        attempt: 1,
-                        max_retries: 0,
-                        lane: ask.lane.clone(),
-                        run_at,
-                        enqueued_at: Utc::now(),
-                        args: Ok("null".into()),
-                        claim: None,
-                    });
+                    jobs.push(Claimed::example(ask.lane.clone(), run_at, id));
                 }
             }
             tables.claimed.send_modify(|claimed| claimed.extend(jobs.iter().map(|job| job.id.get())));

@@ -284,8 +284,6 @@ impl Lanes {
 mod tests {
     use std::sync::Arc;
 
-    use chrono::Utc;
-
     use super::*;
 
     fn lane(queue: &str, priority: i16) -> Lane {
@@ -307,17 +305,7 @@ mod tests {
     }
 
     fn job(queue: &str, run_at: i64, id: i64) -> Claimed {
-        Claimed {
-            id: id.into(),
-            lease: 1,
-            attempt: 1,
-            max_retries: 0,
-            lane: lane(queue, 0),
-            run_at,
-            enqueued_at: Utc::now(),
-            args: Ok(String::new()),
-            claim: None,
-        }
+        Claimed::example(lane(queue, 0), run_at, id)
     }
 
     fn asks(lanes: &Lanes, most: usize) -> (Vec<Ask>, Option<Rank>) {

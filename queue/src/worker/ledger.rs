@@ -89,23 +89,12 @@ impl Ledger {
 mod tests {
     use std::sync::Arc;
 
-    use chrono::Utc;
-
     use super::*;
     use crate::store::Lane;
 
     fn job(id: i64, lease: i32, claim: Option<i64>) -> Claimed {
-        Claimed {
-            id: id.into(),
-            lease,
-            attempt: 1,
-            max_retries: 0,
-            lane: Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority: 0 },
-            run_at: 0,
-            enqueued_at: Utc::now(),
-            args: Ok(String::new()),
-            claim,
-        }
+        let lane = Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority: 0 };
+        Claimed { lease, claim, ..Claimed::example(lane, 0, id) }
     }
 
     /// Of worker 1, whose heartbeat was answered in session 5.

@@ -226,23 +226,11 @@ impl Slots {
 mod tests {
     use std::sync::Arc;
 
-    use chrono::Utc;
-
     use super::*;
     use crate::store::Lane;
 
     fn job(id: i64, priority: i16, run_at: i64) -> Claimed {
-        Claimed {
-            id: id.into(),
-            lease: 1,
-            attempt: 1,
-            max_retries: 0,
-            lane: Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority },
-            run_at,
-            enqueued_at: Utc::now(),
-            args: Ok(String::new()),
-            claim: None,
-        }
+        Claimed::example(Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority }, run_at, id)
     }
 
     fn slots(limit: u32) -> Slots {
