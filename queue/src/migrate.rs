@@ -221,7 +221,8 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
 /// Whether the schema is there and fits this binary.
 pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
     let found = store
-        .run(From::Pool, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
+        // one of the worker's own connections: in a cluster it waits for a migration that was run on another node
+        .run(From::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
             async move {
                 match versions::<DB>(conn).await {
                     Err(error) if DB::is_missing_table(&error) => Ok(None),

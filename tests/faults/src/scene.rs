@@ -66,6 +66,16 @@ impl Scene {
     /// # Errors
     /// When there is no server, or it does not answer.
     pub async fn new(engine: Engine, place: Place, order: Order) -> Result<Scene> {
+        let scene = Scene::without_tables(engine, place, order).await?;
+        scene.make_tables().await?;
+        Ok(scene)
+    }
+
+    /// A database in which there is nothing yet.
+    ///
+    /// # Errors
+    /// When there is no server, or it does not answer.
+    pub async fn without_tables(engine: Engine, place: Place, order: Order) -> Result<Scene> {
         let mut server = None;
         let base = match place {
             Place::Folder(folder) => TestDb::sqlite_in(&folder),
@@ -79,14 +89,21 @@ impl Scene {
             Place::Shared(None) | Place::Own(_) => TestDb::sqlite_in(&std::env::temp_dir()),
         };
         let db = Db::open(&base).await;
-        db.migrate().await;
-        let sql = AssertSqlSafe(format!("CREATE TABLE {LEDGER} (tag BIGINT PRIMARY KEY)"));
-        each!(&db, pool => sqlx::raw_sql(sql).execute(pool).await.map(drop)).context("making the ledger")?;
         let folder = TempDir::with_prefix("queue-faults-").context("making a temporary folder")?;
         let journal = Journal::open(folder.path())?;
         let desk = Desk { journal, tags: Arc::new(AtomicI64::new(1)), max_retries: 20 };
         let rng = Rng::with_seed(order.seed);
         Ok(Scene { engine, order, rng, db, desk, notes: Vec::new(), base, server, folder })
+    }
+
+    /// The library's tables, and a ledger.
+    ///
+    /// # Errors
+    /// When the database refuses the ledger.
+    pub async fn make_tables(&self) -> Result<()> {
+        self.db.migrate().await;
+        let sql = AssertSqlSafe(format!("CREATE TABLE {LEDGER} (tag BIGINT PRIMARY KEY)"));
+        each!(&self.db, pool => sqlx::raw_sql(sql).execute(pool).await.map(drop)).context("making the ledger")
     }
 
     /// The address of the database.

@@ -33,7 +33,8 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(ground: &Ground, nodes: usize, balanced: usize) -> Result<Stage> {
+    /// `behind`: the other nodes do not have the tables yet when the workers start.
+    async fn set(ground: &Ground, nodes: usize, balanced: usize, behind: bool) -> Result<Stage> {
         if !galera::is_installed() {
             return Err(Skipped("galera-4, rsync or iproute2 is not installed".into()).into());
         }
@@ -43,7 +44,14 @@ impl Stage {
         let url = cluster.nodes()[ASKED].url();
         // what the suite asks must be answered with what all nodes know; workers have to see to that themselves
         run(&url, "SET GLOBAL wsrep_sync_wait = 7").await?;
-        let mut scene = Scene::new(ground.engine, Place::Shared(Some(url)), ground.order).await?;
+        let mut scene = Scene::without_tables(ground.engine, Place::Shared(Some(url)), ground.order).await?;
+        if behind {
+            for port in &ports[1..] {
+                run(&with_port(scene.url(), *port), "SET SESSION wsrep_sync_wait = 7; SELECT 1").await?; // knows the database
+            }
+            run(scene.url(), LARGE).await?;
+        }
+        scene.make_tables().await?;
         let mut crew = scene.crew();
         for port in ports.into_iter().chain(std::iter::repeat_n(balancer.port(), balanced)) {
             crew.hire(scene.worker().url(&with_port(scene.url(), port)))?;
@@ -69,7 +77,7 @@ impl Stage {
 
 /// A node is killed and rejoins.
 pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
-    let mut stage = Stage::set(ground, 3, 1).await?;
+    let mut stage = Stage::set(ground, 3, 1, false).await?;
     let mut down = Vec::new();
     for _ in 0..stage.scene.rounds(1, 20) {
         let pause = stage.scene.between(Duration::from_millis(1500), Duration::from_millis(3000));
@@ -86,9 +94,14 @@ pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// A node is a second behind, time and again, because somebody writes large transactions on the other.
+/// Takes the other nodes a while.
+const LARGE: &str = "CREATE TABLE foreign_many (id int PRIMARY KEY, n int); \
+     INSERT INTO foreign_many SELECT seq, seq FROM seq_1_to_400000";
+
+/// A node is a second behind, time and again, because somebody writes large transactions on the other. So it is when the
+/// workers start.
 pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
-    let mut stage = Stage::set(ground, 2, 5).await?;
+    let mut stage = Stage::set(ground, 2, 5, true).await?;
     let behind = with_port(stage.scene.url(), stage.cluster.nodes()[1].port());
     let transactions = stage.scene.rounds(6, 100);
     let foreign = tokio::spawn(large_transactions(stage.scene.url().to_owned(), behind, transactions));
