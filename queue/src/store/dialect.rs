@@ -91,6 +91,14 @@ pub(crate) enum For {
 /// transaction's answer.
 pub(crate) type Script = &'static [(For, &'static str)];
 
+/// The right to claim while others wait: a lock of the session. Statements without values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// Waits up to a second. One row: 1 when it was had; otherwise anything, or an error.
+    pub(crate) take: &'static str,
+    pub(crate) give: &'static str,
+}
+
 /// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
 pub(crate) trait Dialect: Database<Row: Cells> {
     /// Which engine it is.
@@ -122,6 +130,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const DDL_IN_TRANSACTION: bool;
     /// A claim is several statements.
     const CLAIM_IN_TRANSACTION: bool;
+
+    /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
+    const CLAIM_TURN: Option<Turn>;
 
     /// One row: the schema's version, and the oldest version that a program may know to work with it.
     const SCHEMA: &'static str;

@@ -358,6 +358,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
     /// How many of the next jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>>;
+    /// Waits up to a second for the right to claim, which one of all workers has at a time: of claims that run side by side,
+    /// each walks over what the others are taking, and may lock it. A hint to keep out of each other's way and nothing more:
+    /// whoever does not get it (false) claims all the same. To be given back; a session that ends gives it back by itself.
+    fn take_turn(&self) -> Reply<'_, bool>;
+    /// Gives it back. As good as done when it fails: then the connection is thrown away.
+    fn give_turn(&self) -> Reply<'_, ()>;
     /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;

@@ -11,7 +11,7 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, execute, question_marks, rows,
+    Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute, question_marks, rows,
 };
 use super::read::{claimed, counts, lane_head};
 use super::session::Sessions;
@@ -80,6 +80,20 @@ async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> 
     Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
 }
 
+/// The asks for which something is due, each starting there. To step over the remains of rows that were taken costs a
+/// locking read some twenty times what it costs this one, because it asks of each who may have locked it: with many
+/// processes, whose claims begin where each of them was last, that was most of what the server did.
+async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into()));
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    let start = |row: &MySqlRow| {
+        let ask = &asks[ask_of(&union.asks, row.int(3)?)?];
+        let first = (!ask.newest_first).then_some((row.int(1)?, row.int(2)?.saturating_sub(1)));
+        Ok(Ask { behind: first.or(ask.behind), ..ask.clone() })
+    };
+    rows.iter().map(start).collect()
+}
+
 /// Locks the next rows of several asks and nothing beside them.
 async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
     if asks.is_empty() {
@@ -120,6 +134,8 @@ impl Dialect for MySql {
     const UNLOCK_MIGRATION: Option<&'static str> =
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
+    const CLAIM_TURN: Option<Turn> =
+        Some(Turn { take: include_str!("sql/turn_take.mysql.sql"), give: include_str!("sql/turn_give.mysql.sql") });
     const CLAIM_IN_TRANSACTION: bool = true;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // it polls often, for want of a signal
@@ -227,12 +243,13 @@ impl Dialect for MySql {
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let jobs = if let [ask] = asks {
+        let asks = starts(conn, asks).await?;
+        let jobs = if let [ask] = &*asks {
             let (sql, binds) = claim_one(worker, ask);
             let rows = rows::<Self>(conn, sql, &binds).await?;
             rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?
         } else {
-            let asks = allowed(conn, worker, asks).await?;
+            let asks = allowed(conn, worker, &asks).await?;
             lock_many(conn, &asks).await?
         };
         if !jobs.is_empty() {

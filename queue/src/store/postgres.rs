@@ -10,7 +10,7 @@ use sqlx::{Connection, Error, PgConnection, Pool, Postgres, Row, TypeInfo, Value
 use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, add_binds, driver, ids, rows};
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
 use super::read::{claimed, counts, lane_head, lane_of, number};
 use super::session::Sessions;
 use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
@@ -113,6 +113,10 @@ impl Dialect for Postgres {
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_TURN: Option<Turn> = Some(Turn {
+        take: include_str!("sql/turn_take.postgres.sql"),
+        give: include_str!("sql/turn_give.postgres.sql"),
+    });
     const CLAIM_IN_TRANSACTION: bool = false;
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.postgres.sql"));
     const BEAT_LOOKS: bool = true;

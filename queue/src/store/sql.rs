@@ -274,6 +274,39 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
+    fn take_turn(&self) -> Reply<'_, bool> {
+        async move {
+            let Some(turn) = DB::CLAIM_TURN else { return Ok(false) };
+            self.run(From::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
+                async move {
+                    match rows::<DB>(conn, turn.take, &[]).await {
+                        Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
+                        // it took too long, or this server gives no such locks
+                        Err(sqlx::Error::Database(error)) => {
+                            tracing::debug!(%error, "no turn to claim");
+                            Ok(false)
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                .boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn give_turn(&self) -> Reply<'_, ()> {
+        async move {
+            let Some(turn) = DB::CLAIM_TURN else { return Ok(()) };
+            self.run(From::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
+                async move { rows::<DB>(conn, turn.give, &[]).await.map(drop) }.boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
         async move {
             if asks.iter().all(|ask| ask.take == 0) {

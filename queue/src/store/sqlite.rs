@@ -12,7 +12,7 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
 use super::beside;
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, driver, ids, rows};
+use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
 use super::read::{claimed, counts, lane_head, lane_of};
 use super::session::Sessions;
 use super::union::{Part, ask_of, united};
@@ -90,6 +90,7 @@ impl Dialect for Sqlite {
     const LOCK_MIGRATION: Option<&'static str> = None;
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_TURN: Option<Turn> = None;
     const CLAIM_IN_TRANSACTION: bool = false;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     const BEAT_LOOKS: bool = true;

@@ -241,6 +241,27 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int(format!("SELECT COUNT(*) FROM queue_history WHERE started_at < {past}")).await, 2_000);
 }
 
+async fn one_has_the_turn_to_claim<DB: TestDb>(db: Db<DB>) {
+    let other = SqlStore::new(db.pool.clone());
+    if DB::CLAIM_TURN.is_none() {
+        assert!(!db.store.take_turn().await.unwrap());
+        return db.store.give_turn().await.unwrap();
+    }
+    assert!(db.store.take_turn().await.unwrap());
+    assert!(!other.take_turn().await.unwrap(), "it waits a second and no longer");
+    let worker = db.worker().await;
+    db.insert(&[job("a"), job("a")]).await;
+    assert_eq!(other.claim(worker, &[ask("a", 1)]).await.unwrap().len(), 1, "the turn is a hint");
+    let (given, taken) = tokio::join!(db.store.give_turn(), other.take_turn());
+    given.unwrap();
+    assert!(taken.unwrap(), "who waits gets it");
+    other.release().await; // with its connection
+    assert!(db.store.take_turn().await.unwrap());
+    assert_eq!(db.take(worker, 1).await.len(), 1);
+    db.store.give_turn().await.unwrap();
+    db.store.give_turn().await.unwrap(); // what is not there is not missed
+}
+
 async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     let ids = db
         .insert(
@@ -902,6 +923,7 @@ on_each!(
     arguments_stay_as_they_were_written,
     insert_is_all_or_nothing,
     claim_is_exclusive,
+    one_has_the_turn_to_claim,
     claim_honours_its_asks,
     late_writes_are_refused,
     a_refused_batch_is_not_half_recorded,

@@ -35,6 +35,12 @@ const VERY_SLOW: Duration = Duration::from_secs(1);
 /// An idle worker looks no more often than this when it is dear.
 const REST: Duration = Duration::from_secs(2);
 
+/// Who takes as many as this, and got all that it asked for the last time, waits for its turn …
+const MANY: u32 = 100;
+
+/// … unless it could not be had in time lately: its holder is stopped, or gone without the server knowing.
+const WITHOUT_TURNS: Duration = Duration::from_secs(30);
+
 /// What a look found, and how long it took.
 type Found = (Result<Vec<LaneHead>, Error>, Duration);
 
@@ -67,6 +73,10 @@ pub(crate) struct Claims {
     recent: Option<Lane>,
     /// So many lanes had to be compared the last time.
     breadth: usize,
+    /// The last claim brought all that was asked for: there is more.
+    full: bool,
+    /// When a turn could not be had.
+    no_turn: Option<Instant>,
 }
 
 /// Claims until told to stop.
@@ -121,6 +131,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
+/// How many that is in all.
+fn wanted(wants: &[(usize, u32)]) -> u32 {
+    wants.iter().map(|(_, take)| take).sum()
+}
+
 /// The same, after one job was taken for the first.
 fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
     let mut wants = wants.to_vec();
@@ -134,7 +149,8 @@ impl Claims {
         let worker = shared.id();
         let (lanes, look_cost) = (Lanes::default(), Cost::of_looks());
         let (looked, last_look, looking) = (None, Duration::ZERO, None);
-        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn: 0, recent: None, breadth: 1 }
+        let (turn, recent, breadth, full, no_turn) = (0, None, 1, false, None);
+        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn, recent, breadth, full, no_turn }
     }
 
     /// How many jobs each of the slots takes now.
@@ -301,7 +317,32 @@ impl Claims {
         self.lanes.found(heads, now, slow, |lane| newest_first.contains(&*lane.queue));
     }
 
+    /// Claims, in turn with the other workers where all of them take many: then each takes what the one before has left,
+    /// where claims side by side would walk over each other's rows.
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
+        let may_wait = self.no_turn.is_none_or(|at| at.elapsed() >= WITHOUT_TURNS);
+        let many = self.full && wanted(wants) >= MANY;
+        if !many || !may_wait || !self.shared.others.load(Ordering::Relaxed) {
+            return self.claim_now(wants).await;
+        }
+        let shared = self.shared.clone();
+        if !shared.config.store.take_turn().await? {
+            self.no_turn = Some(Instant::now());
+            return self.claim_now(wants).await;
+        }
+        // slots became free meanwhile
+        let now = self.wants();
+        let claimed = match shared.stop_claiming.is_cancelled() {
+            true => Ok(0),
+            false => self.claim_now(if now.is_empty() { wants } else { &now }).await,
+        };
+        if let Err(error) = shared.config.store.give_turn().await {
+            tracing::debug!(%error, "the turn to claim goes back with its connection");
+        }
+        claimed
+    }
+
+    async fn claim_now(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let now = Instant::now();
         let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
         for (slots, take) in wants {
@@ -312,6 +353,7 @@ impl Claims {
             of_slots.retain(|ask| ask.take > 0);
             asks.append(&mut of_slots);
         }
+        self.full = false;
         if asks.is_empty() {
             return Ok(0);
         }
@@ -324,6 +366,7 @@ impl Claims {
             self.recent = Some(job.lane.clone());
         }
         let count = jobs.len();
+        self.full = count >= wanted(wants) as usize;
         self.hand_over(worker, jobs);
         Ok(count)
     }

@@ -24,6 +24,13 @@ struct Tables {
     look_takes: Duration,
     claimed: watch::Sender<Vec<i64>>,
     looks_begun: watch::Sender<usize>,
+    /// Others do not give turns back.
+    no_turns: bool,
+    in_turn: bool,
+    /// How many turns were asked for.
+    turns: usize,
+    /// How many jobs each claim took, and whether it was in turn.
+    claims: Vec<(usize, bool)>,
 }
 
 struct Fake {
@@ -131,6 +138,24 @@ impl Store for Fake {
         })
     }
 
+    fn take_turn(&self) -> Reply<'_, bool> {
+        Box::pin(async {
+            let mut tables = self.tables();
+            assert!(!tables.in_turn, "it was given back");
+            tables.turns += 1;
+            tables.in_turn = !tables.no_turns;
+            Ok(tables.in_turn)
+        })
+    }
+
+    fn give_turn(&self) -> Reply<'_, ()> {
+        Box::pin(async {
+            let had = std::mem::take(&mut self.tables().in_turn);
+            assert!(had, "it was taken");
+            Ok(())
+        })
+    }
+
     fn claim<'a>(&'a self, _worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
             let mut tables = self.tables();
@@ -146,6 +171,8 @@ impl Store for Fake {
                     jobs.push(Claimed::example(ask.lane.clone(), run_at, id));
                 }
             }
+            let claim = (jobs.len(), tables.in_turn);
+            tables.claims.push(claim);
             tables.claimed.send_modify(|claimed| claimed.extend(jobs.iter().map(|job| job.id.get())));
             Ok(jobs)
         })
@@ -305,4 +332,55 @@ async fn another_number_knows_nothing_of_the_look_before() {
     // it looks by itself, in the way of its first claim
     let took = scene.claimed(10).await;
     assert!(took < LOOK + Duration::from_secs(1), "{took:?}");
+}
+
+/// More jobs than fit into a claim, until the last is claimed.
+async fn drained(scene: &Scene, first: i64) {
+    for id in first..first + 5_000 {
+        scene.store.enqueue("a", id);
+    }
+    scene.shared.wake.notify_one();
+    scene.claimed(first + 4_999).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_claimed_in_turn_and_few_are_not() {
+    let scene = Scene::start(Duration::ZERO);
+    scene.shared.others.store(true, Ordering::Relaxed);
+    drained(&scene, 1).await;
+    {
+        let tables = scene.store.tables();
+        let in_turn: Vec<_> = tables.claims.iter().filter(|(_, in_turn)| *in_turn).map(|(taken, _)| *taken).collect();
+        assert!(
+            in_turn.len() >= 5 && in_turn.iter().sum::<usize>() > 4_900,
+            "all but the first few: {:?}",
+            tables.claims
+        );
+        assert!(!tables.in_turn);
+    }
+    let turns = scene.store.tables().turns;
+    for id in 10_001..10_020 {
+        scene.enqueue("a", id);
+        scene.claimed(id).await;
+    }
+    assert!(scene.store.tables().turns <= turns + 1, "only after the last large claim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_no_turn_claims_all_the_same_and_asks_for_none_for_a_while() {
+    let scene = Scene::start(Duration::ZERO);
+    scene.shared.others.store(true, Ordering::Relaxed);
+    scene.store.tables().no_turns = true;
+    drained(&scene, 1).await;
+    assert_eq!(scene.store.tables().turns, 1);
+    sleep(WITHOUT_TURNS).await;
+    drained(&scene, 10_001).await;
+    assert_eq!(scene.store.tables().turns, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_there_are_no_turns() {
+    let scene = Scene::start(Duration::ZERO);
+    drained(&scene, 1).await;
+    assert_eq!(scene.store.tables().turns, 0);
 }

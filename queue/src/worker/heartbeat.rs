@@ -74,6 +74,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 }
                 beats = beats.wrapping_add(1);
                 shared.ledger.told(id, settled.len(), beat.session);
+                shared.others.store(beat.next_expiry.is_some(), Ordering::Relaxed);
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }

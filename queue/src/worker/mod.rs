@@ -138,6 +138,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.
     quiet: AtomicBool,
+    /// The last heartbeat saw other workers.
+    pub(crate) others: AtomicBool,
     /// A slot may take more.
     pub(crate) room: Notify,
     /// A slot became free, or something was recorded.

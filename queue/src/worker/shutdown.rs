@@ -159,6 +159,7 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
         recorder,
         ledger: Ledger::default(),
         wake,
+        others: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
         room: Notify::new(),
         progress: Notify::new(),

@@ -1,0 +1,1 @@
+SELECT RELEASE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32)))

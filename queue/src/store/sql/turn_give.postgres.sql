@@ -1,0 +1,1 @@
+SELECT pg_advisory_unlock('queue_jobs'::regclass::oid::integer, -1)
