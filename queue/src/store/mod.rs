@@ -27,6 +27,8 @@ pub(crate) mod turns;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod union;
 mod untangle;
+#[cfg(feature = "sqlite")]
+mod writes;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
+use tokio::time::sleep;
 
 use crate::migrate::Engine;
 
@@ -16,10 +17,15 @@ use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script,
 use super::read::{claimed, counts, lane_head, lane_of};
 use super::session::Sessions;
 use super::union::{Part, ask_of, united};
+use super::writes::Writes;
 use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
-/// How often the write-ahead log is looked at.
-const LOOK: Duration = Duration::from_millis(3);
+/// The database's file; empty: it is in memory.
+const FILE: &str = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+/// After a write its commit is looked for at pauses that grow from this …
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+/// … until so long after it. What is committed later is found as what was never heard of.
+const COMMIT: Duration = Duration::from_secs(1);
 /// Jobs in one INSERT, and about how many bytes of arguments: a value may have a thousand million.
 const CHUNK: usize = 5_000;
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
@@ -233,8 +239,8 @@ impl Dialect for Sqlite {
         beside::open(pool).await
     }
 
-    /// Looks at the write-ahead log's length and time of change, which every commit of every process changes. Nothing is
-    /// opened: closing a second descriptor of the database file would drop SQLite's own locks on it.
+    /// Waits for something to be written to the write-ahead log, which every commit of every process does, and then until
+    /// a connection of its own sees the commit: that may be much later, when the disk is slow.
     async fn watch(
         pool: &Pool<Self>,
         housekeeping: &Housekeeping,
@@ -242,36 +248,41 @@ impl Dialect for Sqlite {
     ) -> Result<(), Error> {
         // In a task of its own: whoever drops an acquire midway closes its connection, and a database in memory with it.
         let pool = pool.clone();
-        let asked = tokio::spawn(async move {
-            sqlx::query_scalar("SELECT file FROM pragma_database_list WHERE name = 'main'").fetch_optional(&pool).await
-        });
-        let file: Option<String> = asked.await.map_err(|_| Error::PoolClosed)??.flatten();
-        let Some(mut log) = file.filter(|file| !file.is_empty()) else {
-            return std::future::pending().await; // in memory: nobody else can write
+        let opened = tokio::spawn(async move { beside::open(&pool).await });
+        let Some(beside) = opened.await.map_err(|_| Error::PoolClosed)?? else {
+            return std::future::pending().await; // in memory: nobody else can write; or without a write-ahead log
         };
-        log.push_str("-wal");
-        let log = PathBuf::from(log);
-        let state = || -> Option<(u64, SystemTime)> {
-            // a stat of a file that is in use: microseconds, less than handing it to another thread
-            let meta = std::fs::metadata(&log).ok()?;
-            Some((meta.len(), meta.modified().ok()?))
-        };
-        let mut seen = state();
-        let mut again = false;
-        let mut ticks = tokio::time::interval(LOOK);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut conn = beside.acquire().await?;
+        let file: String = sqlx::query_scalar(FILE).fetch_one(&mut *conn).await?;
+        let log = file + "-wal";
+        let mut writes = Writes::to(PathBuf::from(log));
+        let mut seen = version(&mut conn).await?;
         loop {
-            ticks.tick().await;
-            let now = state();
-            let changed = now != seen && !housekeeping.is_near();
-            // Files' times are coarse: a second commit right after may show the same one.
-            if changed || std::mem::replace(&mut again, false) {
-                wake();
+            writes.next().await;
+            if housekeeping.is_near() {
+                continue;
             }
-            again |= changed;
-            seen = now;
+            // who claims now meets the file's lock, and has it as soon as the commit is done, if that is soon
+            wake();
+            let (mut pause, mut waited) = (LEAST_PAUSE, Duration::ZERO);
+            // the first commit that is seen may be an earlier one
+            while waited < COMMIT {
+                tokio::select! {
+                    () = writes.next() => (pause, waited) = (LEAST_PAUSE, Duration::ZERO),
+                    () = sleep(pause) => (pause, waited) = (pause.mul_f64(1.5), waited + pause),
+                }
+                let now = version(&mut conn).await?;
+                if std::mem::replace(&mut seen, now) != now && !housekeeping.is_near() {
+                    wake();
+                }
+            }
         }
     }
+}
+
+/// Another number when somebody else has committed since the last time on this connection.
+async fn version(conn: &mut SqliteConnection) -> Result<i64, Error> {
+    sqlx::query_scalar("PRAGMA data_version").fetch_one(conn).await
 }
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
@@ -296,8 +307,12 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use futures_util::FutureExt;
     use sqlx::sqlite::SqlitePoolOptions;
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -317,5 +332,37 @@ mod tests {
                 sqlx::query("INSERT INTO here VALUES (1)").execute(&pool).await.unwrap();
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_commit_is_heard_when_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+        crate::migrate(&pool).await.unwrap();
+        let heard = Arc::<Notify>::default();
+        let (told, watched) = (heard.clone(), pool.clone());
+        let watcher =
+            tokio::spawn(async move { Sqlite::watch(&watched, &Housekeeping::new(), &|| told.notify_one()).await });
+        let mut other = SqliteConnection::connect(&url).await.unwrap();
+        // until the watch is there
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_err() {
+            sqlx::raw_sql("UPDATE queue_paused SET queue = queue; PRAGMA user_version = 1")
+                .execute(&mut other)
+                .await
+                .unwrap();
+        }
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+        let log = folder.path().join("queue.sqlite-wal");
+        let before = std::fs::metadata(&log).unwrap().len();
+        let large = "PRAGMA cache_size = 1; BEGIN IMMEDIATE; CREATE TABLE large (a);
+                     WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 1000)
+                     INSERT INTO large SELECT hex(randomblob(1000)) FROM n";
+        sqlx::raw_sql(large).execute(&mut other).await.unwrap();
+        assert!(std::fs::metadata(&log).unwrap().len() > before, "it is written before its commit");
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+        sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+        timeout(Duration::from_secs(5), heard.notified()).await.expect("heard");
+        watcher.abort();
     }
 }

@@ -30,7 +30,7 @@ const QUIET: Duration = Duration::from_secs(120);
 const SLOW: Duration = Duration::from_millis(20);
 
 /// … and so is the next one after a single look that took as long as this: it is not the machine that paused.
-const VERY_SLOW: Duration = Duration::from_secs(1);
+const VERY_SLOW: Duration = Duration::from_millis(250);
 
 /// An idle worker looks no more often than this when it is dear.
 const REST: Duration = Duration::from_secs(2);

@@ -1,0 +1,214 @@
+//! When somebody writes to a file: by the system's word where it gives one (Linux), else by looking at it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
+
+/// How often the file is looked at where nobody tells of writes.
+const LOOK: Duration = Duration::from_millis(3);
+/// And where somebody does: some file systems tell only of writes on the same machine.
+const LOOK_ALL_THE_SAME: Duration = Duration::from_millis(100);
+
+/// A file's length and time of change.
+type State = Option<(u64, SystemTime)>;
+
+/// Tells of the writes to one file, whether it is there yet or not.
+pub(super) struct Writes {
+    file: PathBuf,
+    seen: State,
+    told: told::Told,
+}
+
+impl Writes {
+    pub(super) fn to(file: PathBuf) -> Self {
+        Self { seen: state(&file), told: told::Told::default(), file }
+    }
+
+    /// Until something was written. What is written between two calls ends the second one at once, if the system tells.
+    pub(super) async fn next(&mut self) {
+        loop {
+            let pause = if self.told.begin(&self.file) { LOOK_ALL_THE_SAME } else { LOOK };
+            tokio::select! {
+                () = self.told.next() => {
+                    self.seen = state(&self.file);
+                    return;
+                }
+                () = sleep(pause) => {}
+            }
+            let now = state(&self.file);
+            if std::mem::replace(&mut self.seen, now) != now {
+                return;
+            }
+        }
+    }
+}
+
+/// A stat of a file that is in use takes microseconds, less than handing it to another thread. The file is not opened: to
+/// close a descriptor of a file that SQLite has open would drop its locks.
+fn state(file: &Path) -> State {
+    let meta = std::fs::metadata(file).ok()?;
+    Some((meta.len(), meta.modified().ok()?))
+}
+
+#[cfg(target_os = "linux")]
+mod told {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
+    use tokio::sync::Notify;
+
+    /// Whoever writes does it in several steps, and many write one after the other: they are told of together.
+    const TOGETHER: Duration = Duration::from_millis(1);
+
+    /// A thread that waits for the system's word; the runtime may be one without I/O.
+    #[derive(Default)]
+    pub(super) struct Told(Option<Ear>);
+
+    struct Ear {
+        written: Arc<Notify>,
+        /// The file is another one, or the thread has ended.
+        over: Arc<AtomicBool>,
+        watches: Watches,
+        watch: WatchDescriptor,
+    }
+
+    impl Told {
+        /// Whether it hears; tries to where it does not.
+        pub(super) fn begin(&mut self, file: &Path) -> bool {
+            if self.0.as_ref().is_none_or(|ear| ear.over.load(Ordering::Acquire)) {
+                // no such file, or no more watches to be had: it is looked at instead
+                self.0 = Ear::of(file).ok();
+            }
+            self.0.is_some()
+        }
+
+        pub(super) async fn next(&self) {
+            match &self.0 {
+                Some(ear) => ear.written.notified().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    impl Ear {
+        fn of(file: &Path) -> std::io::Result<Self> {
+            let mut inotify = Inotify::init()?;
+            let mut watches = inotify.watches();
+            let gone = WatchMask::ATTRIB | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
+            let watch = watches.add(file, WatchMask::MODIFY | gone)?;
+            let (written, over) = (Arc::<Notify>::default(), Arc::<AtomicBool>::default());
+            let ear = Self { written: written.clone(), over: over.clone(), watches, watch };
+            let hear = move || {
+                let mut buffer = [0; 1024];
+                while !over.load(Ordering::Acquire) {
+                    let Ok(events) = inotify.read_events_blocking(&mut buffer) else { break };
+                    // a file that is removed while others have it open has one name less, an attribute
+                    let gone = EventMask::ATTRIB | EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED;
+                    if events.into_iter().any(|event| event.mask.intersects(gone)) {
+                        break;
+                    }
+                    written.notify_one();
+                    thread::sleep(TOGETHER);
+                }
+                over.store(true, Ordering::Release);
+                written.notify_one();
+            };
+            thread::Builder::new().name("queue-watch".to_owned()).spawn(hear)?;
+            Ok(ear)
+        }
+    }
+
+    impl Drop for Ear {
+        fn drop(&mut self) {
+            self.over.store(true, Ordering::Release);
+            // ends the thread's wait; an error: it has ended
+            let _ = self.watches.remove(self.watch.clone());
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod told {
+    use std::path::Path;
+
+    /// Nobody tells.
+    #[derive(Default)]
+    pub(super) struct Told;
+
+    impl Told {
+        pub(super) fn begin(&mut self, _file: &Path) -> bool {
+            false
+        }
+
+        pub(super) async fn next(&self) {
+            std::future::pending().await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write as _;
+    use std::time::Instant;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn tells_of_writes_also_where_the_file_comes_later_or_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("log");
+        let mut writes = Writes::to(file.clone());
+        for _ in 0..2 {
+            assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "nothing was written");
+            let mut log = OpenOptions::new().create(true).append(true).open(&file).expect("a file");
+            timeout(SOON, writes.next()).await.expect("it was made");
+            for _ in 0..3 {
+                while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
+                log.write_all(b"more").expect("written");
+                timeout(SOON, writes.next()).await.expect("it was written");
+            }
+            fs::remove_file(&file).expect("removed");
+            timeout(SOON, writes.next()).await.expect("it is gone");
+            while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn ends_its_thread() {
+        let threads = || {
+            let tasks = fs::read_dir("/proc/self/task").expect("tasks").flatten();
+            tasks
+                .filter(|task| {
+                    fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "queue-watch")
+                })
+                .count()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("log");
+        fs::write(&file, "").expect("a file");
+        let before = threads();
+        let mut writes: Vec<_> = (0..20).map(|_| Writes::to(file.clone())).collect();
+        for writes in &mut writes {
+            assert!(timeout(Duration::from_millis(1), writes.next()).await.is_err());
+        }
+        assert!(threads() >= before + 20);
+        drop(writes);
+        let began = Instant::now();
+        // other tests have theirs
+        while threads() > before + 10 {
+            assert!(began.elapsed() < SOON, "they end");
+            sleep(LOOK).await;
+        }
+    }
+}
