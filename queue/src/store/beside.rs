@@ -5,6 +5,8 @@
 //! all its processes are gone with it. So these are written with `synchronous = NORMAL`, which keeps the file consistent
 //! and every commit safe from anything but a failure of the machine; the next forced commit takes them along.
 
+use std::path::PathBuf;
+
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Error, Pool, Sqlite};
 
@@ -19,6 +21,13 @@ struct Kind {
     journal_mode: String,
     locking_mode: String,
     tables: i64,
+}
+
+/// The write-ahead log of the pool's file, where other processes can write to it.
+pub(super) async fn log(pool: &Pool<Sqlite>) -> Result<Option<PathBuf>, Error> {
+    let Kind { file, journal_mode, locking_mode, .. } = kind(pool).await?;
+    let shared = !file.is_empty() && journal_mode == "wal" && locking_mode == "normal";
+    Ok(shared.then(|| PathBuf::from(file + "-wal")))
 }
 
 /// None where another connection would not be like the pool's: in memory, in another file than the options name, without

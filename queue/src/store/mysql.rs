@@ -244,6 +244,9 @@ impl Dialect for MySql {
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
         let asks = starts(conn, asks).await?;
+        if asks.is_empty() {
+            return Ok(Vec::new());
+        }
         let jobs = if let [ask] = &*asks {
             let (sql, binds) = claim_one(worker, ask);
             let rows = rows::<Self>(conn, sql, &binds).await?;

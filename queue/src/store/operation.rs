@@ -260,10 +260,10 @@ impl<DB: Dialect> SqlStore<DB> {
             Mode::Read => None,
             Mode::Write | Mode::Transaction => Some(self.0.turns.next().await),
         };
-        if from.is_housekeeping() && mode != Mode::Read {
+        let _ended = (from.is_housekeeping() && mode != Mode::Read).then(|| {
             self.0.housekeeping.starts();
-        }
-        let _ended = Ended(&self.0.housekeeping, from);
+            Ended(&self.0.housekeeping)
+        });
         let conn = held.conn.as_mut().expect("just put there");
         let result = match mode {
             Mode::Read | Mode::Write => body(conn, args).await,
@@ -306,6 +306,11 @@ impl<DB: Dialect> SqlStore<DB> {
         beside.clone().flatten().unwrap_or_else(|| self.0.pool.clone())
     }
 
+    /// Whether the connection for claims is there, and not at work.
+    pub(super) async fn keeps_claims(&self) -> bool {
+        self.0.claims.0.lock().await.is_some()
+    }
+
     /// Gives the connections back that were kept.
     pub(super) async fn release(&self) {
         for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
@@ -318,13 +323,11 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 /// Marks the end of a write that wakes nobody, however it comes.
-struct Ended<'a>(&'a Housekeeping, From);
+struct Ended<'a>(&'a Housekeeping);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        if self.1.is_housekeeping() {
-            self.0.ends();
-        }
+        self.0.ends();
     }
 }
 

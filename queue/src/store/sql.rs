@@ -29,6 +29,11 @@ pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
     serde_json::to_string(list).expect("plain structs of numbers and text serialize")
 }
 
+/// The connection is not to be used again, whatever the server says is wrong.
+fn unsound(error: sqlx::Error) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::other(error))
+}
+
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 2)
 }
@@ -281,10 +286,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                 async move {
                     match rows::<DB>(conn, turn.take, &[]).await {
                         Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
-                        // it took too long, or this server gives no such locks
+                        // It took too long, or this server gives no such locks. It may have been given at the last moment.
                         Err(sqlx::Error::Database(error)) => {
                             tracing::debug!(%error, "no turn to claim");
-                            Ok(false)
+                            rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(|_| false)
                         }
                         Err(error) => Err(error),
                     }
@@ -298,9 +303,13 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
 
     fn give_turn(&self) -> Reply<'_, ()> {
         async move {
+            // with its connection the turn is gone as well
             let Some(turn) = DB::CLAIM_TURN else { return Ok(()) };
+            if !self.keeps_claims().await {
+                return Ok(());
+            }
             self.run(From::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
-                async move { rows::<DB>(conn, turn.give, &[]).await.map(drop) }.boxed()
+                async move { rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(drop) }.boxed()
             })
             .await
         }

@@ -28,7 +28,8 @@ impl Writes {
     /// Until something was written. What is written between two calls ends the second one at once, if the system tells.
     pub(super) async fn next(&mut self) {
         loop {
-            let pause = if self.told.begin(&self.file) { LOOK_ALL_THE_SAME } else { LOOK };
+            let hears = self.told.hears() || (self.seen.is_some() && self.told.begin(&self.file));
+            let pause = if hears { LOOK_ALL_THE_SAME } else { LOOK };
             tokio::select! {
                 () = self.told.next() => {
                     self.seen = state(&self.file);
@@ -53,11 +54,13 @@ fn state(file: &Path) -> State {
 
 #[cfg(target_os = "linux")]
 mod told {
+    use std::io::ErrorKind;
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
     use tokio::sync::Notify;
@@ -65,34 +68,51 @@ mod told {
     /// Whoever writes does it in several steps, and many write one after the other: they are told of together.
     const TOGETHER: Duration = Duration::from_millis(1);
 
+    /// What the system refuses is asked for again after this: it has as many as others leave.
+    const AGAIN: Duration = Duration::from_secs(1);
+
     /// A thread that waits for the system's word; the runtime may be one without I/O.
     #[derive(Default)]
-    pub(super) struct Told(Option<Ear>);
+    pub(super) struct Told {
+        pub(super) ear: Option<Ear>,
+        refused: Option<Instant>,
+    }
 
-    struct Ear {
+    pub(super) struct Ear {
         written: Arc<Notify>,
-        /// The file is another one, or the thread has ended.
-        over: Arc<AtomicBool>,
+        /// The file is another one, or the thread has ended. The thread has the other handle to it.
+        pub(super) over: Arc<AtomicBool>,
         watches: Watches,
         watch: WatchDescriptor,
     }
 
     impl Told {
-        /// Whether it hears; tries to where it does not.
+        pub(super) fn hears(&self) -> bool {
+            self.ear.as_ref().is_some_and(|ear| !ear.over.load(Ordering::Acquire))
+        }
+
+        /// Begins to listen to a file that is there, if the system lets it.
         pub(super) fn begin(&mut self, file: &Path) -> bool {
-            if self.0.as_ref().is_none_or(|ear| ear.over.load(Ordering::Acquire)) {
-                // no such file, or no more watches to be had: it is looked at instead
-                self.0 = Ear::of(file).ok();
+            self.ear = None;
+            if self.refused.is_none_or(|at| at.elapsed() >= AGAIN) {
+                self.ear = Ear::of(file).ok();
+                self.refused = self.ear.is_none().then(Instant::now);
             }
-            self.0.is_some()
+            self.ear.is_some()
         }
 
         pub(super) async fn next(&self) {
-            match &self.0 {
+            match &self.ear {
                 Some(ear) => ear.written.notified().await,
                 None => std::future::pending().await,
             }
         }
+    }
+
+    /// Which file that is, whatever its name.
+    fn identity(file: &Path) -> Option<(u64, u64)> {
+        let meta = std::fs::metadata(file).ok()?;
+        Some((meta.dev(), meta.ino()))
     }
 
     impl Ear {
@@ -103,16 +123,26 @@ mod told {
             let watch = watches.add(file, WatchMask::MODIFY | gone)?;
             let (written, over) = (Arc::<Notify>::default(), Arc::<AtomicBool>::default());
             let ear = Self { written: written.clone(), over: over.clone(), watches, watch };
+            let (file, this) = (file.to_owned(), identity(file));
             let hear = move || {
                 let mut buffer = [0; 1024];
                 while !over.load(Ordering::Acquire) {
-                    let Ok(events) = inotify.read_events_blocking(&mut buffer) else { break };
-                    // a file that is removed while others have it open has one name less, an attribute
-                    let gone = EventMask::ATTRIB | EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED;
-                    if events.into_iter().any(|event| event.mask.intersects(gone)) {
+                    let mut heard = EventMask::empty();
+                    match inotify.read_events_blocking(&mut buffer) {
+                        Ok(events) => events.into_iter().for_each(|event| heard |= event.mask),
+                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                        Err(_) => break,
+                    }
+                    if heard.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
                         break;
                     }
-                    written.notify_one();
+                    // a file that is removed while others have it open has one name less: an attribute
+                    if heard.contains(EventMask::ATTRIB) && identity(&file) != this {
+                        break;
+                    }
+                    if heard != EventMask::ATTRIB {
+                        written.notify_one();
+                    }
                     thread::sleep(TOGETHER);
                 }
                 over.store(true, Ordering::Release);
@@ -141,6 +171,10 @@ mod told {
     pub(super) struct Told;
 
     impl Told {
+        pub(super) fn hears(&self) -> bool {
+            false
+        }
+
         pub(super) fn begin(&mut self, _file: &Path) -> bool {
             false
         }
@@ -186,28 +220,20 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn ends_its_thread() {
-        let threads = || {
-            let tasks = fs::read_dir("/proc/self/task").expect("tasks").flatten();
-            tasks
-                .filter(|task| {
-                    fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "queue-watch")
-                })
-                .count()
-        };
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("log");
         fs::write(&file, "").expect("a file");
-        let before = threads();
-        let mut writes: Vec<_> = (0..20).map(|_| Writes::to(file.clone())).collect();
-        for writes in &mut writes {
-            assert!(timeout(Duration::from_millis(1), writes.next()).await.is_err());
-        }
-        assert!(threads() >= before + 20);
+        let mut writes = Writes::to(file.clone());
+        assert!(timeout(Duration::from_millis(1), writes.next()).await.is_err());
+        let over = writes.told.ear.as_ref().expect("it listens").over.clone();
+        let mode = fs::metadata(&file).expect("a file").permissions();
+        fs::set_permissions(&file, mode).expect("an attribute");
+        assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "it is the same file");
+        assert!(writes.told.hears());
         drop(writes);
         let began = Instant::now();
-        // other tests have theirs
-        while threads() > before + 10 {
-            assert!(began.elapsed() < SOON, "they end");
+        while std::sync::Arc::strong_count(&over) > 1 {
+            assert!(began.elapsed() < SOON, "it ends");
             sleep(LOOK).await;
         }
     }

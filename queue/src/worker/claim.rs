@@ -38,8 +38,13 @@ const REST: Duration = Duration::from_secs(2);
 /// Who takes as many as this, and got all that it asked for the last time, waits for its turn …
 const MANY: u32 = 100;
 
-/// … unless it could not be had in time lately: its holder is stopped, or gone without the server knowing.
+/// … unless it took too long lately: its holder is slow, stopped, or gone without the server knowing. It is tried again
+/// after about so long, and later and later while that is no better.
 const WITHOUT_TURNS: Duration = Duration::from_secs(30);
+const LONGEST_WITHOUT: Duration = Duration::from_secs(600);
+
+/// Who waits longer than so many times what its own claim takes waits for others that are slower.
+const WORTH: u32 = 30;
 
 /// What a look found, and how long it took.
 type Found = (Result<Vec<LaneHead>, Error>, Duration);
@@ -75,8 +80,8 @@ pub(crate) struct Claims {
     breadth: usize,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
-    /// When a turn could not be had.
-    no_turn: Option<Instant>,
+    /// No turns before this, and how long that was.
+    no_turns: Option<(Instant, Duration)>,
 }
 
 /// Claims until told to stop.
@@ -149,18 +154,21 @@ impl Claims {
         let worker = shared.id();
         let (lanes, look_cost) = (Lanes::default(), Cost::of_looks());
         let (looked, last_look, looking) = (None, Duration::ZERO, None);
-        let (turn, recent, breadth, full, no_turn) = (0, None, 1, false, None);
-        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn, recent, breadth, full, no_turn }
+        let (turn, recent, breadth, full, no_turns) = (0, None, 1, false, None);
+        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn, recent, breadth, full, no_turns }
     }
 
-    /// How many jobs each of the slots takes now.
+    /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
     fn wants(&mut self) -> Vec<(usize, u32)> {
+        self.turn = self.turn.wrapping_add(1);
+        self.wants_now()
+    }
+
+    fn wants_now(&self) -> Vec<(usize, u32)> {
         let shared = &self.shared;
         if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG {
             return Vec::new();
         }
-        // queues share what the whole worker may run: another one comes first each time
-        self.turn = self.turn.wrapping_add(1);
         let count = shared.slots.len();
         let mut free = shared.total.free();
         let mut wants = Vec::with_capacity(count);
@@ -320,26 +328,43 @@ impl Claims {
     /// Claims, in turn with the other workers where all of them take many: then each takes what the one before has left,
     /// where claims side by side would walk over each other's rows.
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
-        let may_wait = self.no_turn.is_none_or(|at| at.elapsed() >= WITHOUT_TURNS);
-        let many = self.full && wanted(wants) >= MANY;
+        // a queue that wants few does not wait for one that wants many
+        let many = self.full && wants.iter().all(|(_, take)| *take >= MANY);
+        let may_wait = self.no_turns.is_none_or(|(until, _)| Instant::now() >= until);
         if !many || !may_wait || !self.shared.others.load(Ordering::Relaxed) {
             return self.claim_now(wants).await;
         }
         let shared = self.shared.clone();
+        let asked = Instant::now();
         if !shared.config.store.take_turn().await? {
-            self.no_turn = Some(Instant::now());
+            self.go_without_turns();
             return self.claim_now(wants).await;
         }
-        // slots became free meanwhile
-        let now = self.wants();
-        let claimed = match shared.stop_claiming.is_cancelled() {
-            true => Ok(0),
-            false => self.claim_now(if now.is_empty() { wants } else { &now }).await,
+        let waited = asked.elapsed();
+        let began = Instant::now();
+        let claimed = if shared.stop_claiming.is_cancelled() {
+            Ok(0)
+        } else {
+            // slots became free meanwhile
+            let wants = self.wants_now();
+            self.claim_now(&wants).await
         };
+        if waited > began.elapsed() * WORTH {
+            self.go_without_turns();
+        } else {
+            self.no_turns = None;
+        }
         if let Err(error) = shared.config.store.give_turn().await {
             tracing::debug!(%error, "the turn to claim goes back with its connection");
         }
         claimed
+    }
+
+    fn go_without_turns(&mut self) {
+        let pause = self.no_turns.map_or(WITHOUT_TURNS, |(_, last)| (last * 2).min(LONGEST_WITHOUT));
+        // not all at the same time
+        let until = Instant::now() + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+        self.no_turns = Some((until, pause));
     }
 
     async fn claim_now(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {

@@ -24,6 +24,7 @@ struct Tables {
     look_takes: Duration,
     claimed: watch::Sender<Vec<i64>>,
     looks_begun: watch::Sender<usize>,
+    turn_takes: Duration,
     /// Others do not give turns back.
     no_turns: bool,
     in_turn: bool,
@@ -140,6 +141,8 @@ impl Store for Fake {
 
     fn take_turn(&self) -> Reply<'_, bool> {
         Box::pin(async {
+            let takes = self.tables().turn_takes;
+            sleep(takes).await;
             let mut tables = self.tables();
             assert!(!tables.in_turn, "it was given back");
             tables.turns += 1;
@@ -373,9 +376,12 @@ async fn who_gets_no_turn_claims_all_the_same_and_asks_for_none_for_a_while() {
     scene.store.tables().no_turns = true;
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1);
-    sleep(WITHOUT_TURNS).await;
+    sleep(WITHOUT_TURNS * 2).await;
     drained(&scene, 10_001).await;
     assert_eq!(scene.store.tables().turns, 2);
+    sleep(WITHOUT_TURNS).await;
+    drained(&scene, 20_001).await;
+    assert_eq!(scene.store.tables().turns, 2, "it waits longer each time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -383,4 +389,13 @@ async fn alone_there_are_no_turns() {
     let scene = Scene::start(Duration::ZERO);
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_that_are_slow_to_come_are_given_up() {
+    let scene = Scene::start(Duration::ZERO);
+    scene.shared.others.store(true, Ordering::Relaxed);
+    scene.store.tables().turn_takes = Duration::from_millis(900);
+    drained(&scene, 1).await;
+    assert_eq!(scene.store.tables().turns, 1, "its own claims take no time at all");
 }

@@ -1,1 +1,2 @@
-SELECT RELEASE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32)))
+-- This session has no other.
+SELECT RELEASE_ALL_LOCKS()

@@ -1,1 +1,2 @@
-SELECT pg_advisory_unlock('queue_jobs'::regclass::oid::integer, -1)
+-- This session has no other.
+SELECT pg_advisory_unlock_all()
