@@ -1,4 +1,4 @@
-//! A worker's own connections to an SQLite file: for claims and heartbeats, and to hear of other processes' commits.
+//! A worker's own connection to an SQLite file, for claims and heartbeats.
 //!
 //! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
 //! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails

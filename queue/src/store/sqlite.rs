@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
@@ -20,15 +19,8 @@ use super::union::{Part, ask_of, united};
 use super::writes::Writes;
 use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
 
-/// After a write its commit is looked for at pauses that grow from this …
-const LEAST_PAUSE: Duration = Duration::from_millis(1);
-/// … until so long after it. What is committed later is found as what was never heard of.
-const COMMIT: Duration = Duration::from_secs(1);
-/// When to look without a connection that could tell.
-const BLIND: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(50)];
-/// When somebody writes all the time, each look comes this much later: after so many writes.
-const CROWD: u32 = 5;
-const CROWD_PAUSE: Duration = Duration::from_millis(3);
+/// So long after a write its commit is there, most often.
+const COMMIT: Duration = Duration::from_millis(3);
 /// Jobs in one INSERT, and about how many bytes of arguments: a value may have a thousand million.
 const CHUNK: usize = 5_000;
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
@@ -242,8 +234,7 @@ impl Dialect for Sqlite {
         beside::open(pool).await
     }
 
-    /// Waits for something to be written to the write-ahead log, which every commit of every process does, and then until
-    /// a connection of its own sees the commit: that may be much later, when the disk is slow.
+    /// Waits for something to be written to the write-ahead log, which every commit of every process does.
     async fn watch(
         pool: &Pool<Self>,
         housekeeping: &Housekeeping,
@@ -251,25 +242,11 @@ impl Dialect for Sqlite {
     ) -> Result<(), Error> {
         // In a task of its own: whoever drops an acquire midway closes its connection, and a database in memory with it.
         let pool = pool.clone();
-        let asked = tokio::spawn(async move {
-            match beside::log(&pool).await? {
-                Some(log) => Ok(Some((log, beside::open(&pool).await))),
-                None => Ok(None),
-            }
-        });
-        let (log, beside) = match asked.await.map_err(|_| Error::PoolClosed)? {
-            Ok(Some(found)) => found,
-            Ok(None) => return std::future::pending().await, // in memory, or without a log: nobody else can be heard
-            Err(error) => return Err(error),
-        };
-        let mut conn = match beside {
-            Ok(Some(beside)) => Some(beside.acquire().await?),
-            Ok(None) => None,
-            Err(error) if Self::is_transient(&error) => return Err(error),
-            Err(_) => None, // it will not be another one the next time
+        let asked = tokio::spawn(async move { beside::log(&pool).await });
+        let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
+            return std::future::pending().await; // in memory, or without a log: nobody else can be heard
         };
         let mut writes = Writes::to(log);
-        let mut seen = version(&mut conn).await?;
         wake(); // for what came before
         loop {
             writes.next().await;
@@ -278,38 +255,9 @@ impl Dialect for Sqlite {
             }
             // who claims now meets the file's lock, and has it as soon as the commit is done, if that is soon
             wake();
-            let (mut pause, mut waited, mut writes_since) = (LEAST_PAUSE, Duration::ZERO, 0);
-            // the first commit that is seen may be an earlier one
-            while waited < COMMIT {
-                let before = waited;
-                tokio::select! {
-                    () = writes.next() => {
-                        (pause, waited) = (LEAST_PAUSE, Duration::ZERO);
-                        writes_since += 1;
-                        if writes_since > CROWD {
-                            sleep(CROWD_PAUSE).await;
-                        }
-                    }
-                    () = sleep(pause) => (pause, waited) = (pause.mul_f64(1.5), waited + pause),
-                }
-                let now = version(&mut conn).await?;
-                let changed = match conn {
-                    Some(_) => std::mem::replace(&mut seen, now) != now,
-                    None => BLIND.iter().any(|at| before < *at && *at <= waited),
-                };
-                if changed && !housekeeping.is_near() {
-                    wake();
-                }
-            }
+            sleep(COMMIT).await;
+            wake();
         }
-    }
-}
-
-/// Another number when somebody else has committed since the last time on this connection.
-async fn version(conn: &mut Option<PoolConnection<Sqlite>>) -> Result<i64, Error> {
-    match conn {
-        Some(conn) => sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut **conn).await,
-        None => Ok(0),
     }
 }
 
