@@ -10,10 +10,13 @@ use queue::{Enqueue, Job, JobId};
 use queue_model::trace::{Event, Holding, Trace, What};
 use queue_test_support::{Engine, Helper, TestDb, database};
 use queue_tests::{AnyPool, eventually};
+use sqlx::ConnectOptions as _;
 use tempfile::TempDir;
 
 const LEASE_MS: &str = "3000";
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Whoever has had an SQLite file's lock for so long stands still with it; the other workers write too.
+const LONGEST_WRITE: Duration = Duration::from_millis(200);
 /// Until all jobs of a test are over.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -110,10 +113,12 @@ impl Scene {
 
     /// SIGSTOP, at a moment at which the process does not write: an SQLite file would be locked for all others.
     pub(crate) async fn pause(&self, worker: &mut Helper) {
+        let AnyPool::Sqlite(pool) = &self.pool else { return worker.pause() };
+        let soon = pool.connect_options().as_ref().clone().busy_timeout(LONGEST_WRITE);
+        let mut other = soon.connect().await.expect("a connection");
         eventually("the worker stands still between two writes", async || {
             worker.pause();
-            // an answer, or an error after the busy timeout
-            let others_write = self.pool.sql("UPDATE queue_workers SET pid = pid WHERE 1 = 0").await.is_ok();
+            let others_write = sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(&mut other).await.is_ok();
             if !others_write {
                 worker.resume();
             }
