@@ -726,6 +726,41 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     }
 }
 
+/// A look does not walk over the rows of a lane (asked where the engine tells what it has read), and misses none behind a
+/// long one.
+async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
+    const ODD: &str = "it's \\ \"é";
+    let lane = |kind, queue: &'static str, priority| NewJob { queue: queue.into(), priority, ..job(kind) };
+    let mut jobs = vec![lane(ODD, "default", 0); 3_000];
+    jobs.extend(vec![lane("b", "default", -1); 64]);
+    jobs.extend((0..130).map(|priority| lane("b", "mail", priority)));
+    jobs.extend([lane(ODD, "default", 1), lane(ODD, "default", -1), lane(ODD, "after", 0), lane(ODD, "é", 0)]);
+    jobs.extend(vec![lane("c", "default", 0); 300]);
+    db.insert(&jobs).await;
+    let mut expected: Vec<_> = jobs.iter().map(|job| (job.kind, &*job.queue, job.priority)).collect();
+    expected.retain(|(kind, ..)| *kind != "c");
+    expected.sort_unstable();
+    expected.dedup();
+    let mut conn = db.pool.acquire().await.unwrap();
+    let walked = async |conn: &mut DB::Connection| {
+        if DB::KIND != migrate::Engine::MySql {
+            return 0;
+        }
+        let rows = rows::<DB>(conn, "SHOW SESSION STATUS LIKE 'Handler_read_next'", &[]).await.unwrap();
+        rows[0].text(1).unwrap().parse::<u64>().unwrap()
+    };
+    for _ in 0..3 {
+        let before = walked(&mut conn).await;
+        let lanes = DB::lanes(&mut conn, &["b".into(), ODD.into()]).await.unwrap();
+        let steps = walked(&mut conn).await - before;
+        assert!(steps < 1_000, "{steps} rows were walked over");
+        let mut lanes: Vec<_> = lanes.iter().map(|it| (&*it.lane.kind, &*it.lane.queue, it.lane.priority)).collect();
+        lanes.sort_unstable();
+        assert_eq!(lanes, expected);
+        rows::<DB>(&mut conn, "SELECT args FROM queue_jobs WHERE id = 1", &[]).await.unwrap();
+    }
+}
+
 /// Only where claims leave notes: a note lives as long as one job of its claim is held, by a live worker or a lost one.
 async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != migrate::Engine::Postgres {
@@ -941,6 +976,7 @@ on_each!(
     claims_are_forgotten,
     claims_are_not_forgotten_for_an_end_that_was_lost,
     plans_do_not_follow_the_statistics,
+    looks_walk_over_no_lane,
     #[ignore = "a measurement"]
     rate,
 );
