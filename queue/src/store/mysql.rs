@@ -21,8 +21,12 @@ use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Rows that a look reads at a time: each lane that has as many takes one step more.
-const LOOK: i64 = 64;
+/// A look: rows that it reads first, and of each kind in every step after that. Each lane that has as many takes one step more.
+const LOOK: &str = include_str!("sql/lanes.mysql.sql");
+const FIRST_ROWS: i64 = 64;
+const MORE_ROWS: i64 = 16;
+/// Kinds in one such statement.
+const KINDS: usize = 32;
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -104,6 +108,39 @@ async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claim
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
     rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
+}
+
+/// The lane of a row of a look; unless it is paused, it is one of those that have jobs.
+fn found(row: &MySqlRow, lanes: &mut Vec<LaneHead>) -> Result<Lane, Error> {
+    let head = lane_head(row)?;
+    let lane = head.lane.clone();
+    if row.int(6)? == 0 {
+        lanes.push(head);
+    }
+    Ok(lane)
+}
+
+/// Asks for the lanes of the same kind that come behind this one.
+fn behind(lane: Lane) -> Ask {
+    Ask { lane, take: 0, behind: None, newest_first: false, max_retries: 0 }
+}
+
+/// One step of a look at several kinds. Answers where it has to go on.
+async fn look_behind(conn: &mut MySqlConnection, asks: &[Ask], lanes: &mut Vec<LaneHead>) -> Result<Vec<Ask>, Error> {
+    let union = united(LOOK, &[], PARTS, asks, |ask, wanted| {
+        let [kind, queue, priority] = lane_binds(ask);
+        let limit = if wanted { MORE_ROWS } else { 0 };
+        (include_str!("sql/lanes_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
+    });
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    let mut seen = vec![(0, None); asks.len()];
+    for row in &rows {
+        let (count, last) = &mut seen[ask_of(&union.asks, row.int(7)?)?];
+        *count += row.int(5)?;
+        *last = Some(found(row, lanes)?);
+    }
+    let long = seen.into_iter().filter(|(count, _)| *count == MORE_ROWS);
+    Ok(long.filter_map(|(_, last)| last.map(behind)).collect())
 }
 
 /// Around each part of a union: it has an order and a limit, and locks, of its own.
@@ -226,29 +263,35 @@ impl Dialect for MySql {
     }
 
     async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let sql = include_str!("sql/lanes.mysql.sql").replace("/* kinds */", &places(kinds.len()));
-        let (sql, order) = question_marks(&sql);
-        let mut lanes: Vec<LaneHead> = Vec::new();
-        let mut behind = Lane { kind: "".into(), queue: "".into(), priority: 0 };
-        loop {
-            let place: [Bind<'_>; 4] =
-                [(&*behind.kind).into(), (&*behind.queue).into(), i64::from(behind.priority).into(), LOOK.into()];
-            let mut binds: Vec<_> = kinds.iter().map(|kind| kind.as_str().into()).collect();
-            binds.extend(order.iter().map(|number| place[*number]));
-            let rows = fetch(conn, sql.clone(), &binds).await?;
-            let mut seen = 0;
-            for row in &rows {
-                seen += row.int(5)?;
-                let head = lane_head(row)?;
-                behind = head.lane.clone();
-                if row.int(6)? == 0 {
-                    lanes.push(head);
-                }
-            }
-            if seen < LOOK {
-                return Ok(lanes);
-            }
+        let first = include_str!("sql/lanes_first.mysql.sql").replace("/* kinds */", &places(kinds.len()));
+        let (first, _limit) = question_marks(&first);
+        let (around, _none) = question_marks(LOOK);
+        let mut binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
+        binds.push(FIRST_ROWS.into());
+        let rows = fetch(conn, around.replace(LANES, &format!("({first})")), &binds).await?;
+        let mut lanes = Vec::new();
+        let mut last = None;
+        let (mut seen, mut begun) = (0, HashSet::new());
+        for row in &rows {
+            seen += row.int(5)?;
+            last = Some(found(row, &mut lanes)?);
+            begun.extend(last.iter().map(|lane| lane.kind.clone()));
         }
+        let Some(last) = last.filter(|_| seen == FIRST_ROWS) else { return Ok(lanes) };
+        // kinds of which all was seen are done; of the others those that are there at all, lane by lane
+        begun.remove(&last.kind);
+        let rest = kinds.iter().filter(|kind| !begun.contains(kind.as_str()));
+        let begin = |kind: &String| Lane { kind: kind.as_str().into(), queue: "".into(), priority: 0 };
+        let mut behind: Vec<Ask> =
+            rest.map(|kind| behind(if **kind == *last.kind { last.clone() } else { begin(kind) })).collect();
+        while !behind.is_empty() {
+            let mut long = Vec::new();
+            for asks in behind.chunks(KINDS) {
+                long.extend(look_behind(conn, asks, &mut lanes).await?);
+            }
+            behind = long;
+        }
+        Ok(lanes)
     }
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {

@@ -1,0 +1,6 @@
+-- Of all kinds.
+SELECT kind, queue, priority, run_at, 0 AS ask
+FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
+WHERE worker_id = 0 AND kind IN (/* kinds */)
+ORDER BY kind, queue, priority, run_at, id
+LIMIT $1
