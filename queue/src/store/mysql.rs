@@ -1,7 +1,7 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
@@ -21,12 +21,13 @@ use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// A look: rows that it reads first, and of each kind in every step after that. Each lane that has as many takes one step more.
-const LOOK: &str = include_str!("sql/lanes.mysql.sql");
-const FIRST_ROWS: i64 = 64;
+/// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane that has so many and more.
+const FIRST_ROWS: i64 = 32;
 const MORE_ROWS: i64 = 16;
-/// Kinds in one such statement.
-const KINDS: usize = 32;
+/// The number of the part that reads those kinds.
+const REST: i64 = -1;
+/// So many lanes in one step.
+const LONG: usize = 32;
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -110,37 +111,58 @@ async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claim
     rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
 }
 
-/// The lane of a row of a look; unless it is paused, it is one of those that have jobs.
-fn found(row: &MySqlRow, lanes: &mut Vec<LaneHead>) -> Result<Lane, Error> {
-    let head = lane_head(row)?;
-    let lane = head.lane.clone();
-    if row.int(6)? == 0 {
-        lanes.push(head);
-    }
-    Ok(lane)
+/// A look under way.
+struct Look<'a> {
+    /// Kinds of which nothing was found yet.
+    unseen: Vec<&'a str>,
+    /// Lanes that have more rows than a step reads: others of their kind come behind them.
+    long: Vec<Ask>,
+    lanes: Vec<LaneHead>,
 }
 
-/// Asks for the lanes of the same kind that come behind this one.
-fn behind(lane: Lane) -> Ask {
-    Ask { lane, take: 0, behind: None, newest_first: false, max_retries: 0 }
-}
+impl Look<'_> {
+    /// Reads the next rows behind each long lane, and of what has not been seen yet. Answers whether there is more.
+    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize) -> Result<bool, Error> {
+        let (rest, _limit) = question_marks(include_str!("sql/lanes_rest.mysql.sql"));
+        let rest = rest.replace("/* kinds */", &places(kinds));
+        // no kind has an empty name: as many as there are in all, so that it is the same statement every time
+        let names = self.unseen.iter().copied().chain(std::iter::repeat("")).take(kinds);
+        let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();
+        binds.push(FIRST_ROWS.into());
+        let step = self.long.split_off(self.long.len().saturating_sub(LONG));
+        let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
+            let [kind, queue, priority] = lane_binds(ask);
+            let limit = if wanted { MORE_ROWS } else { 0 };
+            (include_str!("sql/lanes_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
+        });
+        binds.extend(&union.binds);
+        let glue = if step.is_empty() { "" } else { " UNION ALL " };
+        let (around, _none) = question_marks(include_str!("sql/lanes.mysql.sql"));
+        let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
+        let rows = fetch(conn, sql, &binds).await?;
 
-/// One step of a look at several kinds. Answers where it has to go on.
-async fn look_behind(conn: &mut MySqlConnection, asks: &[Ask], lanes: &mut Vec<LaneHead>) -> Result<Vec<Ask>, Error> {
-    let union = united(LOOK, &[], PARTS, asks, |ask, wanted| {
-        let [kind, queue, priority] = lane_binds(ask);
-        let limit = if wanted { MORE_ROWS } else { 0 };
-        (include_str!("sql/lanes_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
-    });
-    let rows = fetch(conn, union.sql, &union.binds).await?;
-    let mut seen = vec![(0, None); asks.len()];
-    for row in &rows {
-        let (count, last) = &mut seen[ask_of(&union.asks, row.int(7)?)?];
-        *count += row.int(5)?;
-        *last = Some(found(row, lanes)?);
+        let mut parts: HashMap<i64, (i64, Vec<Lane>)> = HashMap::new();
+        for row in &rows {
+            let head = lane_head(row)?;
+            let (count, lanes) = parts.entry(row.int(7)?).or_default();
+            *count += row.int(5)?;
+            lanes.push(head.lane.clone());
+            if row.int(6)? == 0 {
+                self.lanes.push(head);
+            }
+        }
+        match parts.get(&REST) {
+            Some((FIRST_ROWS, seen)) => self.unseen.retain(|kind| seen.iter().all(|lane| *lane.kind != **kind)),
+            _ => self.unseen.clear(),
+        }
+        for (part, (count, lanes)) in parts {
+            let is_long = count == if part == REST { FIRST_ROWS } else { MORE_ROWS };
+            let last = lanes.into_iter().next_back().filter(|_| is_long);
+            let ask = |lane| Ask { lane, take: 0, behind: None, newest_first: false, max_retries: 0 };
+            self.long.extend(last.map(ask));
+        }
+        Ok(!self.long.is_empty())
     }
-    let long = seen.into_iter().filter(|(count, _)| *count == MORE_ROWS);
-    Ok(long.filter_map(|(_, last)| last.map(behind)).collect())
 }
 
 /// Around each part of a union: it has an order and a limit, and locks, of its own.
@@ -263,35 +285,9 @@ impl Dialect for MySql {
     }
 
     async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let first = include_str!("sql/lanes_first.mysql.sql").replace("/* kinds */", &places(kinds.len()));
-        let (first, _limit) = question_marks(&first);
-        let (around, _none) = question_marks(LOOK);
-        let mut binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
-        binds.push(FIRST_ROWS.into());
-        let rows = fetch(conn, around.replace(LANES, &format!("({first})")), &binds).await?;
-        let mut lanes = Vec::new();
-        let mut last = None;
-        let (mut seen, mut begun) = (0, HashSet::new());
-        for row in &rows {
-            seen += row.int(5)?;
-            last = Some(found(row, &mut lanes)?);
-            begun.extend(last.iter().map(|lane| lane.kind.clone()));
-        }
-        let Some(last) = last.filter(|_| seen == FIRST_ROWS) else { return Ok(lanes) };
-        // kinds of which all was seen are done; of the others those that are there at all, lane by lane
-        begun.remove(&last.kind);
-        let rest = kinds.iter().filter(|kind| !begun.contains(kind.as_str()));
-        let begin = |kind: &String| Lane { kind: kind.as_str().into(), queue: "".into(), priority: 0 };
-        let mut behind: Vec<Ask> =
-            rest.map(|kind| behind(if **kind == *last.kind { last.clone() } else { begin(kind) })).collect();
-        while !behind.is_empty() {
-            let mut long = Vec::new();
-            for asks in behind.chunks(KINDS) {
-                long.extend(look_behind(conn, asks, &mut lanes).await?);
-            }
-            behind = long;
-        }
-        Ok(lanes)
+        let mut look = Look { unseen: kinds.iter().map(String::as_str).collect(), long: Vec::new(), lanes: Vec::new() };
+        while look.step(conn, kinds.len()).await? {}
+        Ok(look.lanes)
     }
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
