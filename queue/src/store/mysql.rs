@@ -21,13 +21,15 @@ use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane that has so many and more.
+/// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane at which it was cut off.
 const FIRST_ROWS: i64 = 32;
 const MORE_ROWS: i64 = 16;
 /// The number of the part that reads those kinds.
 const REST: i64 = -1;
-/// So many lanes in one step.
-const LONG: usize = 32;
+/// So many lanes are gone behind in one step …
+const AT_ONCE: usize = 32;
+/// … and no look has more steps than these, whatever producers make of queues and priorities.
+const STEPS: usize = 32;
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -115,21 +117,21 @@ async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claim
 struct Look<'a> {
     /// Kinds of which nothing was found yet.
     unseen: Vec<&'a str>,
-    /// Lanes that have more rows than a step reads: others of their kind come behind them.
-    long: Vec<Ask>,
+    /// The last lanes of what was cut off: more of their kind may come behind them.
+    cut: Vec<Ask>,
     lanes: Vec<LaneHead>,
 }
 
 impl Look<'_> {
-    /// Reads the next rows behind each long lane, and of what has not been seen yet. Answers whether there is more.
+    /// Reads the next rows behind what was cut off, and of what has not been seen yet. Answers whether there is more.
     async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize) -> Result<bool, Error> {
         let (rest, _limit) = question_marks(include_str!("sql/lanes_rest.mysql.sql"));
-        let rest = rest.replace("/* kinds */", &places(kinds));
+        let rest = of_kinds(&rest, kinds);
         // no kind has an empty name: as many as there are in all, so that it is the same statement every time
         let names = self.unseen.iter().copied().chain(std::iter::repeat("")).take(kinds);
         let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();
         binds.push(FIRST_ROWS.into());
-        let step = self.long.split_off(self.long.len().saturating_sub(LONG));
+        let step = self.cut.split_off(self.cut.len().saturating_sub(AT_ONCE));
         let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
             let limit = if wanted { MORE_ROWS } else { 0 };
@@ -156,12 +158,12 @@ impl Look<'_> {
             _ => self.unseen.clear(),
         }
         for (part, (count, lanes)) in parts {
-            let is_long = count == if part == REST { FIRST_ROWS } else { MORE_ROWS };
-            let last = lanes.into_iter().next_back().filter(|_| is_long);
+            let is_cut = count == if part == REST { FIRST_ROWS } else { MORE_ROWS };
+            let last = lanes.into_iter().next_back().filter(|_| is_cut);
             let ask = |lane| Ask { lane, take: 0, behind: None, newest_first: false, max_retries: 0 };
-            self.long.extend(last.map(ask));
+            self.cut.extend(last.map(ask));
         }
-        Ok(!self.long.is_empty())
+        Ok(!self.cut.is_empty())
     }
 }
 
@@ -285,9 +287,18 @@ impl Dialect for MySql {
     }
 
     async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let mut look = Look { unseen: kinds.iter().map(String::as_str).collect(), long: Vec::new(), lanes: Vec::new() };
-        while look.step(conn, kinds.len()).await? {}
-        Ok(look.lanes)
+        let mut look = Look { unseen: kinds.iter().map(String::as_str).collect(), cut: Vec::new(), lanes: Vec::new() };
+        for _ in 0..STEPS {
+            if !look.step(conn, kinds.len()).await? {
+                return Ok(look.lanes);
+            }
+        }
+        // So many lanes are dearer step by step than to trust the optimizer. Prepared anew each time: MariaDB would not choose
+        // the skip scan the second time.
+        let sql = of_kinds(include_str!("sql/lanes_all.mysql.sql"), kinds.len());
+        let binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
+        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &binds)).persistent(false);
+        all.fetch_all(conn).await?.iter().map(lane_head).collect()
     }
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
@@ -367,11 +378,9 @@ async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> R
     MySql::fetch(conn, sql.into(), add_binds!(MySql, binds)).await
 }
 
-/// `?, ?, ?`
-fn places(count: usize) -> String {
-    let mut text = "?, ".repeat(count);
-    text.truncate(text.len().saturating_sub(2));
-    text
+/// A statement with `?, ?, ?`, for so many kinds.
+fn of_kinds(sql: &str, count: usize) -> String {
+    sql.replace("/* kinds */", &vec!["?"; count].join(", "))
 }
 
 /// Numbers of one statement are consecutive; clusters give every n-th.

@@ -736,7 +736,7 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     jobs.extend((0..130).map(|priority| lane("b", "mail", priority)));
     jobs.extend([lane(ODD, "default", 1), lane(ODD, "default", -1), lane(ODD, "after", 0), lane(ODD, "é", 0)]);
     jobs.extend(vec![lane("c", "default", 0); 300]);
-    let others = (0..40).map(|n| &*format!("k{n}").leak());
+    let others = (0..60).map(|n| &*format!("k{n}").leak());
     jobs.extend(others.clone().flat_map(|kind| (0..80).map(move |n| lane(kind, "default", n % 4))));
     db.insert(&jobs).await;
     let mut expected: Vec<_> = jobs.iter().map(|job| (job.kind, &*job.queue, job.priority)).collect();
@@ -752,11 +752,14 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
         rows[0].text(1).unwrap().parse::<u64>().unwrap()
     };
     let kinds: Vec<_> = ["b", ODD].into_iter().chain(others).map(str::to_owned).collect();
-    for _ in 0..3 {
+    // all of them are too many for a look in steps, which reads no more than it says
+    for kinds in [&kinds, &kinds[..20], &kinds[..20], &kinds[..20]] {
+        let expected: Vec<_> =
+            expected.iter().filter(|(kind, ..)| kinds.iter().any(|it| it == kind)).copied().collect();
         let before = walked(&mut conn).await;
-        let lanes = DB::lanes(&mut conn, &kinds).await.unwrap();
+        let lanes = DB::lanes(&mut conn, kinds).await.unwrap();
         let steps = walked(&mut conn).await - before;
-        assert!(steps < 4_500, "{steps} rows were walked over");
+        assert!(steps < 2_500 || kinds.len() > 20, "{steps} rows were walked over");
         let mut lanes: Vec<_> = lanes.iter().map(|it| (&*it.lane.kind, &*it.lane.queue, it.lane.priority)).collect();
         lanes.sort_unstable();
         assert_eq!(lanes, expected);

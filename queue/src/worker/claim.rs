@@ -1,6 +1,6 @@
 //! Claiming: which lanes have work, how much to take from each, and where to start.
 //!
-//! A look (the skip scan over lanes) walks over the remains of all rows that were taken earlier, while an old snapshot keeps
+//! A look (what lanes there are) walks over the remains of all rows that were taken earlier, while an old snapshot keeps
 //! the database from removing them; a claim that starts before its cursor, over those that were taken lately. Both are
 //! therefore rationed to a small share of the time; in between, claims start behind the last place taken.
 

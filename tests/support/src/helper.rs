@@ -122,9 +122,19 @@ impl Helper {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Freezes the process (SIGSTOP), with its connections open.
+    /// Freezes the process (SIGSTOP), with its connections open. On Linux none of its threads runs any more after this: the
+    /// signal alone stops them a little later.
     pub fn pause(&mut self) {
         self.signal(Signal::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let runs = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // behind the name, which may hold anything
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 't']))
+        };
+        while std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().any(runs)) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     /// Lets a frozen process go on (SIGCONT).
