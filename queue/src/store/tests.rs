@@ -729,6 +729,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
 /// A look does not walk over the rows of a lane (asked where the engine tells what it has read), and misses none behind a
 /// long one.
 async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
+    const WALKED: &str = "SHOW SESSION STATUS LIKE 'Handler_read_next'";
+    const STATEMENTS: &str = "SHOW SESSION STATUS LIKE 'Com_stmt_execute'";
     const ODD: &str = "it's \\ \"é";
     let lane = |kind, queue: &'static str, priority| NewJob { queue: queue.into(), priority, ..job(kind) };
     let mut jobs = vec![lane(ODD, "default", 0); 3_000];
@@ -744,11 +746,11 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     expected.sort_unstable();
     expected.dedup();
     let mut conn = db.pool.acquire().await.unwrap();
-    let walked = async |conn: &mut DB::Connection| {
+    let counted = async |conn: &mut DB::Connection, what: &'static str| {
         if DB::KIND != migrate::Engine::MySql {
             return 0;
         }
-        let rows = rows::<DB>(conn, "SHOW SESSION STATUS LIKE 'Handler_read_next'", &[]).await.unwrap();
+        let rows = rows::<DB>(conn, what, &[]).await.unwrap();
         rows[0].text(1).unwrap().parse::<u64>().unwrap()
     };
     let kinds: Vec<_> = ["b", ODD].into_iter().chain(others).map(str::to_owned).collect();
@@ -756,9 +758,11 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     for kinds in [&kinds, &kinds[..20], &kinds[..20], &kinds[..20]] {
         let expected: Vec<_> =
             expected.iter().filter(|(kind, ..)| kinds.iter().any(|it| it == kind)).copied().collect();
-        let before = walked(&mut conn).await;
+        let before = [counted(&mut conn, WALKED).await, counted(&mut conn, STATEMENTS).await];
         let lanes = DB::lanes(&mut conn, kinds).await.unwrap();
-        let steps = walked(&mut conn).await - before;
+        let statements = counted(&mut conn, STATEMENTS).await - before[1];
+        assert!(statements < 40, "{statements} statements");
+        let steps = counted(&mut conn, WALKED).await - before[0];
         assert!(steps < 2_500 || kinds.len() > 20, "{steps} rows were walked over");
         let mut lanes: Vec<_> = lanes.iter().map(|it| (&*it.lane.kind, &*it.lane.queue, it.lane.priority)).collect();
         lanes.sort_unstable();

@@ -129,8 +129,8 @@ impl Helper {
         let tasks = format!("/proc/{}/task", self.child.id());
         let runs = |task: std::fs::DirEntry| {
             let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            // behind the name, which may hold anything
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 't']))
+            // behind the name, which may hold anything; one that has ended does not run either
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 't', 'Z', 'X']))
         };
         while std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.flatten().any(runs)) {
             std::thread::sleep(std::time::Duration::from_millis(1));
