@@ -321,8 +321,8 @@ impl Claims {
         let now = Instant::now();
         self.looked = Some(now);
         let newest_first = &self.shared.config.newest_first;
-        let slow = self.looks_are_slow().then_some(took);
-        self.lanes.found(heads, now, slow, |lane| newest_first.contains(&*lane.queue));
+        let dear = (!self.looks_are_cheap()).then_some(took);
+        self.lanes.found(heads, now, dear, |lane| newest_first.contains(&*lane.queue));
     }
 
     /// Claims, in turn with the other workers where all of them take many: then each takes what the one before has left,

@@ -300,6 +300,25 @@ async fn a_slow_look_is_in_no_claims_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whatever_looks_cost_the_next_job_of_a_lane_is_claimed_soon() {
+    for look in [1, 4, 6, 8, 15, 19, 25, 100, 400].map(Duration::from_millis) {
+        let scene = Scene::start(look);
+        let mut longest = Duration::ZERO;
+        for id in 1..1_000 {
+            scene.enqueue("a", id);
+            let took = scene.claimed(id).await;
+            // until the first looks have told what they cost
+            if id > 300 {
+                longest = longest.max(took);
+            }
+            // at times long enough for a look to find nothing
+            sleep(Duration::from_millis(id as u64 * 7 % 150)).await;
+        }
+        assert!(longest < Duration::from_millis(25), "{longest:?} with looks of {look:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_taken_back_during_a_look_is_looked_for_after_it() {
     let scene = Scene::slow().await;
     // in a lane that the look under way cannot see any more

@@ -139,20 +139,20 @@ impl Lanes {
     }
 
     /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
-    /// was something before it. A lane that was not found is forgotten. When looks are slow (so much), what was found is old
+    /// was something before it. A lane that was not found is forgotten. When looks are dear (so much), what was found is old
     /// by now, and the next look far off: a lane that gave a job lately is then remembered for a while, and asked soon
     /// whether it was found empty, or with nothing that is due.
     pub(super) fn found(
         &mut self,
         heads: Vec<LaneHead>,
         now: Instant,
-        slow: Option<Duration>,
+        dear: Option<Duration>,
         newest_first: impl Fn(&Lane) -> bool,
     ) {
-        let soon = |known: &Known| slow.is_some() && !known.newest_first && known.gave_lately(now);
+        let soon = |known: &Known| dear.is_some() && !known.newest_first && known.gave_lately(now);
         let mut remembered = std::mem::take(&mut self.0);
         for LaneHead { lane, run_at, due_in } in heads {
-            let due = now + due_in.saturating_sub(slow.unwrap_or_default()).min(FAR);
+            let due = now + due_in.saturating_sub(dear.unwrap_or_default()).min(FAR);
             let head = run_at;
             let known = match remembered.remove(&lane) {
                 // those of the same time, of which some were taken, are found by the next scan
@@ -290,7 +290,7 @@ mod tests {
         Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority }
     }
 
-    const SLOW: Option<Duration> = Some(Duration::from_millis(20));
+    const DEAR: Option<Duration> = Some(Duration::from_millis(20));
 
     /// Lanes whose first rows are due at these times, and have been for long.
     fn lanes(heads: &[(&str, i16, i64)]) -> Lanes {
@@ -336,10 +336,10 @@ mod tests {
         asks(lanes, 1).0[0].behind
     }
 
-    fn look(lanes: &mut Lanes, heads: &[(&str, i64)], slow: Option<Duration>) {
+    fn look(lanes: &mut Lanes, heads: &[(&str, i64)], dear: Option<Duration>) {
         let head = |&(queue, run_at): &(&str, i64)| LaneHead { lane: lane(queue, 0), run_at, due_in: Duration::ZERO };
         lanes.look_begins();
-        lanes.found(heads.iter().map(head).collect(), Instant::now(), slow, |_| false);
+        lanes.found(heads.iter().map(head).collect(), Instant::now(), dear, |_| false);
     }
 
     #[tokio::test(start_paused = true)]
@@ -421,13 +421,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_look_moves_no_cursor_back_for_what_was_claimed_meanwhile() {
+    fn a_dear_look_moves_no_cursor_back_for_what_was_claimed_meanwhile() {
         let mut lanes = lanes(&[("a", 0, 10)]);
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
         lanes.look_begins();
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 30), Instant::now());
         let head = LaneHead { lane: lane("a", 0), run_at: 20, due_in: Duration::ZERO };
-        lanes.found(vec![head], Instant::now(), SLOW, |_| false);
+        lanes.found(vec![head], Instant::now(), DEAR, |_| false);
         assert_eq!(start(&lanes), Some((30, 10)));
     }
 
@@ -435,20 +435,20 @@ mod tests {
     async fn while_looks_are_dear_an_empty_lane_is_remembered_for_a_while() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
-        look(&mut lanes, &[], SLOW);
+        look(&mut lanes, &[], DEAR);
         assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "the one that gave jobs");
         tokio::time::advance(REMEMBERED).await;
-        look(&mut lanes, &[], SLOW);
+        look(&mut lanes, &[], DEAR);
         assert!(asks(&lanes, 2).0.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_look_puts_no_lane_off_that_gave_jobs_lately() {
+    async fn a_dear_look_puts_no_lane_off_that_gave_jobs_lately() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
         let retry = |queue| LaneHead { lane: lane(queue, 0), run_at: 10, due_in: Duration::from_secs(300) };
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
         lanes.look_begins();
-        lanes.found(vec![retry("a"), retry("b")], Instant::now(), SLOW, |_| false);
+        lanes.found(vec![retry("a"), retry("b")], Instant::now(), DEAR, |_| false);
         tokio::time::advance(RESCAN).await;
         assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "it may have been filled since the look began");
         lanes.look_begins();
@@ -461,7 +461,7 @@ mod tests {
     fn a_lane_is_not_remembered_in_which_a_claim_has_no_cursor() {
         let mut lanes = lanes(&[("newest", 0, 10)]);
         lanes.claimed(&asks(&lanes, 1).0, &ten("newest", 10), Instant::now());
-        look(&mut lanes, &[], SLOW);
+        look(&mut lanes, &[], DEAR);
         assert!(asks(&lanes, 1).0.is_empty());
     }
 
@@ -483,7 +483,7 @@ mod tests {
     async fn a_remembered_lane_comes_last_until_it_gives_a_job() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 20)]);
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
-        look(&mut lanes, &[("b", 20)], SLOW);
+        look(&mut lanes, &[("b", 20)], DEAR);
         tokio::time::advance(RESCAN).await;
         assert_eq!(queues(&asks(&lanes, 2).0), [("b", 0), ("a", 0)]);
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 15), Instant::now());
