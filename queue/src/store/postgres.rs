@@ -102,9 +102,9 @@ impl Dialect for Postgres {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
-    // A plan is made once, and serves a table that goes from nothing to millions of rows faster than statistics do: so the
-    // statements leave one way to each row, by an index in its order. A table that is empty, or a lane without statistics,
-    // would otherwise be read as a whole.
+    // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
+    // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
+    // or a lane without statistics, would otherwise be read as a whole.
     const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_generic_plan; SET jit = off; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
          SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];

@@ -705,8 +705,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     let claims = "INSERT INTO queue_claims (worker_id, job_ids)
                   SELECT 1, ARRAY(SELECT generate_series(n, n + 100)) FROM generate_series(1, 200) AS n";
     let vacuumed = "UPDATE pg_class SET reltuples = 0, relpages = pg_relation_size(oid) / 8192
-                    WHERE oid = 'queue_jobs'::regclass OR oid IN (
-                        SELECT indexrelid FROM pg_index WHERE indrelid = 'queue_jobs'::regclass)";
+                    WHERE relname LIKE 'queue%' AND relkind IN ('r', 'i')
+                      AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'queue_jobs'::regclass)";
     let situations: [&[&'static str]; 4] = [
         &[],
         &["INSERT INTO queue_jobs (kind) SELECT 'a' FROM generate_series(1, 20000)", claims],

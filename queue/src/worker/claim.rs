@@ -440,7 +440,7 @@ impl Claims {
     /// Until the next lane falls due that is known and whose slots want jobs.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
         let wanted = |slots: usize| wants.iter().any(|(index, _)| *index == slots);
-        self.lanes.next_due(|lane| self.shared.slots_of(&lane.queue).is_some_and(wanted))
+        self.lanes.next_due(self.shared.is_idle(), |lane| self.shared.slots_of(&lane.queue).is_some_and(wanted))
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {

@@ -29,7 +29,7 @@ const YEAR_1: i64 = -62_135_596_800_000_000;
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 /// So many of them, those that gave last: they take places of a comparison from others.
 const MOST_REMEMBERED: usize = 32;
-/// A cheap scan needs no ration.
+/// A cheap scan needs no ration; while looks are cheap they are made at every wake, and a lane that one finds empty is forgotten.
 const CHEAP: Duration = Duration::from_millis(5);
 
 /// What looks or scans cost: the least of the last few, because a pause of the machine or the network may fall into any one
@@ -89,6 +89,8 @@ struct Known {
     cost: Cost,
     /// When it last gave a job.
     gave: Option<Instant>,
+    /// The last look found it empty; it is remembered all the same.
+    empty: bool,
 }
 
 /// The place before all jobs that are due then or later.
@@ -169,15 +171,16 @@ impl Lanes {
                     scanned: Some(now),
                     cost: Cost::of_scans(),
                     gave: None,
+                    empty: false,
                 },
             };
-            self.0.insert(lane, known);
+            self.0.insert(lane, Known { empty: false, ..known });
         }
         let mut empty: Vec<_> = remembered.into_values().filter(|known| soon(known)).collect();
         empty.sort_unstable_by_key(|known| Reverse(known.gave));
         for known in empty.into_iter().take(MOST_REMEMBERED) {
             // what comes next in it is younger than what the look has found
-            let known = Known { head: i64::MAX, due: known.due.min(now + RESCAN), ..known };
+            let known = Known { head: i64::MAX, due: known.due.min(now + RESCAN), empty: true, ..known };
             self.0.insert(known.lane.clone(), known);
         }
     }
@@ -229,6 +232,7 @@ impl Lanes {
             let Some(known) = self.0.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
+                known.empty = false;
                 // from now on its cursor says what may be next in it
                 known.head = i64::MIN;
             }
@@ -271,10 +275,11 @@ impl Lanes {
         }
     }
 
-    /// Until the next of the wanted lanes falls due.
-    pub(super) fn next_due(&self, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
+    /// Until the next of the wanted lanes falls due. Nothing tells an idle worker that a lane is filled that was found empty
+    /// but what would wake it anyway: it does not wake by itself to ask.
+    pub(super) fn next_due(&self, idle: bool, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
         let now = Instant::now();
-        let wanted = self.0.values().filter(|known| wanted(&known.lane));
+        let wanted = self.0.values().filter(|known| wanted(&known.lane) && !(idle && known.empty));
         // a millisecond more: the database's clock is read a little later than ours
         wanted.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
     }
@@ -377,7 +382,7 @@ mod tests {
         assert_eq!(start(&lanes), Some((11 - NEAR, i64::MIN)), "what is cheap is scanned at once");
         lanes.claimed(&asks(&lanes, 1).0, &[], Instant::now());
         assert!(asks(&lanes, 1).0.is_empty(), "nothing there");
-        assert_eq!(lanes.next_due(|_| true), Some(RESCAN + Duration::from_millis(1)));
+        assert_eq!(lanes.next_due(false, |_| true), Some(RESCAN + Duration::from_millis(1)));
         lanes.woken(Instant::now());
         assert_eq!(start(&lanes), Some((11, 11)), "unless something was enqueued");
         lanes.empty(&asks(&lanes, 1).0[0], Instant::now());
@@ -437,6 +442,8 @@ mod tests {
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
         look(&mut lanes, &[], DEAR);
         assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "the one that gave jobs");
+        assert!(lanes.next_due(false, |_| true).is_some());
+        assert!(lanes.next_due(true, |_| true).is_none(), "an idle worker does not wake for it");
         tokio::time::advance(REMEMBERED).await;
         look(&mut lanes, &[], DEAR);
         assert!(asks(&lanes, 2).0.is_empty());
@@ -474,7 +481,7 @@ mod tests {
             let (due, _) = asks(&lanes, 2);
             rounds += u32::from(!due.is_empty());
             due.iter().for_each(|ask| lanes.empty(ask, Instant::now()));
-            tokio::time::advance(lanes.next_due(|_| true).unwrap()).await;
+            tokio::time::advance(lanes.next_due(false, |_| true).unwrap()).await;
         }
         assert!(rounds <= 2 * 2 * 2000 / 250, "{rounds}");
     }

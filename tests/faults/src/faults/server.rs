@@ -18,7 +18,7 @@ use crate::scene::Scene;
 const WINDOW: i64 = 500_000;
 /// Of the rate before.
 const FULL: f64 = 0.9;
-/// A return that has not come to the full rate after this time counts as such.
+/// A return that has not come to the full rate after this time, or before the server went again, counts as this.
 const LIMIT: i64 = 10_000_000;
 /// What is promised of the time to the full rate.
 const BACK_WITHIN: f64 = 3.0;
@@ -94,8 +94,10 @@ async fn end(mut scene: Scene, crew: Crew, load: Load, returns: &[(i64, i64)]) -
     scene.note(format!("away {}", text(away)));
     scene.note(format!("first start after its return {}, of the other worker {}", text(first), text(last)));
     let starts = starts(&history);
-    let full: Vec<_> =
-        returns.iter().filter_map(|&(down, up)| Some((full_rate(&starts, down, up)?, down, up))).collect();
+    let next = returns.iter().skip(1).map(|(down, _)| *down).chain([i64::MAX]);
+    let full: Vec<_> = (returns.iter().zip(next))
+        .filter_map(|(&(down, up), next)| Some((full_rate(&starts, down, up, next)?, down, up)))
+        .collect();
     if let Some((_, down, up)) = full.iter().max() {
         let course = |from: i64, windows: i64| -> Vec<usize> {
             (0..windows).map(|n| count(&starts, from + n * WINDOW)).collect()
@@ -138,11 +140,11 @@ fn count(starts: &[i64], from: i64) -> usize {
 }
 
 /// The time from the server's return to the first window in which as much was started as in the two before it went, nearly;
-/// at most [`LIMIT`]. None when there was no rate before.
-fn full_rate(starts: &[i64], down: i64, up: i64) -> Option<i64> {
+/// [`LIMIT`] when there is none before the server goes the `next` time. None when there was no rate before.
+fn full_rate(starts: &[i64], down: i64, up: i64, next: i64) -> Option<i64> {
     const STEP: usize = 50_000;
     let usual = (count(starts, down - WINDOW) + count(starts, down - 2 * WINDOW)) as f64 / 2.0 * FULL;
-    let found = (up..up + LIMIT).step_by(STEP).find(|from| count(starts, *from) as f64 >= usual);
+    let found = (up..(up + LIMIT).min(next - WINDOW)).step_by(STEP).find(|from| count(starts, *from) as f64 >= usual);
     (usual > 0.0).then(|| found.map_or(LIMIT, |from| from - up))
 }
 
@@ -154,10 +156,16 @@ mod tests {
     fn the_full_rate_is_that_of_the_window_before() {
         // a start each 10 ms until the server goes at 1 s; it returns at 2 s; from 3 s on as before
         let starts: Vec<i64> = (0..100).chain(300..500).map(|number| number * 10_000).collect();
-        let back = full_rate(&starts, 1_000_000, 2_000_000).expect("it comes back");
+        let back = full_rate(&starts, 1_000_000, 2_000_000, i64::MAX).expect("it comes back");
         assert_eq!(back, 950_000, "the first window with nine tenths of what was usual");
+        let before = full_rate(&starts, 1_000_000, 2_000_000, 3_000_000);
+        assert_eq!(before, Some(LIMIT), "it went again before it came to the full rate");
         let slow: Vec<i64> = (0..100).chain((300..1500).step_by(3)).map(|number| number * 10_000).collect();
-        assert_eq!(full_rate(&slow, 1_000_000, 2_000_000), Some(LIMIT), "a third of the rate is not the full one");
-        assert_eq!(full_rate(&[], 1_000_000, 2_000_000), None, "there was no rate");
+        assert_eq!(
+            full_rate(&slow, 1_000_000, 2_000_000, i64::MAX),
+            Some(LIMIT),
+            "a third of the rate is not the full one"
+        );
+        assert_eq!(full_rate(&[], 1_000_000, 2_000_000, i64::MAX), None, "there was no rate");
     }
 }
