@@ -29,7 +29,10 @@ const YEAR_1: i64 = -62_135_596_800_000_000;
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 /// So many of them, those that gave last: they take places of a comparison from others.
 const MOST_REMEMBERED: usize = 32;
-/// A cheap scan needs no ration; while looks are cheap they are made at every wake, and a lane that one finds empty is forgotten.
+/// The head of a lane that the last look found empty, and that is remembered all the same.
+const EMPTY: i64 = i64::MAX;
+/// A cheap scan needs no ration; while looks are cheap they are made at every wake, and a lane that one finds empty is
+/// forgotten.
 const CHEAP: Duration = Duration::from_millis(5);
 
 /// What looks or scans cost: the least of the last few, because a pause of the machine or the network may fall into any one
@@ -89,8 +92,6 @@ struct Known {
     cost: Cost,
     /// When it last gave a job.
     gave: Option<Instant>,
-    /// The last look found it empty; it is remembered all the same.
-    empty: bool,
 }
 
 /// The place before all jobs that are due then or later.
@@ -171,16 +172,15 @@ impl Lanes {
                     scanned: Some(now),
                     cost: Cost::of_scans(),
                     gave: None,
-                    empty: false,
                 },
             };
-            self.0.insert(lane, Known { empty: false, ..known });
+            self.0.insert(lane, known);
         }
         let mut empty: Vec<_> = remembered.into_values().filter(|known| soon(known)).collect();
         empty.sort_unstable_by_key(|known| Reverse(known.gave));
         for known in empty.into_iter().take(MOST_REMEMBERED) {
             // what comes next in it is younger than what the look has found
-            let known = Known { head: i64::MAX, due: known.due.min(now + RESCAN), empty: true, ..known };
+            let known = Known { head: EMPTY, due: known.due.min(now + RESCAN), ..known };
             self.0.insert(known.lane.clone(), known);
         }
     }
@@ -232,7 +232,6 @@ impl Lanes {
             let Some(known) = self.0.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
-                known.empty = false;
                 // from now on its cursor says what may be next in it
                 known.head = i64::MIN;
             }
@@ -279,7 +278,7 @@ impl Lanes {
     /// but what would wake it anyway: it does not wake by itself to ask.
     pub(super) fn next_due(&self, idle: bool, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
         let now = Instant::now();
-        let wanted = self.0.values().filter(|known| wanted(&known.lane) && !(idle && known.empty));
+        let wanted = self.0.values().filter(|known| wanted(&known.lane) && !(idle && known.head == EMPTY));
         // a millisecond more: the database's clock is read a little later than ours
         wanted.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
     }
