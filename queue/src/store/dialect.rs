@@ -116,6 +116,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEFORE_BEGIN: Option<&'static str>;
     /// Sent once on a connection that is ours.
     const OPEN_LINE: &'static [&'static str];
+    /// Sent as well, once on a connection of ours that has transactions, where it makes the server end every
+    /// [silent](super::line) session, not just a silent transaction: such a connection is pinged.
+    const END_SILENT: Option<&'static str>;
     /// A question, and what is sent as well, once on a connection that is ours, when the answer has a row: this server is
     /// one of several that may each be a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;

@@ -13,6 +13,7 @@ pub(crate) mod batch;
 mod beside;
 pub(crate) mod dialect;
 mod ending;
+mod line;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operation;

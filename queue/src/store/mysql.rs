@@ -186,6 +186,8 @@ impl Dialect for MySql {
         // below our own time limits: a statement that was given up must not wait on in the server
         "SET SESSION innodb_lock_wait_timeout = 2",
     ];
+    const END_SILENT: Option<&'static str> =
+        Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
     // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
     // and inserts (1, 2, 4) first wait for what was committed elsewhere; else a worker is told that it has no row, or that
     // its jobs are not its own.

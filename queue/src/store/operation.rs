@@ -5,16 +5,18 @@
 //! time limit throws its connection away.
 
 use std::io::ErrorKind;
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join3};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Dialect, Housekeeping, rows};
+use super::dialect::{Dialect, Housekeeping};
+use super::line::{Kept, Line, PING_EVERY, open_line};
 use super::session::Session;
 use super::turns::Turns;
 use super::untangle::acquire;
@@ -41,6 +43,8 @@ struct Inner<DB: Dialect> {
     /// What holds the locks of the line for heartbeats.
     session: Session,
     upkeep: Line<DB>,
+    /// Whether a task pings the lines.
+    pinged: AtomicBool,
     /// See [`Dialect::pool_beside`].
     beside: Mutex<Option<Beside<DB>>>,
 }
@@ -51,27 +55,6 @@ type Beside<DB> = Option<Pool<DB>>;
 impl<DB: Dialect> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-/// A connection that the worker keeps for one purpose: a claim never waits behind a completion, nor either behind a
-/// heartbeat. It is taken out while in use and put back only when all went well.
-struct Line<DB: Dialect>(Mutex<Option<PoolConnection<DB>>>);
-
-impl<DB: Dialect> Default for Line<DB> {
-    fn default() -> Self {
-        Self(Mutex::new(None))
-    }
-}
-
-impl<DB: Dialect> Drop for Line<DB> {
-    fn drop(&mut self) {
-        // sqlx closes connections in a task; where no runtime is left the socket is just dropped
-        if let Some(conn) = self.0.get_mut().take()
-            && tokio::runtime::Handle::try_current().is_err()
-        {
-            drop(conn.leak());
-        }
     }
 }
 
@@ -96,6 +79,12 @@ impl From {
     /// Whether it enqueues nothing.
     fn is_housekeeping(self) -> bool {
         matches!(self, Self::Duties | Self::Upkeep)
+    }
+
+    /// Whether more than single statements are run on it. A heartbeat is one: it holds no lock while nothing is said, and may
+    /// come as seldom as the user likes.
+    fn has_transactions(self) -> bool {
+        matches!(self, Self::Claims | Self::Endings | Self::Upkeep)
     }
 
     /// Whether what it writes means nothing any more once the machine has failed: claims and leases of processes that are
@@ -131,6 +120,7 @@ impl<DB: Dialect> SqlStore<DB> {
             duties: Line::default(),
             session: Session::default(),
             upkeep: Line::default(),
+            pinged: AtomicBool::new(false),
             beside: Mutex::default(),
         }))
     }
@@ -238,18 +228,21 @@ impl<DB: Dialect> SqlStore<DB> {
             From::Upkeep => Some(&self.0.upkeep),
         };
         let mut kept = match line {
-            Some(line) => Some(line.0.lock().await),
+            Some(line) => Some(line.lock().await),
             None => None,
         };
         let conn = match kept.as_mut().and_then(|kept| kept.take()) {
-            Some(conn) => conn,
+            Some(kept) => kept.into_conn(),
             None => {
                 let mut conn = acquire(&self.pool_for(from).await).await?;
                 if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {
                     conn.close_on_drop();
-                    let in_cluster = open_line::<DB>(&mut conn).await?;
+                    let in_cluster = open_line::<DB>(&mut conn, from.has_transactions()).await?;
                     if from == From::Duties {
                         self.0.session.begins(in_cluster);
+                    }
+                    if line.is_some() {
+                        self.keep_awake();
                     }
                 }
                 conn
@@ -284,7 +277,7 @@ impl<DB: Dialect> SqlStore<DB> {
         if held.sound
             && let Some(mut kept) = kept
         {
-            *kept = held.conn.take();
+            *kept = held.conn.take().map(Kept::new);
         }
         result
     }
@@ -306,15 +299,30 @@ impl<DB: Dialect> SqlStore<DB> {
         beside.clone().flatten().unwrap_or_else(|| self.0.pool.clone())
     }
 
+    /// Has the lines pinged that the server would end otherwise, as long as there is this store.
+    fn keep_awake(&self) {
+        if DB::END_SILENT.is_none() || self.0.pinged.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let store: Weak<Inner<DB>> = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(PING_EVERY).await;
+                let Some(store) = store.upgrade() else { return };
+                join3(store.claims.ping(), store.endings.ping(), store.upkeep.ping()).await;
+            }
+        });
+    }
+
     /// Whether the connection for claims is there, and not at work.
     pub(super) async fn keeps_claims(&self) -> bool {
-        self.0.claims.0.lock().await.is_some()
+        self.0.claims.lock().await.is_some()
     }
 
     /// Gives the connections back that were kept.
     pub(super) async fn release(&self) {
         for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
-            drop(line.0.lock().await.take());
+            drop(line.lock().await.take());
         }
         if let Some(beside) = self.0.beside.lock().await.take().flatten() {
             beside.close().await;
@@ -346,20 +354,6 @@ impl<DB: Dialect> Drop for Held<DB> {
             conn.close_on_drop();
         }
     }
-}
-
-/// Gives a connection that is ours its settings. Returns whether the server is one of several.
-async fn open_line<DB: Dialect>(conn: &mut DB::Connection) -> Result<bool, sqlx::Error> {
-    for sql in DB::OPEN_LINE {
-        DB::raw(conn, sql).await?;
-    }
-    if let Some((ask, setting)) = DB::OPEN_LINE_IN_CLUSTER
-        && !rows::<DB>(conn, ask, &[]).await?.is_empty()
-    {
-        DB::raw(conn, setting).await?;
-        return Ok(true);
-    }
-    Ok(false)
 }
 
 async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>

@@ -107,7 +107,9 @@ impl Dialect for Postgres {
     // or a lane without statistics, would otherwise be read as a whole.
     const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_generic_plan; SET jit = off; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
+         SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
          SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+    const END_SILENT: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII

@@ -350,7 +350,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             self.run(From::Upkeep, mode, doing, (), |conn, ()| {
                 async move {
                     let mut expired = String::from("[]");
-                    for sql in DB::EXPIRE_WORKERS {
+                    for (number, sql) in DB::EXPIRE_WORKERS.iter().enumerate() {
+                        if number > 0 && expired == "[]" {
+                            break;
+                        }
                         expired = json(&ids::<DB>(conn, sql, &[expired.as_str().into()]).await?);
                     }
                     Ok(())

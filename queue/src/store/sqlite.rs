@@ -86,6 +86,7 @@ impl Dialect for Sqlite {
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
+    const END_SILENT: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;

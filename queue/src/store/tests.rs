@@ -7,6 +7,7 @@ use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
 use super::super::dialect::Bind;
+use super::super::operation::COUNT_LIMIT;
 use super::super::{Lane, NewJob, Outcome};
 use super::*;
 
@@ -649,6 +650,52 @@ async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
     drop(tx);
 }
 
+/// A transaction of a worker that is cut off midway ends, though its connection stays open. A line on which nothing is to be
+/// said does not.
+async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
+    let session = match DB::KIND {
+        migrate::Engine::Postgres => "SELECT pg_backend_pid()::bigint",
+        migrate::Engine::MySql => "SELECT CAST(CONNECTION_ID() AS SIGNED)",
+        // no network is between
+        _ => return,
+    };
+    let sessions = async || {
+        let mut found = Vec::new();
+        for from in [From::Claims, From::Endings, From::Duties] {
+            let id = db.store.run(from, Mode::Read, "ask", session, |conn, sql| {
+                async move { rows::<DB>(conn, sql, &[]).await?[0].int(0) }.boxed()
+            });
+            found.push(id.await.unwrap());
+        }
+        found
+    };
+    let before = sessions().await;
+    let id = db.insert(&[job("a")]).await[0];
+    let lock = Box::leak(format!("SELECT id FROM queue_jobs WHERE id = {id} FOR UPDATE").into_boxed_str());
+    let locked = Arc::new(tokio::sync::Notify::new());
+    let (store, held) = (db.store.clone(), (&*lock, locked.clone()));
+    let cut_off = tokio::spawn(async move {
+        let silent =
+            store.run_within(COUNT_LIMIT, From::Upkeep, Mode::Transaction, "hold", held, |conn, (lock, locked)| {
+                async move {
+                    rows::<DB>(conn, lock, &[]).await?;
+                    locked.notify_one();
+                    std::future::pending::<Result<(), sqlx::Error>>().await
+                }
+                .boxed()
+            });
+        silent.await.map(drop)
+    });
+    locked.notified().await;
+    let mut other = db.pool.begin().await.unwrap();
+    assert_eq!(rows::<DB>(&mut other, lock, &[]).await.unwrap().len(), 1);
+    assert!(!cut_off.is_finished(), "its own limit ended it");
+    assert_eq!(sessions().await, before);
+    db.store.abandon();
+    assert!(cut_off.await.unwrap().is_err());
+    db.store.release().await;
+}
+
 async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == migrate::Engine::MySql {
         return;
@@ -1007,6 +1054,7 @@ on_each!(
     purge_is_bounded,
     a_dropped_operation_leaves_the_store_usable,
     a_look_is_given_up,
+    only_a_silent_transaction_ends,
     watchers_hear_of_others,
     migrations_agree,
     claims_are_forgotten,

@@ -33,6 +33,10 @@ struct Packets {
     stall: AtomicBool,
     /// So many did.
     stalled: AtomicU64,
+    /// The next commit, and what comes after it on its connection, does not reach the server.
+    hold: AtomicBool,
+    /// One was held.
+    held: AtomicBool,
 }
 
 /// A proxy in front of the test's server. Ends, with its connections, when dropped.
@@ -91,6 +95,17 @@ impl Proxy {
     /// How many replies stopped midway so far.
     pub fn stalled(&self) -> u64 {
         self.packets.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the next commit from the server, with all that would come after it: the transaction stays open there.
+    pub fn hold_next_commit(&self) {
+        self.packets.held.store(false, Ordering::Relaxed);
+        self.packets.hold.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a commit was held.
+    pub fn holds_a_commit(&self) -> bool {
+        self.packets.held.load(Ordering::Relaxed)
     }
 
     /// Closes all connections and refuses new ones.
@@ -221,6 +236,10 @@ async fn requests(
         let commits = || bytes.windows(6).any(|word| word == b"COMMIT");
         if packets.stall.load(Ordering::Relaxed) && commits() && packets.stall.swap(false, Ordering::Relaxed) {
             stall.store(true, Ordering::Relaxed);
+        }
+        if packets.hold.load(Ordering::Relaxed) && commits() && packets.hold.swap(false, Ordering::Relaxed) {
+            packets.held.store(true, Ordering::Relaxed);
+            std::future::pending::<()>().await;
         }
         if to.write_all(bytes).await.is_err() {
             return;

@@ -46,8 +46,11 @@ pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
 
 pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
     const JOBS: usize = 12;
+    // these, with the first ones, are no more than a worker has room for
+    const LATE: usize = 4;
     let mut scene = ground.scene().await?;
     let mut delays = Vec::new();
+    let mut in_transactions = 0;
     for _ in 0..scene.rounds(1, 20) {
         let (mut proxy, url) = proxy(ground, &scene).await;
         let mut crew = scene.crew();
@@ -55,24 +58,33 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
         let options = Options { max_retries: 20, ..Options::default() };
         // none of them ends before the network does, however slow the machine is
         let plans = vec![Plan::Ignore { ms: 300_000 }; JOBS];
-        let tags = enqueue_batch(&scene.desk, &scene.db, plans, options, None).await?;
+        let tags = enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
         let began = async |scene: &Scene| Ok((starts(scene, &tags, None)?.len() == JOBS).then_some(()));
         scene.wait("all jobs run", PATIENCE, began).await?;
         let process = crew.pid(cut_off).context("a running worker")?;
-        crew.hire(scene.worker())?;
+        // The last that the server hears of it is a transaction without an end, where jobs are claimed in one.
+        proxy.hold_next_commit();
+        let late = enqueue_batch(&scene.desk, &scene.db, vec![Plan::Ok { ms: 1 }; LATE], options, None).await?;
+        let claimed = async |scene: &Scene| {
+            Ok((proxy.holds_a_commit() || starts(scene, &late, None)?.len() >= LATE).then_some(()))
+        };
+        scene.wait("the last jobs are claimed", PATIENCE, claimed).await?;
+        in_transactions += u32::from(proxy.holds_a_commit());
         proxy.freeze();
         let frozen = now();
+        crew.hire(scene.worker())?;
         let elsewhere = async |scene: &Scene| {
-            let found = starts(scene, &tags, Some(process))?;
-            Ok((found.len() >= JOBS).then_some(found))
+            let (first, late) = (starts(scene, &tags, Some(process))?, starts(scene, &late, None)?);
+            Ok((first.len() >= JOBS && late.len() >= LATE).then(|| [first, late].concat()))
         };
         let found = scene.wait("all jobs run elsewhere", PATIENCE, elsewhere).await?;
-        delays.extend(found.into_iter().map(|at| at - frozen));
+        delays.extend(found.into_iter().map(|at| at - frozen).filter(|after| *after > 0));
         proxy.heal().await;
         scene.judge(None, crew).await?;
     }
     let spread = Spread::of(delays).context("no job ran elsewhere")?;
     scene.promise("from the last packet to the start elsewhere", &spread, spread.max(), ELSEWHERE_WITHIN)?;
+    scene.note(format!("{in_transactions} in the middle of a transaction"));
     Ok(scene.notes)
 }
 
