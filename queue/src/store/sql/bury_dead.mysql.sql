@@ -4,5 +4,5 @@ SELECT j.id, j.kind, j.queue, j.args, j.priority, j.max_retries, j.attempt, j.le
        j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', lease INT PATH '$.lease', ran_us BIGINT PATH '$.ran_us', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
-STRAIGHT_JOIN queue_jobs AS j ON j.id = d.id
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.lease = d.lease

@@ -3,6 +3,6 @@
 SELECT j.id
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', lease INT PATH '$.lease')) AS t) AS d
-STRAIGHT_JOIN queue_jobs AS j ON j.id = d.id
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.lease = d.lease
 FOR UPDATE

@@ -4,7 +4,8 @@ SELECT EXISTS (SELECT 1 FROM queue_workers WHERE id = $1 AND stopped_at IS NULL)
         FROM queue_workers WHERE stopped_at IS NULL AND id <> $1),
        FALSE,
        (SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(j.id, j.lease)) AS CHAR)
-        FROM JSON_TABLE($4, '$[*]' COLUMNS (id BIGINT PATH '$')) AS running STRAIGHT_JOIN queue_jobs AS j ON j.id = running.id
+        FROM JSON_TABLE($4, '$[*]' COLUMNS (id BIGINT PATH '$')) AS running
+        STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = running.id
         WHERE j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
        CONNECTION_ID(),
        (SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(

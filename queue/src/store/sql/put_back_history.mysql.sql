@@ -6,5 +6,5 @@ SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.
        UTC_TIMESTAMP(6), 'cancelled on request'
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', lease INT PATH '$.lease', ran_us BIGINT PATH '$.ran_us', uncount INT PATH '$.uncount', record BOOLEAN PATH '$.record')) AS d
-STRAIGHT_JOIN queue_jobs AS j ON j.id = d.id
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.lease = d.lease AND j.cancel_requested_at IS NOT NULL

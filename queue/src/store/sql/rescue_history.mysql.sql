@@ -6,6 +6,6 @@ SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.
               COALESCE(CONCAT(' (no heartbeat since ', DATE_FORMAT(w.heartbeat_at, '%Y-%m-%d %H:%i:%s'), ' UTC)'), '')))
 FROM JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fate VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.fate')) AS d
-STRAIGHT_JOIN queue_jobs AS j ON j.id = d.id
-LEFT JOIN queue_workers AS w ON w.id = j.worker_id
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
+LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = j.worker_id
 WHERE d.fate = 'cancelled'

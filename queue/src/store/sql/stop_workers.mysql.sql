@@ -1,3 +1,3 @@
 UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
-STRAIGHT_JOIN queue_workers AS w ON w.id = d.id
+STRAIGHT_JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = d.id
 SET w.stopped_at = UTC_TIMESTAMP(6)

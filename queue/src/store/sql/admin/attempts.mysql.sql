@@ -2,6 +2,6 @@
 -- read just before, had behind it.
 SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), outcome, error
-FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
+FROM queue_attempts AS a LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = worker_id
 WHERE job_id = $1 AND lease <= $2
 ORDER BY lease

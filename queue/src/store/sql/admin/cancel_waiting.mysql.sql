@@ -3,5 +3,5 @@ INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, 
                            run_at, error)
 SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, lease, 0, enqueued_at, run_at, b.reason
 FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', reason TEXT CHARACTER SET utf8mb4 PATH '$.reason')) AS b
-STRAIGHT_JOIN queue_jobs AS j ON j.id = b.id
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id
 WHERE worker_id = 0

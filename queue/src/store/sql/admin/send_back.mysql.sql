@@ -3,4 +3,4 @@
 INSERT INTO queue_jobs (id, kind, queue, args, priority, max_retries, enqueued_at, lease, run_at)
 SELECT j.id, kind, queue, args, priority, max_retries, enqueued_at, lease, UTC_TIMESTAMP(6)
 FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
-STRAIGHT_JOIN queue_dead AS j ON j.id = b.id
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id
