@@ -165,15 +165,37 @@ pub(crate) struct Reach {
     pub(crate) least: u32,
     /// … and beyond them those that come before this priority and time: from there on, other lanes may have the next one.
     pub(crate) before: Option<(i16, i64)>,
+    /// What is due then or later is not read at all, so that it need not be counted; it may be read where the newest come
+    /// first, and to the fraction of a millisecond.
+    pub(crate) until: Option<(i16, i64)>,
 }
 
 impl Reach {
     /// `most, least, priority, time`.
     pub(crate) fn numbers(&self) -> [i64; 4] {
-        let (priority, time) = self.before.map_or((i64::MAX, 0), |(priority, time)| (priority.into(), time));
+        let (priority, time) = Self::rank(self.before);
         [self.most.into(), self.least.into(), priority, time]
     }
+
+    /// A priority and time; behind all that there are for none.
+    pub(crate) fn rank(rank: Option<(i16, i64)>) -> (i64, i64) {
+        rank.map_or((i64::MAX, 0), |(priority, time)| (priority.into(), time))
+    }
+
+    /// Before what time jobs of a lane are read.
+    #[cfg(any(feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn end_in(&self, lane: &Lane) -> i64 {
+        match self.until {
+            Some((priority, time)) if lane.priority == priority => time,
+            Some((priority, _)) if lane.priority > priority => i64::MIN,
+            _ => NEVER,
+        }
+    }
 }
+
+/// After every time that is due: the year 9999, the last that each engine can compute with.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) const NEVER: i64 = 253_402_300_799_000_000;
 
 /// A job as it was claimed.
 #[derive(Debug, Clone)]

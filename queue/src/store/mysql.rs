@@ -16,7 +16,7 @@ use super::dialect::{
 use super::read::{claimed, counts, lane_head};
 use super::session::Sessions;
 use super::union::{LANES, Part, ask_of, united};
-use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Reach, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -45,13 +45,16 @@ fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
 }
 
-fn peek_one(ask: &Ask, limit: i64) -> Part<'_> {
+fn peek_one(ask: &Ask, limit: i64, end: i64) -> Part<'_> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
         return (include_str!("sql/peek_newest.mysql.sql"), vec![kind, queue, priority, limit.into()]);
     }
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
-    (include_str!("sql/peek.mysql.sql"), vec![kind, queue, priority, run_at.into(), id.into(), limit.into()])
+    (
+        include_str!("sql/peek.mysql.sql"),
+        vec![kind, queue, priority, run_at.into(), id.into(), limit.into(), end.into()],
+    )
 }
 
 fn retries(ask: &Ask) -> Bind<'_> {
@@ -93,7 +96,7 @@ async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> 
 /// locking read some twenty times what it costs this one, because it asks of each who may have locked it: with many
 /// processes, whose claims begin where each of them was last, that was most of what the server did.
 async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
-    let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into()));
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into(), NEVER));
     let rows = fetch(conn, union.sql, &union.binds).await?;
     let start = |row: &MySqlRow| {
         let ask = &asks[ask_of(&union.asks, row.int(3)?)?];
@@ -306,7 +309,7 @@ impl Dialect for MySql {
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
         let outer = reach.numbers().map(Bind::from);
         let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
-            peek_one(ask, if wanted { reach.most.into() } else { 0 })
+            peek_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
         });
         let rows = fetch(conn, union.sql, &union.binds).await?;
         counts(asks, &rows, |part| ask_of(&union.asks, part))

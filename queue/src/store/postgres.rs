@@ -184,7 +184,9 @@ impl Dialect for Postgres {
     async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
         let list = asks_json(asks);
         let [most, least, priority, time] = reach.numbers();
-        let binds = [list.as_str().into(), most.into(), least.into(), priority.into(), time.into()];
+        let (until, end) = Reach::rank(reach.until);
+        let numbers = [most, least, priority, time, until, end].map(Bind::from);
+        let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
         counts(asks, &rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?, number)
     }
 

@@ -177,7 +177,9 @@ impl Dialect for Sqlite {
         let parts = ["SELECT * FROM (", ")"];
         let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
             let sql = [include_str!("sql/peek.sqlite.sql"), include_str!("sql/peek_newest.sqlite.sql")];
-            places(ask, sql, if wanted { reach.most.into() } else { 0 })
+            let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
+            binds.push(reach.end_in(&ask.lane).into());
+            (sql, binds)
         });
         let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
         counts(asks, &rows, |part| ask_of(&union.asks, part))

@@ -559,7 +559,7 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         .await;
     let urgent = Ask { lane: Lane { priority: -1, ..ask("c", 0).lane }, ..ask("c", 0) };
     let asks = [ask("a", 0), ask("b", 0), urgent];
-    let all = |most| Reach { most, least: 0, before: None };
+    let all = |most| Reach { most, least: 0, before: None, until: None };
     for (most, counts) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
         assert_eq!(db.store.peek(&asks, all(most)).await.unwrap(), counts, "{most}");
     }
@@ -577,11 +577,24 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         ((0, second(2)), 4, [2, 1, 1]),
         ((1, i64::MIN), 0, [3, 2, 1]),
     ] {
-        let reach = Reach { most: 9, least, before: Some(before) };
+        let reach = Reach { most: 9, least, before: Some(before), until: None };
         assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
     }
-    let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)) };
+    let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)), until: None };
     assert_eq!(db.store.peek(&[ask("b", 0), newest.clone()], reach).await.unwrap(), [0, 2]);
+    // what is not read
+    for (until, counts) in [
+        ((-1, second(9)), [0, 0, 0]),
+        ((-1, second(9) + 1_000), [0, 0, 1]),
+        ((0, second(2)), [1, 0, 1]),
+        ((0, second(2) + 1_000), [1, 1, 1]),
+        ((1, 0), [3, 2, 1]),
+    ] {
+        let reach = Reach { most: 9, least: 9, before: None, until: Some(until) };
+        assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
+    }
+    let reach = Reach { most: 9, least: 0, before: None, until: Some((0, second(2))) };
+    assert_eq!(db.store.peek(&[ask("b", 0), newest.clone()], reach).await.unwrap(), [0, 3]);
     // what is paused would be in the way of the others: no claim takes it
     db.sql(format!("INSERT INTO queue_paused (queue, paused_at) VALUES ('default', {})", DB::in_seconds(0))).await;
     assert_eq!(db.store.peek(&[ask("b", 0), newest], all(9)).await.unwrap(), [0, 0]);
@@ -737,7 +750,10 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     let statements: [(&str, &[Bind<'_>]); 13] = [
         (include_str!("sql/claim.postgres.sql"), &claim),
         (include_str!("sql/claim_many.postgres.sql"), &[1.into(), ask.into(), 1.into()]),
-        (include_str!("sql/peek.postgres.sql"), &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into()]),
+        (
+            include_str!("sql/peek.postgres.sql"),
+            &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 9.into()],
+        ),
         (include_str!("sql/lanes.postgres.sql"), &[r#"["a"]"#.into()]),
         (DB::FINISH[0].1, &[1.into(), ended.into()]),
         (DB::PUT_BACK[0].1, &[1.into(), ended.into()]),

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Shared;
 use super::health::Failures;
+use super::horizon::Horizon;
 use super::lanes::{Cost, Lanes};
 use super::record::BACKLOG;
 use super::stray::Strays;
@@ -21,7 +22,7 @@ use crate::store::{Ask, Claimed, Lane, LaneHead, Reach, WorkerId};
 
 /// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
 /// make as many as there are names for queues.
-const COMPARED: usize = 64;
+const COMPARED: usize = 128;
 
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
@@ -60,6 +61,15 @@ enum After {
     News,
 }
 
+/// What to claim for some slots.
+struct Next {
+    asks: Vec<Ask>,
+    /// Lanes that had none of it, where not all were compared.
+    passed_over: Vec<Lane>,
+    /// There may be more than that.
+    more: bool,
+}
+
 /// The loop's memory.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
@@ -78,6 +88,8 @@ pub(crate) struct Claims {
     recent: Option<Lane>,
     /// So many lanes had to be compared the last time.
     breadth: usize,
+    /// How far the next jobs of each slots reach.
+    horizons: Vec<Horizon>,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
     /// No turns before this, and how long that was.
@@ -155,7 +167,22 @@ impl Claims {
         let (lanes, look_cost) = (Lanes::default(), Cost::of_looks());
         let (looked, last_look, looking) = (None, Duration::ZERO, None);
         let (turn, recent, breadth, full, no_turns) = (0, None, 1, false, None);
-        Self { shared, lanes, looked, look_cost, last_look, looking, worker, turn, recent, breadth, full, no_turns }
+        let horizons = shared.slots.iter().map(|_| Horizon::default()).collect();
+        Self {
+            shared,
+            lanes,
+            looked,
+            look_cost,
+            last_look,
+            looking,
+            worker,
+            turn,
+            recent,
+            breadth,
+            horizons,
+            full,
+            no_turns,
+        }
     }
 
     /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
@@ -372,14 +399,12 @@ impl Claims {
 
     async fn claim_now(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let now = Instant::now();
-        let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
+        let (mut asks, mut passed_over, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for (slots, take) in wants {
-            let mut of_slots = self.next_asks(*slots, *take, now).await?;
-            if of_slots.len() == COMPARED {
-                passed_over.extend(of_slots.iter().filter(|ask| ask.take == 0).map(|ask| ask.lane.clone()));
-            }
-            of_slots.retain(|ask| ask.take > 0);
-            asks.append(&mut of_slots);
+            let mut next = self.next_asks(*slots, *take, now).await?;
+            more.push((*slots, next.more));
+            asks.append(&mut next.asks);
+            passed_over.append(&mut next.passed_over);
         }
         self.full = false;
         if asks.is_empty() {
@@ -390,6 +415,13 @@ impl Claims {
         let jobs = self.shared.config.store.claim(worker, &asks).await?;
         self.lanes.claimed(&asks, &jobs, started);
         self.lanes.passed_over(&passed_over, &jobs);
+        for (slots, more) in more {
+            let of_slots = jobs.iter().filter(|job| self.shared.slots_of(&job.lane.queue) == Some(slots));
+            match more {
+                true => self.horizons[slots].claimed(of_slots.map(|job| (job.lane.priority, job.run_at))),
+                false => self.horizons[slots].forget(),
+            }
+        }
         if let Some(job) = jobs.last() {
             self.recent = Some(job.lane.clone());
         }
@@ -402,38 +434,55 @@ impl Claims {
     /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken.
     ///
     /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: jobs that come before
-    /// the first lane that is not compared are the next ones, whatever is in that and in those after it.
-    async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Vec<Ask>, Error> {
+    /// the first lane that is not compared are the next ones, whatever is in that and in those after it. The same goes for jobs
+    /// that come before what is not read of any lane.
+    async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Next, Error> {
         let shared = &self.shared;
         let retries = |lane: &Lane| {
             let served = shared.slots_of(&lane.queue) == Some(slots);
             shared.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
         };
         let mut breadth = self.breadth;
+        let mut until = self.horizons[slots].until(take);
         loop {
             let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
-                return Ok(asks);
+                return Ok(Next { more: !asks.is_empty(), asks, passed_over: Vec::new() });
             }
-            // the next job in order is in the lane that comes first; so the next 64 are in the first 64 lanes
+            // the next job in order is in the lane that comes first; so the next 128 are in the first 128 lanes
             let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
-            let reach = Reach { most: take, least, before };
-            let counts = shared.config.store.peek(&asks, reach).await?;
+            if let Some(until) = until {
+                asks.retain(|ask| self.lanes.comes_before(&ask.lane, until));
+            }
+            let reach = Reach { most: take, least, before, until };
+            let counts = if asks.is_empty() { Vec::new() } else { shared.config.store.peek(&asks, reach).await? };
             let found: u32 = counts.iter().sum();
-            if before.is_some() && breadth < COMPARED && found < take.min(COMPARED as u32) {
+            // the lanes that were not compared come first, or what was not read
+            let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
+            let enough = if too_few_lanes { take.min(COMPARED as u32) } else { take };
+            if too_few_lanes && breadth < COMPARED && found < enough {
                 breadth = (breadth * 4).min(COMPARED);
                 continue;
+            }
+            if until.is_some() {
+                if found < enough.div_ceil(2) {
+                    until = self.horizons[slots].further(take);
+                    continue;
+                }
+                self.horizons[slots].was_right();
             }
             for (ask, count) in asks.iter_mut().zip(counts) {
                 ask.take = count;
             }
             // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
-            if found == 0 || found < least.min(take) {
+            if until.is_none() && (found == 0 || found < least.min(take)) {
                 asks.iter().filter(|ask| ask.take == 0).for_each(|ask| self.lanes.empty(ask, now));
             }
             let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
             self.breadth = needed.next_power_of_two().min(COMPARED);
-            return Ok(asks);
+            let (asks, none): (Vec<_>, Vec<_>) = asks.into_iter().partition(|ask| ask.take > 0);
+            let passed_over = none.into_iter().filter(|_| least > 0).map(|ask| ask.lane).collect();
+            return Ok(Next { asks, passed_over, more: until.is_some() || before.is_some() || found >= take });
         }
     }
 

@@ -219,6 +219,11 @@ impl Lanes {
         (served.into_iter().map(ask).collect(), next)
     }
 
+    /// Whether what may be next in the lane comes before this.
+    pub(super) fn comes_before(&self, lane: &Lane, rank: Rank) -> bool {
+        self.0.get(lane).is_some_and(|known| known.next() < rank)
+    }
+
     /// Moves the cursors after a claim that began at `started`, and remembers which lanes gave less than was asked.
     pub(super) fn claimed(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
         let now = Instant::now();

@@ -12,6 +12,7 @@ mod claim;
 mod config;
 mod health;
 mod heartbeat;
+mod horizon;
 mod lanes;
 mod ledger;
 mod liveness;

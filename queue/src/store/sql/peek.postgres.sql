@@ -1,5 +1,6 @@
 -- Of the next $2 jobs in order, how many are in each of the lanes asked: of the first $3, and of those that come before
--- priority $4 and place $5. No lock.
+-- priority $4 and place $5. Those of priority $6 that are due at $7 or
+-- later are not read, nor those behind. No lock.
 SELECT ask, count(*)
 FROM (
     SELECT due.*, row_number() OVER (ORDER BY priority, place, id) AS number
@@ -11,6 +12,9 @@ FROM (
             (SELECT j.id, extract(epoch FROM j.run_at) AS place FROM queue_jobs AS j
              WHERE NOT a.newest AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue
                AND j.priority = a.priority AND j.run_at <= now()
+               AND j.run_at < CASE WHEN a.priority < $6 THEN timestamptz 'infinity'
+                                   WHEN a.priority = $6 THEN timestamptz 'epoch' + $7 * interval '1 microsecond'
+                                   ELSE timestamptz '-infinity' END
                AND (j.run_at, +j.id) > (timestamptz 'epoch' + a.after_us * interval '1 microsecond', a.after_id)
              ORDER BY j.run_at, +j.id LIMIT $2)
             UNION ALL
