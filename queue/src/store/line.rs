@@ -15,9 +15,12 @@ use tokio::time::{Instant, timeout};
 
 use super::dialect::{Dialect, rows};
 
-/// How often lines are looked at, how long one must have been silent by then, and how long the answer may take: all three
-/// together are less than the server's limit.
+/// How often lines are looked at, and how long one must have been silent by then.
 pub(super) const PING_EVERY: Duration = Duration::from_millis(1_500);
+/// How long the answer may take: with two of the former less than the server's limit.
+const PING_LIMIT: Duration = Duration::from_secs(3);
+/// Who was silent for so long although it is pinged stood still: the server has ended the session, or is about to.
+const LOST_AFTER: Duration = Duration::from_secs(6);
 
 /// A claim never waits behind a completion, nor either behind a heartbeat. The connection is taken out while in use and put
 /// back only when all went well.
@@ -34,8 +37,10 @@ impl<DB: Dialect> Kept<DB> {
         Self { conn, used: Instant::now() }
     }
 
-    pub(super) fn into_conn(self) -> PoolConnection<DB> {
-        self.conn
+    /// None when the server is not likely to know it any more. `transactions`: as when it was opened.
+    pub(super) fn into_conn(self, transactions: bool) -> Option<PoolConnection<DB>> {
+        let is_limited = transactions && DB::END_SILENT.is_some();
+        (!is_limited || self.used.elapsed() < LOST_AFTER).then_some(self.conn)
     }
 }
 
@@ -55,7 +60,7 @@ impl<DB: Dialect> Line<DB> {
     pub(super) async fn ping(&self) {
         let Ok(mut line) = self.0.try_lock() else { return };
         let Some(mut kept) = line.take_if(|kept| kept.used.elapsed() >= PING_EVERY) else { return };
-        if matches!(timeout(PING_EVERY, kept.conn.ping()).await, Ok(Ok(()))) {
+        if matches!(timeout(PING_LIMIT, kept.conn.ping()).await, Ok(Ok(()))) {
             *line = Some(Kept::new(kept.conn));
         }
     }

@@ -231,8 +231,9 @@ impl<DB: Dialect> SqlStore<DB> {
             Some(line) => Some(line.lock().await),
             None => None,
         };
-        let conn = match kept.as_mut().and_then(|kept| kept.take()) {
-            Some(kept) => kept.into_conn(),
+        let kept_conn = kept.as_mut().and_then(|kept| kept.take());
+        let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
+            Some(conn) => conn,
             None => {
                 let mut conn = acquire(&self.pool_for(from).await).await?;
                 if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {

@@ -700,8 +700,10 @@ async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
         silent.await.map(drop)
     });
     locked.notified().await;
+    let began = Instant::now();
     let mut other = db.pool.begin().await.unwrap();
     assert_eq!(rows::<DB>(&mut other, lock, &[]).await.unwrap().len(), 1);
+    assert!((6..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert!(!cut_off.is_finished(), "its own limit ended it");
     assert_eq!(sessions().await, before);
     db.store.abandon();
@@ -846,8 +848,10 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
             let cells = |row: &DB::Row| (2..=4).map(|cell| row.maybe_text(cell).ok().flatten()).collect::<Vec<_>>();
             for row in rows.iter().map(cells) {
                 let is_ours = row[0].as_deref().is_some_and(|alias| matches!(alias, "j" | "h" | "a" | "w"));
-                let walks = row[1..].iter().flatten().any(|way| matches!(way.as_str(), "ALL" | "index" | "range"));
-                assert!(!(is_ours && walks), "{name}: {row:?}");
+                // none: MySQL knows by itself that there is no such row
+                let ways: Vec<_> = row[1..].iter().flatten().filter(|way| *way != "PRIMARY").collect();
+                let looks_up = ways.iter().all(|way| matches!(way.as_str(), "eq_ref" | "ref" | "const"));
+                assert!(!is_ours || looks_up, "{name}: {row:?}");
                 checked += usize::from(is_ours);
             }
         }

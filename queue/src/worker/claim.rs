@@ -24,6 +24,10 @@ use crate::store::{Ask, Claimed, Lane, LaneHead, Reach, WorkerId};
 /// make as many as there are names for queues.
 const COMPARED: usize = 128;
 
+/// And so many with all queues that have limits of their own: SQLite takes 500 parts in one statement, and their number is
+/// rounded up to a power of two.
+const MOST_ASKS: usize = 256;
+
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
 
@@ -63,11 +67,15 @@ enum After {
 
 /// What to claim for some slots.
 struct Next {
+    slots: usize,
+    take: u32,
     asks: Vec<Ask>,
     /// Lanes that had none of it, where not all were compared.
     passed_over: Vec<Lane>,
-    /// There may be more than that.
+    /// There is more than that, or may be: not everything was compared.
     more: bool,
+    /// It is less than was wanted, because not everything was read.
+    cut: bool,
 }
 
 /// The loop's memory.
@@ -399,12 +407,15 @@ impl Claims {
 
     async fn claim_now(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let now = Instant::now();
-        let (mut asks, mut passed_over, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut nexts, mut asks) = (Vec::with_capacity(wants.len()), Vec::new());
         for (slots, take) in wants {
+            // the other queues come first another time
+            if asks.len() + COMPARED > MOST_ASKS {
+                break;
+            }
             let mut next = self.next_asks(*slots, *take, now).await?;
-            more.push((*slots, next.more));
             asks.append(&mut next.asks);
-            passed_over.append(&mut next.passed_over);
+            nexts.push(next);
         }
         self.full = false;
         if asks.is_empty() {
@@ -414,21 +425,34 @@ impl Claims {
         let started = Instant::now();
         let jobs = self.shared.config.store.claim(worker, &asks).await?;
         self.lanes.claimed(&asks, &jobs, started);
-        self.lanes.passed_over(&passed_over, &jobs);
-        for (slots, more) in more {
-            let of_slots = jobs.iter().filter(|job| self.shared.slots_of(&job.lane.queue) == Some(slots));
-            match more {
-                true => self.horizons[slots].claimed(of_slots.map(|job| (job.lane.priority, job.run_at))),
-                false => self.horizons[slots].forget(),
-            }
+        for next in &nexts {
+            self.learn(next, &jobs);
         }
         if let Some(job) = jobs.last() {
             self.recent = Some(job.lane.clone());
         }
         let count = jobs.len();
-        self.full = count >= wanted(wants) as usize;
+        self.full = count >= wanted(wants) as usize || (count > 0 && nexts.iter().any(|next| next.cut));
         self.hand_over(worker, jobs);
         Ok(count)
+    }
+
+    /// What a claim says of the lanes of some slots.
+    fn learn(&mut self, next: &Next, jobs: &[Claimed]) {
+        let shared = &self.shared;
+        let mine = |job: &&Claimed| shared.slots_of(&job.lane.queue) == Some(next.slots);
+        let all = jobs.iter().filter(mine).count() >= next.take as usize;
+        // how far the newest jobs come says nothing of the others
+        let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
+        let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, job.run_at));
+        if let Some(last) = ranks.clone().max() {
+            next.passed_over.iter().for_each(|lane| self.lanes.nothing_before(lane, last));
+        }
+        if next.more || all {
+            self.horizons[next.slots].claimed(ranks);
+        } else {
+            self.horizons[next.slots].forget();
+        }
     }
 
     /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken.
@@ -447,15 +471,14 @@ impl Claims {
         loop {
             let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
-                return Ok(Next { more: !asks.is_empty(), asks, passed_over: Vec::new() });
+                return Ok(Next { slots, take, asks, passed_over: Vec::new(), more: false, cut: false });
             }
-            // the next job in order is in the lane that comes first; so the next 128 are in the first 128 lanes
-            let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
-            if let Some(until) = until {
-                asks.retain(|ask| self.lanes.comes_before(&ask.lane, until));
-            }
+            // Where what is known of lanes are the places of their next jobs, the next job in order is in the lane that comes
+            // first, and so the next 128 are in the first 128 lanes. They are taken in any case, so that it goes on.
+            let many = asks.len() == COMPARED;
+            let least = if many { COMPARED as u32 } else { 0 };
             let reach = Reach { most: take, least, before, until };
-            let counts = if asks.is_empty() { Vec::new() } else { shared.config.store.peek(&asks, reach).await? };
+            let counts = shared.config.store.peek(&asks, reach).await?;
             let found: u32 = counts.iter().sum();
             // the lanes that were not compared come first, or what was not read
             let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
@@ -481,8 +504,9 @@ impl Claims {
             let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
             self.breadth = needed.next_power_of_two().min(COMPARED);
             let (asks, none): (Vec<_>, Vec<_>) = asks.into_iter().partition(|ask| ask.take > 0);
-            let passed_over = none.into_iter().filter(|_| least > 0).map(|ask| ask.lane).collect();
-            return Ok(Next { asks, passed_over, more: until.is_some() || before.is_some() || found >= take });
+            let passed_over = none.into_iter().filter(|_| many).map(|ask| ask.lane).collect();
+            let (more, cut) = (before.is_some() || found >= take, until.is_some() && found < take);
+            return Ok(Next { slots, take, asks, passed_over, more: more || cut, cut });
         }
     }
 

@@ -240,12 +240,17 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     }
 }
 
-/// Removes what is past its retention, now and then, until the run is over.
+/// Removes what is past its retention, now and then, until the run is over; without a pause while there is more.
 pub(crate) async fn run_retention(shared: Arc<Shared>) {
     let every = RETENTION_EVERY.min(shared.config.timing.retention).max(RETENTION_LEAST);
+    let mut more = false;
     loop {
-        sleep(every.mul_f64(0.5 + fastrand::f64())).await;
-        if let Err(error) = retention::run_once(&*shared.config.store, shared.config.timing.retention).await {
+        if !more {
+            sleep(every.mul_f64(0.5 + fastrand::f64())).await;
+        }
+        let removed = retention::run_once(&*shared.config.store, shared.config.timing.retention).await;
+        more = removed.as_ref().is_ok_and(|removed| *removed >= retention::FULL);
+        if let Err(error) = removed {
             tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
         }
     }

@@ -3,7 +3,7 @@
 //! To take the next 500 jobs of 64 lanes in order, the first 500 of each would have to be read, though all but 500 of those
 //! 32,000 are left for later. Jobs come from their lanes in no steady shares (a lane gives everything for a while, then
 //! nothing), but all lanes together go forward in time about as fast as they just did. So only what is due before a time a
-//! little further than needed is read. The guess decides nothing: where it brings too little, everything is read.
+//! little further than needed is read. The guess decides nothing: where it brings less than half, everything is read in the end.
 
 use super::lanes::Rank;
 
@@ -65,7 +65,7 @@ impl Horizon {
         Some((priority, last.checked_add(ahead.min(MOST) as i64)?))
     }
 
-    /// These jobs were taken, and there is more.
+    /// These jobs were taken, and there is more. What others took since the last claim belongs to the pace as well.
     pub(super) fn claimed(&mut self, jobs: impl Iterator<Item = Rank> + Clone) {
         let Some((priority, last)) = jobs.clone().max() else { return };
         let (mut count, mut first) = (0_u32, last);
@@ -73,7 +73,9 @@ impl Horizon {
             count += 1;
             first = first.min(run_at);
         }
-        self.reached = Some(((priority, last), last.saturating_sub(first) as f64 / f64::from(count)));
+        let before = self.reached.map(|(reached, _)| reached).filter(|before| before.0 == priority && before.1 < last);
+        let from = before.map_or(first, |(_, run_at)| run_at);
+        self.reached = Some(((priority, last), last.saturating_sub(from) as f64 / f64::from(count)));
     }
 
     /// Everything was taken that was due.
@@ -94,8 +96,10 @@ mod tests {
         assert_eq!(horizon.until(10), Some((1, 40_000 + 150_000 + 1_000)), "10,000 from one to the next");
         assert_eq!(horizon.further(10), Some((1, 40_000 + 16 * 151_000)));
         assert_eq!(horizon.until(20), Some((1, 40_000 + 300_000 + 1_000)));
+        horizon.claimed([(1, 80_000), (1, 80_000)].into_iter());
+        assert_eq!(horizon.until(10), Some((1, 80_000 + 300_000 + 1_000)), "others took some in between");
         horizon.claimed([(1, 70_000), (1, 70_000)].into_iter());
-        assert_eq!(horizon.until(1_000), Some((1, 71_000)), "all at one time");
+        assert_eq!(horizon.until(1_000), Some((1, 71_000)), "older ones, all of one time");
         horizon.claimed(std::iter::empty());
         assert!(horizon.until(1).is_some(), "a claim that others were faster than says nothing");
         horizon.forget();

@@ -219,11 +219,6 @@ impl Lanes {
         (served.into_iter().map(ask).collect(), next)
     }
 
-    /// Whether what may be next in the lane comes before this.
-    pub(super) fn comes_before(&self, lane: &Lane, rank: Rank) -> bool {
-        self.0.get(lane).is_some_and(|known| known.next() < rank)
-    }
-
     /// Moves the cursors after a claim that began at `started`, and remembers which lanes gave less than was asked.
     pub(super) fn claimed(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
         let now = Instant::now();
@@ -264,18 +259,14 @@ impl Lanes {
         }
     }
 
-    /// Lanes that had none of the next jobs in order: whatever is in them comes after those that were claimed. They make
-    /// room for lanes that were not compared.
-    pub(super) fn passed_over(&mut self, lanes: &[Lane], jobs: &[Claimed]) {
-        let Some((priority, run_at)) = jobs.iter().map(|job| (job.lane.priority, job.run_at)).max() else { return };
-        for lane in lanes {
-            let Some(known) = self.0.get_mut(lane) else { continue };
-            match lane.priority.cmp(&priority) {
-                // something there would have come first
-                Ordering::Less => known.due = Instant::now() + known.cost.pause(),
-                Ordering::Equal => known.head = known.head.max(run_at),
-                Ordering::Greater => {}
-            }
+    /// Whatever is in the lane comes after that: it makes room for lanes that were not compared.
+    pub(super) fn nothing_before(&mut self, lane: &Lane, (priority, run_at): Rank) {
+        let Some(known) = self.0.get_mut(lane) else { return };
+        match lane.priority.cmp(&priority) {
+            // nothing in it is due
+            Ordering::Less => known.due = Instant::now() + known.cost.pause(),
+            Ordering::Equal => known.head = known.head.max(run_at),
+            Ordering::Greater => {}
         }
     }
 
@@ -515,7 +506,7 @@ mod tests {
     #[test]
     fn lanes_passed_over_make_room() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 11), ("c", 0, 12)]);
-        lanes.passed_over(&[lane("a", 0)], &[job("c", 40, 1)]);
+        lanes.nothing_before(&lane("a", 0), (0, 40));
         let (ask, next) = asks(&lanes, 2);
         assert_eq!((queues(&ask), next), (vec![("b", 0), ("c", 0)], Some((0, 40))));
     }

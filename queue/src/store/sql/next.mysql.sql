@@ -1,4 +1,4 @@
--- As claim.mysql.sql, for one of several asks that claim_allowed.mysql.sql has allowed: a union of 64 with all their
+-- As claim.mysql.sql, for one of several asks that claim_allowed.mysql.sql has allowed: a union of many with all their
 -- conditions costs the server more than another statement.
 SELECT j.id, j.lease % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $7),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
