@@ -406,6 +406,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago, and rows of workers that
     /// are gone for as long. Returns how many jobs.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
+    /// How many that should be at a time.
+    fn purges_at_once(&self) -> u32;
 
     /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
     /// engine without such a signal never returns.

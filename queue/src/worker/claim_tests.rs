@@ -124,6 +124,10 @@ impl Store for Fake {
 
     fn abandon(&self) {}
 
+    fn purges_at_once(&self) -> u32 {
+        1_000
+    }
+
     fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
         Box::pin(async { Ok(self.look().await) })
     }

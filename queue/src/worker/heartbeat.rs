@@ -248,10 +248,12 @@ pub(crate) async fn run_retention(shared: Arc<Shared>) {
         if !more {
             sleep(every.mul_f64(0.5 + fastrand::f64())).await;
         }
-        let removed = retention::run_once(&*shared.config.store, shared.config.timing.retention).await;
-        more = removed.as_ref().is_ok_and(|removed| *removed >= retention::FULL);
-        if let Err(error) = removed {
-            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
-        }
+        more = match retention::run_once(&*shared.config.store, shared.config.timing.retention).await {
+            Ok(more) => more,
+            Err(error) => {
+                tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
+                false
+            }
+        };
     }
 }
