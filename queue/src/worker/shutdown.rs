@@ -71,11 +71,10 @@ pub(crate) async fn supervise(
     while !claiming.is_finished() {
         tokio::select! {
             Some(ended) = tasks.join_next() => ended.unwrap_or_else(resume),
-            () = &mut immediately, if !hurry => {
-                hurry = true;
-                // what a claim under way may still bring is given back by the rescue after we left
-                claiming.abort();
-            }
+            () = &mut immediately, if !hurry => hurry = true,
+            // a claim under way may bring jobs yet: nearly always it does so at once. Else the rescue gives them back after we
+            // left.
+            () = tokio::time::sleep(STRAGGLE), if hurry => claiming.abort(),
         }
     }
     let given_back = give_back_unstarted(&shared);
