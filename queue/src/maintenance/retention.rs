@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::store::Store;
 use crate::telemetry;
 
-/// Between two transactions as long as the last one took, within these: retention takes half of the time of one connection at
-/// most, and goes as fast as jobs can be finished.
+/// Between two transactions as long as the last one took, within these: retention takes about half of the time of one
+/// connection at most.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Transactions in one round.

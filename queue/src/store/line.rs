@@ -22,7 +22,7 @@ const PING_LIMIT: Duration = Duration::from_secs(3);
 /// Who was silent for so long although it is pinged stood still: the server has ended the session, or is about to.
 const LOST_AFTER: Duration = Duration::from_secs(6);
 
-/// A claim never waits behind a completion, nor either behind a heartbeat. The connection is taken out while in use and put
+/// A connection kept for one purpose: a claim never waits behind a completion, nor either behind a heartbeat. It is taken out while in use and put
 /// back only when all went well.
 pub(super) struct Line<DB: Dialect>(Mutex<Option<Kept<DB>>>);
 

@@ -406,7 +406,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago, and rows of workers that
     /// are gone for as long. Returns how many jobs.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
-    /// How many that should be at a time.
+    /// The `limit` for [`purge`](Self::purge): as many as a transaction can remove without keeping other writers.
     fn purges_at_once(&self) -> u32;
 
     /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
