@@ -22,8 +22,8 @@ const PING_LIMIT: Duration = Duration::from_secs(3);
 /// Who was silent for so long although it is pinged stood still: the server has ended the session, or is about to.
 const LOST_AFTER: Duration = Duration::from_secs(6);
 
-/// A connection kept for one purpose: a claim never waits behind a completion, nor either behind a heartbeat. It is taken out while in use and put
-/// back only when all went well.
+/// A connection kept for one purpose: a claim never waits behind a completion, nor either behind a heartbeat. It is taken
+/// out while in use and put back only when all went well.
 pub(super) struct Line<DB: Dialect>(Mutex<Option<Kept<DB>>>);
 
 /// A connection between two uses.
