@@ -262,7 +262,7 @@ impl Scene {
         };
         let config = Config {
             store: store.clone(),
-            concurrency: 4,
+            concurrency: queues.values().sum::<u32>().max(4),
             queues,
             newest_first: Default::default(),
             states: Arc::default(),
@@ -532,4 +532,19 @@ async fn jobs_of_queues_with_limits_of_their_own_come_in_order() {
 #[tokio::test(start_paused = true)]
 async fn jobs_come_in_order_while_looks_are_dear() {
     drained_in_order(100, &[], Duration::from_millis(10)).await;
+}
+
+/// Three queues that each have room for a job of each of 200 lanes: one statement would have 384 parts (the fake refuses it).
+#[tokio::test(start_paused = true)]
+async fn many_lanes_of_many_queues_are_not_asked_at_once() {
+    let queues = ["a", "b", "c"];
+    let scene = Scene::with_queues(Duration::ZERO, queues.map(|queue| (queue.to_owned(), 200)).into());
+    for id in 0..600 {
+        let priority = i16::try_from(id / 3).unwrap();
+        scene.store.enqueue_at(queues[usize::try_from(id % 3).unwrap()], priority, 1_600_000_000_000_000, id);
+    }
+    scene.shared.wake.notify_one();
+    let mut claimed = scene.store.tables().claimed.subscribe();
+    let all = claimed.wait_for(|claimed| claimed.len() == 600);
+    timeout(Duration::from_secs(60), all).await.expect("all are claimed in time").expect("the store is there");
 }
