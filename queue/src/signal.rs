@@ -149,8 +149,9 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
         local.sending = true;
     }
     let pool = pool.clone();
+    // made here: a runtime that ends polls no task
+    let mut sending = AtWork { key, flag: |local| &mut local.sending, over: false };
     tokio::spawn(async move {
-        let _reset = Reset(&key);
         loop {
             if let Ok(mut conn) = pool.acquire().await
                 && let Err(error) = DB::notify(&mut conn).await
@@ -159,21 +160,35 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
             }
             sleep(COALESCE).await;
             let mut databases = databases();
-            match databases.get_mut(&key) {
-                Some(local) if local.again => local.again = false,
-                _ => break,
+            let Some(local) = databases.get_mut(&sending.key) else { return };
+            if !std::mem::take(&mut local.again) {
+                return sending.end(local);
             }
         }
     });
+}
 
-    /// The task is over, however it ended.
-    struct Reset<'a>(&'a (TypeId, String));
-    impl Drop for Reset<'_> {
-        fn drop(&mut self) {
-            if let Some(local) = databases().get_mut(self.0) {
-                local.sending = false;
-                local.again = false;
-            }
+/// A task sends signals, until this is dropped or ended.
+struct AtWork {
+    key: (TypeId, String),
+    flag: fn(&mut Local) -> &mut bool,
+    over: bool,
+}
+
+impl AtWork {
+    /// There is nothing left to send: decided and said under one lock.
+    fn end(&mut self, local: &mut Local) {
+        *(self.flag)(local) = false;
+        self.over = true;
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if !self.over
+            && let Some(local) = databases().get_mut(&self.key)
+        {
+            *(self.flag)(local) = false;
         }
     }
 }
@@ -186,37 +201,31 @@ pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
 
 /// Something was written in a transaction that may be committed later.
 pub(crate) fn maybe_committed_later<DB: Signals>() {
-    let mut databases = databases();
-    for (key, local) in databases.iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
+    let mut begun = Vec::new();
+    for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
         let options = local.options.clone().filter(|_| DB::NOTIFIES);
         let options = options.and_then(|options| options.downcast::<<DB::Connection as Connection>::Options>().ok());
         local.echo_since = Some(Instant::now());
         if !local.echoing {
             local.echoing = true;
-            tokio::spawn(echo::<DB>(key.clone(), options));
+            let echoing = AtWork { key: key.clone(), flag: |local| &mut local.echoing, over: false };
+            begun.push((echoing, options));
         }
+    }
+    for (echoing, options) in begun {
+        tokio::spawn(echo::<DB>(echoing, options));
     }
 }
 
-async fn echo<DB: Signals>(key: (TypeId, String), options: Option<Options<DB>>) {
-    /// The task is over, however it ended.
-    struct Reset<'a>(&'a (TypeId, String));
-    impl Drop for Reset<'_> {
-        fn drop(&mut self) {
-            if let Some(local) = databases().get_mut(self.0) {
-                local.echoing = false;
-            }
-        }
-    }
-    let _reset = Reset(&key);
+async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
     let mut connection: Option<DB::Connection> = None;
     loop {
         let age = {
             let mut databases = databases();
-            let Some(local) = databases.get_mut(&key) else { return };
+            let Some(local) = databases.get_mut(&echoing.key) else { return };
             let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
             if age >= ECHO_FOR {
-                return;
+                return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
             age

@@ -1,20 +1,24 @@
 //! Single enqueues through a pool: those that come at the same time are written by one statement.
 //!
-//! The first enqueue starts a writer, which takes a connection of the pool and writes what has come; what comes meanwhile
-//! is written next, together. A lone enqueue waits for nobody; sixteen at once cost one round trip and one commit instead
-//! of sixteen. When nothing comes for a moment the connection goes back and the writer ends. Dropping an enqueue's future
-//! leaves the writer alone, so that no connection is ever left inside a statement.
+//! An enqueue that comes when nobody writes does so itself. What comes meanwhile goes to a task that writes it, together: sixteen
+//! at once cost a few round trips and commits instead of sixteen. Nobody waits for a future that its owner may have
+//! stopped polling: an enqueue that writes for itself writes nothing else, and the task has a connection of its own. An
+//! enqueue whose future is dropped midway is finished by a task, so that no connection is ever left inside a statement. A
+//! connection that was used stays at hand for a moment.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Pool};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::signal::{self, Signals};
 use crate::store::dialect::{can_spare_one, ids};
@@ -37,91 +41,250 @@ struct Waiting {
     written: oneshot::Sender<Result<i64, Error>>,
 }
 
-/// A pool, by engine and address of its options (each pool has its own), and the runtime that drives its writer.
+/// A pool, by engine and address of its options (each pool has its own), and the runtime that drives its connections.
 type Key = (TypeId, usize, runtime::Id);
 
-/// The writers at work.
-static WRITERS: LazyLock<Mutex<HashMap<Key, Writer>>> = LazyLock::new(Mutex::default);
+/// Pools that are written through, each with its [`Desk`].
+static DESKS: LazyLock<Mutex<HashMap<Key, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
 
-struct Writer {
-    jobs: mpsc::UnboundedSender<Waiting>,
+/// Who writes through one pool.
+struct Desk<DB: Dialect> {
+    /// An enqueue writes for itself.
+    alone: bool,
+    /// What the task writes that is at work.
+    task: Option<mpsc::UnboundedSender<Waiting>>,
+    /// The connection used last, and when.
+    kept: Option<(PoolConnection<DB>, Instant)>,
+    /// A task gives it back.
+    watched: bool,
     /// Keeps the address in the key from being given to another pool.
     _options: Arc<dyn Any + Send + Sync>,
 }
 
-fn writers() -> MutexGuard<'static, HashMap<Key, Writer>> {
-    WRITERS.lock().unwrap_or_else(PoisonError::into_inner)
+/// A way to a desk.
+struct Place<DB: Dialect> {
+    pool: Pool<DB>,
+    key: Key,
+    options: Arc<dyn Any + Send + Sync>,
+}
+
+impl<DB: Dialect> Clone for Place<DB> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), key: self.key, options: self.options.clone() }
+    }
+}
+
+impl<DB: Dialect + Signals> Place<DB> {
+    fn of(pool: &Pool<DB>) -> Self {
+        let options = pool.connect_options();
+        let key = (TypeId::of::<DB>(), Arc::as_ptr(&options).cast::<()>().addr(), runtime::Handle::current().id());
+        Self { pool: pool.clone(), key, options }
+    }
+
+    /// The desk is there as long as somebody is at it, or a connection.
+    fn desk<R>(&self, act: impl FnOnce(&mut Desk<DB>) -> R) -> R {
+        let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = desks.entry(self.key).or_insert_with(|| {
+            let _options = self.options.clone();
+            Box::new(Desk::<DB> { alone: false, task: None, kept: None, watched: false, _options })
+        });
+        let desk = desk.downcast_mut::<Desk<DB>>().expect("the key names the type");
+        let result = act(desk);
+        if !desk.alone && desk.task.is_none() && desk.kept.is_none() && !desk.watched {
+            desks.remove(&self.key);
+        }
+        result
+    }
+
+    /// The connection that is at hand, or one from the pool: then it is the first for a while. Who waits for a connection
+    /// goes first where there is no other.
+    async fn connection(&self) -> Result<(PoolConnection<DB>, bool), Error> {
+        let kept = self.desk(|desk| desk.kept.take());
+        match kept.filter(|_| can_spare_one(&self.pool)) {
+            Some((conn, _)) => Ok((conn, false)),
+            None => Ok((self.pool.acquire().await?, true)),
+        }
+    }
+
+    /// Keeps a connection at hand for a while.
+    fn keep(&self, conn: PoolConnection<DB>) {
+        if !can_spare_one(&self.pool) {
+            return;
+        }
+        let (other, unwatched) = self.desk(|desk| {
+            let other = desk.kept.replace((conn, Instant::now()));
+            (other, !std::mem::replace(&mut desk.watched, true))
+        });
+        drop(other);
+        if unwatched {
+            let watch = Watch(self.clone());
+            tokio::spawn(async move { watch.run().await });
+        }
+    }
+}
+
+/// Gives the kept connection back: when nobody has used it for a while, or when the runtime ends.
+struct Watch<DB: Dialect + Signals>(Place<DB>);
+
+impl<DB: Dialect + Signals> Watch<DB> {
+    async fn run(self) {
+        let recent = |desk: &mut Desk<DB>| desk.kept.as_ref().is_some_and(|(_, used)| used.elapsed() < LINGER);
+        loop {
+            sleep(LINGER).await;
+            if !self.0.desk(recent) {
+                return;
+            }
+        }
+    }
+}
+
+impl<DB: Dialect + Signals> Drop for Watch<DB> {
+    fn drop(&mut self) {
+        let kept = self.0.desk(|desk| {
+            desk.watched = false;
+            desk.kept.take()
+        });
+        drop(kept);
+    }
+}
+
+/// A future that is finished by a task when it is dropped before its end.
+struct Finished<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
+    runtime: runtime::Handle,
+}
+
+impl<T: Send> Finished<T> {
+    fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { future: Some(Box::pin(future)), runtime: runtime::Handle::current() }
+    }
+}
+
+impl<T: Send> Future for Finished<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        // one that panics is over
+        let mut future = self.future.take().expect("not polled after its end");
+        let result = future.as_mut().poll(context);
+        if result.is_pending() {
+            self.future = Some(future);
+        }
+        result
+    }
+}
+
+impl<T: Send> Drop for Finished<T> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            self.runtime.spawn(future);
+        }
+    }
 }
 
 /// Writes one job and returns its number.
 pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
-    let options = pool.connect_options();
-    let key = (TypeId::of::<DB>(), Arc::as_ptr(&options).cast::<()>().addr(), runtime::Handle::current().id());
+    let place = Place::of(pool);
+    let alone = place.desk(|desk| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true));
+    if alone {
+        let alone = Alone(place);
+        return Finished::new(async move { alone.write(job).await }).await;
+    }
     let (written, number) = oneshot::channel();
-    hand_over(pool, key, options, Waiting { job, written });
-    // the writer answers everybody; it is gone only with its runtime
+    place.hand_over(Waiting { job, written });
+    // the task answers everybody; it is gone only with its runtime
     number.await.unwrap_or(Err(Error::WorkerCrashed))
 }
 
-fn hand_over<DB: Dialect + Signals>(
-    pool: &Pool<DB>,
-    key: Key,
-    options: Arc<dyn Any + Send + Sync>,
-    mut waiting: Waiting,
-) {
-    // sent under the lock: a writer that ends looks under it whether something came
-    let mut writers = writers();
-    if let Some(writer) = writers.get(&key) {
-        match writer.jobs.send(waiting) {
-            Ok(()) => return,
-            Err(mpsc::error::SendError(back)) => waiting = back, // its runtime is gone
+/// An enqueue that writes for itself.
+struct Alone<DB: Dialect + Signals>(Place<DB>);
+
+impl<DB: Dialect + Signals> Alone<DB> {
+    async fn write(self, job: NewJob) -> Result<i64, Error> {
+        let pool = &self.0.pool;
+        let (mut conn, first_for_a_while) = self.0.connection().await?;
+        // its signal goes with it
+        let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
+        let turns = Turns::of(pool);
+        let turn = turns.next().await;
+        let written = insert(&mut conn, &turns, turn, &[job], announce).await;
+        if is_sound(&written) {
+            self.0.keep(conn);
         }
+        signal::committed(pool, announce);
+        written?.first().copied().ok_or(Error::RowNotFound)
     }
-    let (jobs, receiver) = mpsc::unbounded_channel();
-    let _ = jobs.send(waiting);
-    writers.insert(key, Writer { jobs, _options: options });
-    tokio::spawn(run(pool.clone(), key, receiver));
 }
 
-async fn run<DB: Dialect + Signals>(pool: Pool<DB>, key: Key, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
-    let mut kept: Option<PoolConnection<DB>> = None;
-    let turns = Turns::of(&pool);
+impl<DB: Dialect + Signals> Drop for Alone<DB> {
+    fn drop(&mut self) {
+        self.0.desk(|desk| desk.alone = false);
+    }
+}
+
+impl<DB: Dialect + Signals> Place<DB> {
+    /// To the task, which is begun if there is none.
+    fn hand_over(&self, waiting: Waiting) {
+        // sent under the lock: a task that ends looks under it whether something came
+        let begun = self.desk(|desk| {
+            let waiting = match &desk.task {
+                Some(task) => match task.send(waiting) {
+                    Ok(()) => return None,
+                    Err(mpsc::error::SendError(back)) => back, // its runtime is gone
+                },
+                None => waiting,
+            };
+            let (jobs, receiver) = mpsc::unbounded_channel();
+            let _ = jobs.send(waiting);
+            desk.task = Some(jobs);
+            Some(receiver)
+        });
+        if let Some(receiver) = begun {
+            tokio::spawn(run(self.clone(), receiver));
+        }
+    }
+}
+
+/// Writes what comes, until there is one at most at a time.
+async fn run<DB: Dialect + Signals>(place: Place<DB>, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
+    let turns = Turns::of(&place.pool);
+    let mut many = false;
     loop {
         let first = match receiver.try_recv() {
             Ok(first) => Some(first),
-            Err(_) if can_spare_one(&pool) => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
+            Err(_) if many && can_spare_one(&place.pool) => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
             Err(_) => None,
         };
         let Some(first) = first else {
-            kept = None;
-            let mut writers = writers();
-            if receiver.is_empty() {
-                writers.remove(&key);
+            let over = place.desk(|desk| {
+                let over = receiver.is_empty();
+                if over {
+                    desk.task = None;
+                }
+                over
+            });
+            if over {
                 return;
             }
             continue;
         };
-        let first_for_a_while = kept.is_none();
-        // who waits for a connection goes first where there is no other
-        let mut conn = match kept.take().filter(|_| can_spare_one(&pool)) {
-            Some(conn) => conn,
-            None => match pool.acquire().await {
-                Ok(conn) => conn,
-                Err(error) => {
-                    refuse(gather(first, &mut receiver), error);
-                    continue;
-                }
-            },
+        let (mut conn, first_for_a_while) = match place.connection().await {
+            Ok(found) => found,
+            Err(error) => {
+                refuse(gather(first, &mut receiver), error);
+                continue;
+            }
         };
         let turn = turns.next().await;
         let group = gather(first, &mut receiver);
+        many = group.len() > 1;
         // alone: its signal goes with it
         let lone = first_for_a_while && matches!(&*group, [waiting] if waiting.job.is_due_now());
         let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
         if write_group(&mut conn, &turns, turn, group, announce).await {
-            kept = Some(conn);
+            place.keep(conn);
         }
-        signal::committed(&pool, announce);
+        signal::committed(&place.pool, announce);
     }
 }
 
@@ -160,7 +323,7 @@ async fn write_group<DB: Dialect>(
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
             let result = insert(conn, turns, turns.next().await, &[job], announce).await;
-            sound &= matches!(result, Ok(_) | Err(Error::Database(_)));
+            sound &= is_sound(&result);
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
         return sound;
@@ -168,6 +331,11 @@ async fn write_group<DB: Dialect>(
     let sound = matches!(error, Error::Database(_));
     refuse(jobs.into_iter().zip(answers).map(|(job, written)| Waiting { job, written }).collect(), error);
     sound
+}
+
+/// Whether the connection can be used again after that.
+fn is_sound<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Ok(_) | Err(Error::Database(_)))
 }
 
 /// Repeats what was refused because of others, when nothing was written.
@@ -229,5 +397,112 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<N
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(Error::WorkerCrashed), // the runtime is shutting down
         },
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+    use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    async fn pool(folder: &tempfile::TempDir) -> SqlitePool {
+        let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(3).connect(&url).await.expect("a pool");
+        crate::migrate(&pool).await.expect("a schema");
+        pool
+    }
+
+    fn job() -> NewJob {
+        NewJob {
+            kind: "k",
+            queue: "default".into(),
+            priority: 0,
+            max_retries: 0,
+            delay_us: None,
+            run_at_us: None,
+            args: "{}".into(),
+        }
+    }
+
+    async fn jobs(pool: &SqlitePool) -> i64 {
+        sqlx::query_scalar("SELECT COUNT(*) FROM queue_jobs").fetch_one(pool).await.expect("a number")
+    }
+
+    async fn until(what: &str, reached: impl AsyncFn() -> bool) {
+        let all = async {
+            while !reached().await {
+                sleep(LINGER).await;
+            }
+        };
+        timeout(SOON, all).await.expect(what);
+    }
+
+    /// Whether anybody or anything is at the pool's desk.
+    fn in_use(pool: &SqlitePool) -> bool {
+        let place = Place::of(pool);
+        DESKS.lock().expect("no panic").contains_key(&place.key)
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_midway_is_written_all_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = pool(&folder).await;
+        for written in 1..20 {
+            let mut enqueue = Box::pin(write(&pool, job()));
+            for _ in 0..written % 3 {
+                assert!((&mut enqueue).now_or_never().is_none(), "it takes longer");
+            }
+            assert!(enqueue.now_or_never().is_none());
+            until("written", async || jobs(&pool).await == written).await;
+        }
+        until("its connection is back", async || pool.num_idle() == pool.size() as usize).await;
+        assert!(!in_use(&pool));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_enqueue_that_is_not_polled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = pool(&folder).await;
+        let mut forgotten = Box::pin(write(&pool, job()));
+        assert!((&mut forgotten).now_or_never().is_none());
+        let numbers = join_all((0..50).map(|_| write(&pool, job()))).map(|all| all.into_iter().flatten().count());
+        assert_eq!(timeout(SOON, numbers).await, Ok(50));
+        assert!(forgotten.await.is_ok());
+        assert_eq!(jobs(&pool).await, 51);
+    }
+
+    #[tokio::test]
+    async fn a_connection_stays_at_hand_only_for_a_while_and_only_if_there_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = pool(&folder).await;
+        write(&pool, job()).await.expect("written");
+        assert!(in_use(&pool));
+        until("given back", async || !in_use(&pool)).await;
+        let _others = [pool.acquire().await.expect("one"), pool.acquire().await.expect("another")];
+        write(&pool, job()).await.expect("written");
+        assert!(!in_use(&pool), "the last connection of the pool");
+    }
+
+    #[test]
+    fn a_runtime_that_ends_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runtime = || runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let first = runtime();
+        let pool = first.block_on(pool(&folder));
+        let key = first.block_on(async {
+            write(&pool, job()).await.expect("written");
+            Place::of(&pool).key
+        });
+        let mut midway = Box::pin(write(&pool, job()));
+        first.block_on(async { assert!((&mut midway).now_or_never().is_none()) });
+        drop(first);
+        let second = runtime();
+        second.block_on(async { drop(midway) });
+        assert!(!DESKS.lock().expect("no panic").contains_key(&key));
     }
 }
