@@ -2,9 +2,10 @@
 //!
 //! An enqueue that comes when nobody writes does so itself. What comes meanwhile goes to a task that writes it, together: sixteen
 //! at once cost a few round trips and commits instead of sixteen. Nobody waits for a future that its owner may have
-//! stopped polling: an enqueue that writes for itself writes nothing else, and the task has a connection of its own. An
-//! enqueue whose future is dropped midway is finished by a task, so that no connection is ever left inside a statement. A
-//! connection that was used stays at hand for a moment.
+//! stopped polling: an enqueue that writes for itself writes nothing else, and the task has a connection of its own. Where
+//! there is none, or one writer at a time, the task writes everything. An enqueue whose future is dropped midway is
+//! finished by a task, so that no connection is ever left inside a statement. A connection that was used stays at hand for
+//! a moment.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -96,11 +97,22 @@ impl<DB: Dialect + Signals> Place<DB> {
         result
     }
 
+    /// Whether an enqueue may write for itself: it keeps a connection as long as its owner does not poll it, and on SQLite its
+    /// turn to write.
+    fn has_room(&self) -> bool {
+        !DB::ONE_WRITER && self.pool.options().get_max_connections() > 1
+    }
+
+    /// Whether a connection at hand is in nobody's way.
+    fn may_keep(&self) -> bool {
+        can_spare_one(&self.pool) && !self.pool.is_closed()
+    }
+
     /// The connection that is at hand, or one from the pool: then it is the first for a while. Who waits for a connection
     /// goes first where there is no other.
     async fn connection(&self) -> Result<(PoolConnection<DB>, bool), Error> {
         let kept = self.desk(|desk| desk.kept.take());
-        match kept.filter(|_| can_spare_one(&self.pool)) {
+        match kept.filter(|_| self.may_keep()) {
             Some((conn, _)) => Ok((conn, false)),
             None => Ok((self.pool.acquire().await?, true)),
         }
@@ -108,14 +120,13 @@ impl<DB: Dialect + Signals> Place<DB> {
 
     /// Keeps a connection at hand for a while.
     fn keep(&self, conn: PoolConnection<DB>) {
-        if !can_spare_one(&self.pool) {
+        if !self.may_keep() {
             return;
         }
-        let (other, unwatched) = self.desk(|desk| {
+        let (_other, unwatched) = self.desk(|desk| {
             let other = desk.kept.replace((conn, Instant::now()));
             (other, !std::mem::replace(&mut desk.watched, true))
         });
-        drop(other);
         if unwatched {
             let watch = Watch(self.clone());
             tokio::spawn(async move { watch.run().await });
@@ -177,6 +188,8 @@ impl<T: Send> Future for Finished<T> {
 impl<T: Send> Drop for Finished<T> {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
+            // a runtime that has ended drops it here, and a connection cannot be dropped outside of any
+            let _context = self.runtime.enter();
             self.runtime.spawn(future);
         }
     }
@@ -185,8 +198,8 @@ impl<T: Send> Drop for Finished<T> {
 /// Writes one job and returns its number.
 pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
     let place = Place::of(pool);
-    let alone = place.desk(|desk| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true));
-    if alone {
+    let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
+    if place.has_room() && place.desk(alone) {
         let alone = Alone(place);
         return Finished::new(async move { alone.write(job).await }).await;
     }
@@ -240,51 +253,70 @@ impl<DB: Dialect + Signals> Place<DB> {
             Some(receiver)
         });
         if let Some(receiver) = begun {
-            tokio::spawn(run(self.clone(), receiver));
+            let task = Task { place: self.clone(), receiver };
+            tokio::spawn(async move { task.run().await });
         }
     }
 }
 
-/// Writes what comes, until there is one at most at a time.
-async fn run<DB: Dialect + Signals>(place: Place<DB>, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
-    let turns = Turns::of(&place.pool);
-    let mut many = false;
-    loop {
-        let first = match receiver.try_recv() {
-            Ok(first) => Some(first),
-            Err(_) if many && can_spare_one(&place.pool) => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
-            Err(_) => None,
-        };
-        let Some(first) = first else {
-            let over = place.desk(|desk| {
-                let over = receiver.is_empty();
+/// Writes for those that wait.
+struct Task<DB: Dialect + Signals> {
+    place: Place<DB>,
+    receiver: mpsc::UnboundedReceiver<Waiting>,
+}
+
+impl<DB: Dialect + Signals> Drop for Task<DB> {
+    fn drop(&mut self) {
+        // ended with its runtime, it is still at the desk
+        self.receiver.close();
+        self.place.desk(|desk| desk.task.take_if(|task| task.is_closed()));
+    }
+}
+
+impl<DB: Dialect + Signals> Task<DB> {
+    /// Writes what comes, until there is one at most at a time.
+    async fn run(mut self) {
+        let (place, receiver) = (&self.place, &mut self.receiver);
+        let turns = Turns::of(&place.pool);
+        let mut go_on = false;
+        loop {
+            let first = match receiver.try_recv() {
+                Ok(first) => Some(first),
+                Err(_) if go_on && place.may_keep() => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
+                Err(_) => None,
+            };
+            let Some(first) = first else {
+                let over = place.desk(|desk| {
+                    let over = receiver.is_empty();
+                    if over {
+                        desk.task = None;
+                    }
+                    over
+                });
                 if over {
-                    desk.task = None;
+                    return;
                 }
-                over
-            });
-            if over {
-                return;
-            }
-            continue;
-        };
-        let (mut conn, first_for_a_while) = match place.connection().await {
-            Ok(found) => found,
-            Err(error) => {
-                refuse(gather(first, &mut receiver), error);
                 continue;
+            };
+            let (mut conn, first_for_a_while) = match place.connection().await {
+                Ok(found) => found,
+                Err(error) => {
+                    refuse(gather(first, receiver), error);
+                    continue;
+                }
+            };
+            let turn = turns.next().await;
+            let group = gather(first, receiver);
+            // a single one may write for itself the next time
+            go_on = group.len() > 1 || !place.has_room();
+            // where nobody writes for himself: it is alone, and its signal goes with it
+            let lone = !place.has_room() && first_for_a_while && group.len() == 1;
+            let announce = lone && group[0].job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
+            if write_group(&mut conn, &turns, turn, group, announce).await {
+                place.keep(conn);
             }
-        };
-        let turn = turns.next().await;
-        let group = gather(first, &mut receiver);
-        many = group.len() > 1;
-        // alone: its signal goes with it
-        let lone = first_for_a_while && matches!(&*group, [waiting] if waiting.job.is_due_now());
-        let announce = lone && DB::INSERT_AND_NOTIFY.is_some();
-        if write_group(&mut conn, &turns, turn, group, announce).await {
-            place.keep(conn);
+            signal::committed(&place.pool, announce);
         }
-        signal::committed(&place.pool, announce);
     }
 }
 
@@ -403,7 +435,6 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<N
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use futures_util::FutureExt;
-    use futures_util::future::join_all;
     use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
     use super::*;
@@ -429,10 +460,6 @@ mod tests {
         }
     }
 
-    async fn jobs(pool: &SqlitePool) -> i64 {
-        sqlx::query_scalar("SELECT COUNT(*) FROM queue_jobs").fetch_one(pool).await.expect("a number")
-    }
-
     async fn until(what: &str, reached: impl AsyncFn() -> bool) {
         let all = async {
             while !reached().await {
@@ -449,31 +476,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_dropped_midway_is_written_all_the_same() {
+    async fn what_is_at_hand_is_not_used_once_its_pool_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = pool(&folder).await;
-        for written in 1..20 {
-            let mut enqueue = Box::pin(write(&pool, job()));
-            for _ in 0..written % 3 {
-                assert!((&mut enqueue).now_or_never().is_none(), "it takes longer");
-            }
-            assert!(enqueue.now_or_never().is_none());
-            until("written", async || jobs(&pool).await == written).await;
-        }
-        until("its connection is back", async || pool.num_idle() == pool.size() as usize).await;
-        assert!(!in_use(&pool));
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_an_enqueue_that_is_not_polled() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let pool = pool(&folder).await;
-        let mut forgotten = Box::pin(write(&pool, job()));
-        assert!((&mut forgotten).now_or_never().is_none());
-        let numbers = join_all((0..50).map(|_| write(&pool, job()))).map(|all| all.into_iter().flatten().count());
-        assert_eq!(timeout(SOON, numbers).await, Ok(50));
-        assert!(forgotten.await.is_ok());
-        assert_eq!(jobs(&pool).await, 51);
+        write(&pool, job()).await.expect("written");
+        assert!(in_use(&pool));
+        let closing = pool.close();
+        let error = write(&pool, job()).await.expect_err("it is closed");
+        assert!(matches!(error, Error::PoolClosed), "{error}");
+        timeout(SOON, closing).await.expect("nothing is held");
     }
 
     #[tokio::test]

@@ -24,6 +24,8 @@ conformance! {
     refuses_unusable_queue_names,
     names_the_kind_when_the_database_refuses,
     survives_being_dropped,
+    is_written_once_begun,
+    keeps_nobody_waiting_when_it_is_not_polled,
     survives_being_dropped_in_bulk,
     survives_being_dropped_in_bulk_on_a_connection,
 }
@@ -338,6 +340,47 @@ async fn survives_being_dropped(db: Db) {
     once.dedup();
     assert_eq!(once.len(), ran.len(), "one was written twice");
     assert_eq!(db.counts().await, (0, ran.len() as i64, 0));
+}
+
+/// Whoever drops an enqueue does not wait for it; it is finished without him.
+async fn is_written_once_begun(db: Db) {
+    const ENQUEUES: i64 = 60;
+    let pool = db.open(3).await;
+    for n in 0..ENQUEUES {
+        // polled once in any case
+        let patience = Duration::from_micros(fastrand::u64(0..400));
+        drop(tokio::time::timeout(patience, pool.enqueue(Note::new(format!("{n}")))).await);
+    }
+    eventually("all of them", async || (db.count("queue_jobs").await == ENQUEUES).then_some(())).await;
+}
+
+/// Wherever an enqueue stands, others go on without it.
+async fn keeps_nobody_waiting_when_it_is_not_polled(db: Db) {
+    let pool = db.open(3).await;
+    for polls in 1..6 {
+        let mut forgotten = std::pin::pin!(pool.enqueue(Note::new("forgotten")));
+        let mut written = false;
+        for _ in 0..polls {
+            let soon = tokio::time::timeout(Duration::ZERO, &mut forgotten).await;
+            written = written || soon.is_ok();
+            if written {
+                break;
+            }
+            // what it waits for may come meanwhile
+            tokio::time::sleep(Duration::from_micros(300)).await;
+        }
+        // many, one after the other: each would wait for a while
+        let others = async {
+            for n in 0..30 {
+                pool.enqueue(Note::new(format!("{n}"))).await.expect("enqueued");
+            }
+        };
+        within("the others", others).await;
+        if !written {
+            within("the first", forgotten).await.expect("enqueued");
+        }
+    }
+    assert_eq!(db.count("queue_jobs").await, 5 * 31);
 }
 
 /// Bulk enqueues through a pool of two, each dropped somewhere on its way.

@@ -43,15 +43,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
     tables(url).await?;
     let mut connection = connect(url).await?;
     match workload {
-        "enqueue-1" => {
-            let start = Instant::now();
-            let mut n = 0;
-            while start.elapsed() < SPELL {
-                sqlx::query(INSERT).bind(body(n)).execute(&mut connection).await?;
-                n += 1;
-            }
-            Ok(rate(n, start))
-        }
+        // in a task, as those of the other engines and as ours: one that is the program's first is woken in another way
+        "enqueue-1" => tokio::spawn(one_by_one(connection)).await?,
         "enqueue-16" => group(connection).await,
         "bulk" => {
             let start = Instant::now();
@@ -65,6 +58,16 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
         "pickup" => pickup(connection, connect(url).await?).await,
         _ => Ok(Value::Null),
     }
+}
+
+async fn one_by_one(mut connection: SqliteConnection) -> Result<Value> {
+    let start = Instant::now();
+    let mut n = 0;
+    while start.elapsed() < SPELL {
+        sqlx::query(INSERT).bind(body(n)).execute(&mut connection).await?;
+        n += 1;
+    }
+    Ok(rate(n, start))
 }
 
 async fn fill(connection: &mut SqliteConnection) -> Result<()> {

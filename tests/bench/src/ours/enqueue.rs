@@ -15,28 +15,27 @@ fn payload(n: i64) -> Noop {
     Noop { n, s: S32.to_owned() }
 }
 
-/// One job per call, from several tasks; a single one is the program's main task, as that of the hand-written statements.
+/// One job per call, from several tasks.
 pub(super) async fn single(db: &Db, tasks: usize) -> Result<Value> {
     let start = Instant::now();
-    if tasks == 1 {
-        return Ok(rate(one_by_one(db.clone(), start).await?, start));
-    }
-    let tasks: Vec<_> = (0..tasks).map(|_| tokio::spawn(one_by_one(db.clone(), start))).collect();
+    let tasks: Vec<_> = (0..tasks)
+        .map(|_| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let mut n = 0;
+                while start.elapsed() < SPELL {
+                    each!(&db, pool => payload(n).enqueue(pool).await)?;
+                    n += 1;
+                }
+                anyhow::Ok(n)
+            })
+        })
+        .collect();
     let mut total = 0;
     for task in tasks {
         total += task.await??;
     }
     Ok(rate(total, start))
-}
-
-/// How many jobs one task enqueues.
-async fn one_by_one(db: Db, start: Instant) -> Result<i64> {
-    let mut n = 0;
-    while start.elapsed() < SPELL {
-        each!(&db, pool => payload(n).enqueue(pool).await)?;
-        n += 1;
-    }
-    Ok(n)
 }
 
 /// Begin, one job, commit.
