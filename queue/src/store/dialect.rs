@@ -19,7 +19,7 @@ use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
 use super::session::Sessions;
-use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -223,7 +223,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         conn: &mut Self::Connection,
         asks: &[Ask],
         reach: Reach,
-    ) -> impl Future<Output = Result<Vec<u32>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
     /// See [`Store::claim`](super::Store::claim).
     fn claim(
         conn: &mut Self::Connection,

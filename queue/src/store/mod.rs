@@ -170,6 +170,20 @@ pub(crate) struct Reach {
     pub(crate) until: Option<(i16, i64)>,
 }
 
+/// What a lane has of the next jobs of all lanes that were asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// So many of those that are within reach …
+    pub(crate) count: u32,
+    /// … and so many of them that come before other lanes, whatever is in those.
+    pub(crate) sure: u32,
+    /// And so many in all, within reach or not.
+    pub(crate) all: u32,
+    /// When the first and the last of them is due: microseconds since 1970, negative where the newest come first. None: it
+    /// has none of them.
+    pub(crate) ends: Option<(i64, i64)>,
+}
+
 impl Reach {
     /// `most, least, priority, time`.
     pub(crate) fn numbers(&self) -> [i64; 4] {
@@ -381,8 +395,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// The lanes in scope that have waiting rows, whether due or not. While an old snapshot holds the remains of many rows
     /// this takes seconds.
     fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
-    /// How many of the next jobs in order (priority, due time, id) are in each of the lanes asked. No lock.
-    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>>;
+    /// The next jobs in order (priority, due time, id) of all the lanes asked: what each of those has of them. No lock.
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
     /// Waits up to a second for the right to claim, which one of all workers has at a time: of claims that run side by side,
     /// each walks over what the others are taking, and may lock it. A hint to keep out of each other's way and nothing more:
     /// whoever does not get it (false) claims all the same. To be given back; a session that ends gives it back by itself.

@@ -13,10 +13,10 @@ use super::batch::fitting;
 use super::dialect::{
     Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute, question_marks, rows,
 };
-use super::read::{claimed, counts, lane_head};
+use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
 use super::union::{LANES, Part, ask_of, united};
-use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Reach, Share, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -306,13 +306,13 @@ impl Dialect for MySql {
         all.fetch_all(conn).await?.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
+    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let outer = reach.numbers().map(Bind::from);
         let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
             peek_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
         });
         let rows = fetch(conn, union.sql, &union.binds).await?;
-        counts(asks, &rows, |part| ask_of(&union.asks, part))
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

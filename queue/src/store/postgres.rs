@@ -11,9 +11,9 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
-use super::read::{claimed, counts, lane_head, lane_of, number};
+use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
-use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -181,13 +181,13 @@ impl Dialect for Postgres {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
+    async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let list = asks_json(asks);
         let [most, least, priority, time] = reach.numbers();
         let (until, end) = Reach::rank(reach.until);
         let numbers = [most, least, priority, time, until, end].map(Bind::from);
         let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
-        counts(asks, &rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?, number)
+        shares(asks, &rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?, number)
     }
 
     async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::dialect::Cells;
-use super::{Ask, Claimed, Lane, LaneHead};
+use super::{Ask, Claimed, Lane, LaneHead, Share};
 use crate::job::JobId;
 
 /// A whole number of another width; a row that has it otherwise is not ours.
@@ -49,17 +49,21 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     })
 }
 
-/// Reads rows of `ask, count` into one count for each of the asks; the ask of a row is known by its number there.
-pub(crate) fn counts<R: Cells>(
+/// Reads rows of `ask, count, sure, all, first, last` into one share for each of the asks; the ask of a row is known by its number there.
+pub(crate) fn shares<R: Cells>(
     asks: &[Ask],
     rows: &[R],
     ask: impl Fn(i64) -> Result<usize, sqlx::Error>,
-) -> Result<Vec<u32>, sqlx::Error> {
-    let mut counts = vec![0; asks.len()];
+) -> Result<Vec<Share>, sqlx::Error> {
+    let mut shares = vec![Share::default(); asks.len()];
     for row in rows {
-        counts[ask(row.int(0)?)?] = number(row.int(1)?)?;
+        // a time that the engine itself cannot read counts as due, as for a lane's head
+        let ends = (row.maybe_int(4)?.unwrap_or(0), row.maybe_int(5)?.unwrap_or(0));
+        let [count, sure, all] = [row.int(1)?, row.int(2)?, row.int(3)?];
+        let share = Share { count: number(count)?, sure: number(sure)?, all: number(all)?, ends: Some(ends) };
+        shares[ask(row.int(0)?)?] = share;
     }
-    Ok(counts)
+    Ok(shares)
 }
 
 /// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.

@@ -10,8 +10,8 @@ use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Sight,
-    Store, WorkerId, admin,
+    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
+    Sight, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -271,7 +271,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.look(From::Look, LOOK_LIMIT, scope).boxed()
     }
 
-    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<u32>> {
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
         let args = (asks.to_vec(), reach);
         self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
             DB::peek(conn, asks, *reach).boxed()

@@ -13,11 +13,11 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
-use super::read::{claimed, counts, lane_head, lane_of};
+use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
-use super::{Ask, Claimed, LaneHead, NewJob, Reach, WorkerId};
+use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// So long after a write its commit is there, most often.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -172,7 +172,7 @@ impl Dialect for Sqlite {
         rows.iter().map(lane_head).collect()
     }
 
-    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<u32>, Error> {
+    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let outer = reach.numbers().map(Bind::from);
         let parts = ["SELECT * FROM (", ")"];
         let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
@@ -182,7 +182,7 @@ impl Dialect for Sqlite {
             (sql, binds)
         });
         let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
-        counts(asks, &rows, |part| ask_of(&union.asks, part))
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
     async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {

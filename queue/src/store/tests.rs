@@ -541,6 +541,9 @@ async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
 }
 
 async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
+    let peek = async |asks: &[Ask], reach| db.store.peek(asks, reach).await.unwrap();
+    let counts =
+        async |asks: &[Ask], reach| peek(asks, reach).await.iter().map(|share| share.count).collect::<Vec<_>>();
     let at = |kind, priority, second: i64| NewJob {
         priority,
         run_at_us: Some(1_000_000_000_000_000 + second * 1_000_000),
@@ -560,16 +563,16 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
     let urgent = Ask { lane: Lane { priority: -1, ..ask("c", 0).lane }, ..ask("c", 0) };
     let asks = [ask("a", 0), ask("b", 0), urgent];
     let all = |most| Reach { most, least: 0, before: None, until: None };
-    for (most, counts) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
-        assert_eq!(db.store.peek(&asks, all(most)).await.unwrap(), counts, "{most}");
+    for (most, expected) in [(1, [0, 0, 1]), (2, [1, 0, 1]), (3, [1, 1, 1]), (4, [2, 1, 1]), (99, [3, 2, 1])] {
+        assert_eq!(counts(&asks, all(most)).await, expected, "{most}");
     }
     let behind = Ask { behind: Some((1_000_000_001_000_000, ids[0])), ..ask("a", 0) };
-    assert_eq!(db.store.peek(&[behind, ask("b", 0)], all(2)).await.unwrap(), [1, 1]);
+    assert_eq!(counts(&[behind, ask("b", 0)], all(2)).await, [1, 1]);
     let newest = Ask { newest_first: true, ..ask("a", 0) };
-    assert_eq!(db.store.peek(std::slice::from_ref(&newest), all(2)).await.unwrap(), [2]);
+    assert_eq!(counts(std::slice::from_ref(&newest), all(2)).await, [2]);
     // what comes before another lane, and so many in any case
     let second = |n: i64| 1_000_000_000_000_000 + n * 1_000_000;
-    for (before, least, counts) in [
+    for (before, least, expected) in [
         ((-1, second(9)), 0, [0, 0, 0]),
         ((0, i64::MIN), 0, [0, 0, 1]),
         ((0, second(2)), 0, [1, 0, 1]),
@@ -578,12 +581,23 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         ((1, i64::MIN), 0, [3, 2, 1]),
     ] {
         let reach = Reach { most: 9, least, before: Some(before), until: None };
-        assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
+        assert_eq!(counts(&asks, reach).await, expected, "{reach:?}");
     }
     let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)), until: None };
-    assert_eq!(db.store.peek(&[ask("b", 0), newest.clone()], reach).await.unwrap(), [0, 2]);
+    assert_eq!(counts(&[ask("b", 0), newest.clone()], reach).await, [0, 2]);
+    // what is sure, and from where to where it goes, within reach or not
+    let reach = Reach { most: 4, least: 3, before: Some((0, second(2))), until: None };
+    let share = |[count, sure, all]: [u32; 3], ends| Share { count, sure, all, ends: Some(ends) };
+    let [first, b, urgent] = [(1, 3), (2, 2), (9, 9)].map(|(first, last)| (second(first), second(last)));
+    let expected = [share([1, 1, 2], first), share([1, 0, 1], b), share([1, 1, 1], urgent)];
+    assert_eq!(peek(&asks, reach).await, expected);
+    let reach = Reach { most: 1, least: 0, before: Some((-1, second(0))), until: None };
+    assert_eq!(peek(&asks, reach).await, [Share::default(), Share::default(), share([0, 0, 1], urgent)]);
+    let reach = Reach { most: 2, least: 0, before: None, until: None };
+    let ends = (-second(5), -second(3));
+    assert_eq!(peek(std::slice::from_ref(&newest), reach).await, [share([2, 2, 2], ends)]);
     // what is not read
-    for (until, counts) in [
+    for (until, expected) in [
         ((-1, second(9)), [0, 0, 0]),
         ((-1, second(9) + 1_000), [0, 0, 1]),
         ((0, second(2)), [1, 0, 1]),
@@ -591,13 +605,13 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
         ((1, 0), [3, 2, 1]),
     ] {
         let reach = Reach { most: 9, least: 9, before: None, until: Some(until) };
-        assert_eq!(db.store.peek(&asks, reach).await.unwrap(), counts, "{reach:?}");
+        assert_eq!(counts(&asks, reach).await, expected, "{reach:?}");
     }
     let reach = Reach { most: 9, least: 0, before: None, until: Some((0, second(2))) };
-    assert_eq!(db.store.peek(&[ask("b", 0), newest.clone()], reach).await.unwrap(), [0, 3]);
+    assert_eq!(counts(&[ask("b", 0), newest.clone()], reach).await, [0, 3]);
     // what is paused would be in the way of the others: no claim takes it
     db.sql(format!("INSERT INTO queue_paused (queue, paused_at) VALUES ('default', {})", DB::in_seconds(0))).await;
-    assert_eq!(db.store.peek(&[ask("b", 0), newest], all(9)).await.unwrap(), [0, 0]);
+    assert_eq!(counts(&[ask("b", 0), newest], all(9)).await, [0, 0]);
 }
 
 async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {

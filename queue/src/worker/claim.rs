@@ -24,6 +24,9 @@ use crate::store::{Ask, Claimed, Lane, LaneHead, Reach, WorkerId};
 /// make as many as there are names for queues.
 const COMPARED: usize = 128;
 
+/// How often lanes that were thought to come first make room for others before less is taken than there is room for.
+const MOST_TURNOVERS: u32 = 16;
+
 /// And so many with all queues that have limits of their own: SQLite takes 500 parts in one statement, and their number is
 /// rounded up to a power of two.
 const MOST_ASKS: usize = 256;
@@ -70,8 +73,6 @@ struct Next {
     slots: usize,
     take: u32,
     asks: Vec<Ask>,
-    /// Lanes that had none of it, where not all were compared.
-    passed_over: Vec<Lane>,
     /// There is more than that, or may be: not everything was compared.
     more: bool,
     /// It is less than was wanted, because not everything was read.
@@ -445,9 +446,6 @@ impl Claims {
         // how far the newest jobs come says nothing of the others
         let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
         let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, job.run_at));
-        if let Some(last) = ranks.clone().max() {
-            next.passed_over.iter().for_each(|lane| self.lanes.nothing_before(lane, last));
-        }
         if next.more || all {
             self.horizons[next.slots].claimed(ranks);
         } else {
@@ -468,45 +466,67 @@ impl Claims {
         };
         let mut breadth = self.breadth;
         let mut until = self.horizons[slots].until(take);
+        let mut turnovers = 0;
         loop {
             let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
-                return Ok(Next { slots, take, asks, passed_over: Vec::new(), more: false, cut: false });
+                return Ok(Next { slots, take, asks, more: false, cut: false });
             }
             // Where what is known of lanes are the places of their next jobs, the next job in order is in the lane that comes
-            // first, and so the next 128 are in the first 128 lanes. They are taken in any case, so that it goes on.
-            let many = asks.len() == COMPARED;
-            let least = if many { COMPARED as u32 } else { 0 };
+            // first, and so the next 128 are in the first 128 lanes. They are taken in any case, so that it goes on where many
+            // are due at one and the same time.
+            let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
             let reach = Reach { most: take, least, before, until };
-            let counts = shared.config.store.peek(&asks, reach).await?;
-            let found: u32 = counts.iter().sum();
+            let shares = shared.config.store.peek(&asks, reach).await?;
+            self.lanes.compared(&asks, &shares);
+            let mut found: u32 = shares.iter().map(|share| share.count).sum();
+            let sure: u32 = shares.iter().map(|share| share.sure).sum();
             // the lanes that were not compared come first, or what was not read
             let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
             let enough = if too_few_lanes { take.min(COMPARED as u32) } else { take };
-            if too_few_lanes && breadth < COMPARED && found < enough {
-                breadth = (breadth * 4).min(COMPARED);
-                continue;
+            let mut sure_only = false;
+            if let Some(before) = before.filter(|_| too_few_lanes && sure < enough) {
+                if breadth < COMPARED {
+                    breadth = (breadth * 4).min(COMPARED);
+                    continue;
+                }
+                let all: u32 = shares.iter().map(|share| share.all).sum();
+                if all == 0 && until.is_some() {
+                    // nothing tells where these lanes stand
+                    until = None;
+                    continue;
+                }
+                if all < take && until.is_none() {
+                    let none = asks.iter().zip(&shares).filter(|(_, share)| share.ends.is_none());
+                    none.for_each(|(ask, _)| self.lanes.empty(ask, now));
+                }
+                let others = self.lanes.make_room(&asks, &shares, before, now);
+                if others && sure < enough.div_ceil(2) && turnovers < MOST_TURNOVERS {
+                    turnovers += 1;
+                    continue;
+                }
+                sure_only = others && sure > 0;
+                found = if sure_only { sure } else { found };
             }
-            if until.is_some() {
+            if until.is_some() && !sure_only {
                 if found < enough.div_ceil(2) {
                     until = self.horizons[slots].further(take);
                     continue;
                 }
                 self.horizons[slots].was_right();
             }
-            for (ask, count) in asks.iter_mut().zip(counts) {
-                ask.take = count;
+            for (ask, share) in asks.iter_mut().zip(shares) {
+                ask.take = if sure_only { share.sure } else { share.count };
             }
             // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
-            if until.is_none() && (found == 0 || found < least.min(take)) {
+            if until.is_none() && !sure_only && (found == 0 || found < least.min(take)) {
                 asks.iter().filter(|ask| ask.take == 0).for_each(|ask| self.lanes.empty(ask, now));
             }
             let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
             self.breadth = needed.next_power_of_two().min(COMPARED);
-            let (asks, none): (Vec<_>, Vec<_>) = asks.into_iter().partition(|ask| ask.take > 0);
-            let passed_over = none.into_iter().filter(|_| many).map(|ask| ask.lane).collect();
+            asks.retain(|ask| ask.take > 0);
             let (more, cut) = (before.is_some() || found >= take, until.is_some() && found < take);
-            return Ok(Next { slots, take, asks, passed_over, more: more || cut, cut });
+            return Ok(Next { slots, take, asks, more: more || cut, cut });
         }
     }
 

@@ -1,13 +1,13 @@
 //! What the claim loop remembers of lanes: which have rows that are due, where to go on in them, what it cost to look.
 //! Without any I/O.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::{Ask, Claimed, Lane, LaneHead, Place};
+use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Share};
 
 /// Lanes are looked for, and each is scanned again from a little before its cursor, at least this seldom …
 const RESCAN: Duration = Duration::from_millis(250);
@@ -259,15 +259,34 @@ impl Lanes {
         }
     }
 
-    /// Whatever is in the lane comes after that: it makes room for lanes that were not compared.
-    pub(super) fn nothing_before(&mut self, lane: &Lane, (priority, run_at): Rank) {
-        let Some(known) = self.0.get_mut(lane) else { return };
-        match lane.priority.cmp(&priority) {
-            // nothing in it is due
-            Ordering::Less => known.due = Instant::now() + known.cost.pause(),
-            Ordering::Equal => known.head = known.head.max(run_at),
-            Ordering::Greater => {}
+    /// Lanes were compared: those that have some of the next jobs stand where the first of these is, and others of the same
+    /// priority behind the last of all.
+    pub(super) fn compared(&mut self, asks: &[Ask], shares: &[Share]) {
+        let in_order = asks.iter().zip(shares).filter(|(ask, _)| !ask.newest_first);
+        let last = in_order.clone().filter_map(|(ask, share)| Some((ask.lane.priority, share.ends?.1))).max();
+        for (ask, share) in in_order {
+            let Some(known) = self.0.get_mut(&ask.lane) else { continue };
+            match (share.ends, last) {
+                (Some((first, _)), _) => known.head = first,
+                (None, Some((priority, last))) if priority == ask.lane.priority => known.head = known.head.max(last),
+                _ => {}
+            }
         }
+    }
+
+    /// The first lane that was not compared stands there, and these had fewer jobs before it than were wanted. Whether some of
+    /// them make room for others now: what was known of them was too early.
+    pub(super) fn make_room(&mut self, asks: &[Ask], shares: &[Share], before: Rank, now: Instant) -> bool {
+        let mut others = false;
+        for (ask, share) in asks.iter().zip(shares) {
+            let Some(known) = self.0.get_mut(&ask.lane) else { continue };
+            if share.ends.is_none() && ask.lane.priority < before.0 {
+                // nothing in it is due
+                known.due = now + known.cost.pause();
+            }
+            others |= known.next() > before || known.due > now;
+        }
+        others
     }
 
     /// Until the next of the wanted lanes falls due. Nothing tells an idle worker that a lane is filled that was found empty
@@ -503,11 +522,37 @@ mod tests {
         }
     }
 
+    fn share(first: i64, last: i64) -> Share {
+        Share { ends: Some((first, last)), ..Share::default() }
+    }
+
     #[test]
-    fn lanes_passed_over_make_room() {
-        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 11), ("c", 0, 12)]);
-        lanes.nothing_before(&lane("a", 0), (0, 40));
-        let (ask, next) = asks(&lanes, 2);
-        assert_eq!((queues(&ask), next), (vec![("b", 0), ("c", 0)], Some((0, 40))));
+    fn a_comparison_tells_where_lanes_stand() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 11), ("c", 0, 12), ("newest", 0, 13)]);
+        let (all, _) = asks(&lanes, 4);
+        assert_eq!(queues(&all), [("newest", 0), ("a", 0), ("b", 0), ("c", 0)]);
+        lanes.compared(&all, &[share(-9, -1), share(40, 50), share(20, 60), Share::default()]);
+        let (some, next) = asks(&lanes, 3);
+        assert_eq!(queues(&some), [("newest", 0), ("b", 0), ("a", 0)]);
+        assert_eq!(next, Some((0, 60)), "c, which comes after all that was found");
+        lanes.compared(&all, &[Share::default(); 4]);
+        assert_eq!(asks(&lanes, 3).1, Some((0, 60)), "where nothing was found nothing is learnt");
+    }
+
+    #[test]
+    fn lanes_that_were_thought_to_come_first_make_room() {
+        let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 11), ("c", 0, 12), ("urgent", -1, 99)]);
+        let (first, before) = asks(&lanes, 3);
+        assert_eq!((queues(&first), before), (vec![("urgent", -1), ("a", 0), ("b", 0)], Some((0, 12))));
+        let (before, now) = (before.unwrap(), Instant::now());
+        lanes.compared(&first, &[share(99, 99), share(10, 10), share(12, 12)]);
+        let shares = [share(99, 99), share(10, 10), share(12, 12)];
+        assert!(!lanes.make_room(&first, &shares, before, now), "c does not come before any of them");
+        let shares = [Share::default(), share(11, 14), Share::default()];
+        lanes.compared(&first, &shares);
+        assert_eq!(queues(&asks(&lanes, 1).0), [("urgent", -1)], "something may come");
+        assert!(lanes.make_room(&first, &shares, before, now));
+        let (first, next) = asks(&lanes, 2);
+        assert_eq!((queues(&first), next), (vec![("a", 0), ("c", 0)], Some((0, 14))), "nothing of urgent is due");
     }
 }

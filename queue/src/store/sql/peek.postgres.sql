@@ -1,9 +1,11 @@
--- Of the next $2 jobs in order, how many are in each of the lanes asked: of the first $3, and of those that come before
--- priority $4 and place $5. Those of priority $6 that are due at $7 or
--- later are not read, nor those behind. No lock.
-SELECT ask, count(*)
+-- Of the next $2 jobs in order, how many are in each of the lanes asked: of the first $3 and of those that come before
+-- priority $4 and place $5; of the latter; of all; and where each lane has its first and its last of them. Jobs of priority
+-- $6 that are due at $7 or later are not read, nor those behind. No lock.
+SELECT ask, count(*) FILTER (WHERE number <= $3 OR is_sure), count(*) FILTER (WHERE is_sure),
+       count(*), (min(place) * 1000000)::bigint, (max(place) * 1000000)::bigint
 FROM (
-    SELECT due.*, row_number() OVER (ORDER BY priority, place, id) AS number
+    SELECT due.ask, due.place, row_number() OVER (ORDER BY priority, place, id) AS number,
+           priority < $4 OR (priority = $4 AND place < $5 / 1000000::numeric) AS is_sure
     FROM (
         SELECT a.ask, a.priority, j.place, j.id
         FROM json_to_recordset($1::json) AS a (
@@ -28,5 +30,4 @@ FROM (
         LIMIT $2
     ) AS due
 ) AS next
-WHERE number <= $3 OR priority < $4 OR (priority = $4 AND place < $5 / 1000000::numeric)
 GROUP BY ask

@@ -14,6 +14,9 @@ use crate::crew::Crew;
 use crate::jobs::Plan;
 use crate::scene::Scene;
 
+/// How often the rows that wait are counted: seldom, because that reads the whole table beside the worker.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// What good rows are of, and many bad ones.
 #[job]
 pub(crate) async fn note(label: String) {
@@ -119,7 +122,7 @@ async fn work_off(scene: &Scene, waiting: i64, patience: Duration) -> Result<(u6
     while scene.open_jobs().await? != waiting {
         alive(scene, &crew)?;
         ensure!(started.elapsed() < patience, "{} rows wait after {patience:?}", scene.open_jobs().await?);
-        crew.work(Duration::from_millis(100)).await?;
+        crew.work(LOOK).await?;
     }
     alive(scene, &crew)?;
     crew.end().await?;
