@@ -448,18 +448,6 @@ mod tests {
         pool
     }
 
-    fn job() -> NewJob {
-        NewJob {
-            kind: "k",
-            queue: "default".into(),
-            priority: 0,
-            max_retries: 0,
-            delay_us: None,
-            run_at_us: None,
-            args: "{}".into(),
-        }
-    }
-
     async fn until(what: &str, reached: impl AsyncFn() -> bool) {
         let all = async {
             while !reached().await {
@@ -479,10 +467,10 @@ mod tests {
     async fn what_is_at_hand_is_not_used_once_its_pool_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = pool(&folder).await;
-        write(&pool, job()).await.expect("written");
+        write(&pool, NewJob::example("k")).await.expect("written");
         assert!(in_use(&pool));
         let closing = pool.close();
-        let error = write(&pool, job()).await.expect_err("it is closed");
+        let error = write(&pool, NewJob::example("k")).await.expect_err("it is closed");
         assert!(matches!(error, Error::PoolClosed), "{error}");
         timeout(SOON, closing).await.expect("nothing is held");
     }
@@ -491,11 +479,11 @@ mod tests {
     async fn a_connection_stays_at_hand_only_for_a_while_and_only_if_there_is_another() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = pool(&folder).await;
-        write(&pool, job()).await.expect("written");
+        write(&pool, NewJob::example("k")).await.expect("written");
         assert!(in_use(&pool));
         until("given back", async || !in_use(&pool)).await;
         let _others = [pool.acquire().await.expect("one"), pool.acquire().await.expect("another")];
-        write(&pool, job()).await.expect("written");
+        write(&pool, NewJob::example("k")).await.expect("written");
         assert!(!in_use(&pool), "the last connection of the pool");
     }
 
@@ -506,10 +494,10 @@ mod tests {
         let first = runtime();
         let pool = first.block_on(pool(&folder));
         let key = first.block_on(async {
-            write(&pool, job()).await.expect("written");
+            write(&pool, NewJob::example("k")).await.expect("written");
             Place::of(&pool).key
         });
-        let mut midway = Box::pin(write(&pool, job()));
+        let mut midway = Box::pin(write(&pool, NewJob::example("k")));
         first.block_on(async { assert!((&mut midway).now_or_never().is_none()) });
         drop(first);
         let second = runtime();

@@ -22,6 +22,22 @@ impl NewJob {
     }
 }
 
+#[cfg(test)]
+impl NewJob {
+    /// For tests: due at once, without arguments or retries.
+    pub(crate) fn example(kind: &'static str) -> Self {
+        Self {
+            kind,
+            queue: "default".into(),
+            priority: 0,
+            max_retries: 0,
+            delay_us: None,
+            run_at_us: None,
+            args: "{}".into(),
+        }
+    }
+}
+
 /// Whether the jobs differ in nothing but their arguments, and are due at once: nearly every batch. Then what they have in
 /// common is sent once.
 #[cfg_attr(
@@ -68,15 +84,7 @@ mod tests {
     use super::*;
 
     fn job(args: &str) -> NewJob {
-        NewJob {
-            kind: "a",
-            queue: "default".into(),
-            priority: 0,
-            max_retries: 1,
-            delay_us: None,
-            run_at_us: None,
-            args: args.into(),
-        }
+        NewJob { max_retries: 1, args: args.into(), ..NewJob::example("a") }
     }
 
     #[test]

@@ -82,15 +82,7 @@ impl<DB: TestDb> Db<DB> {
 }
 
 fn job(kind: &'static str) -> NewJob {
-    NewJob {
-        kind,
-        queue: "default".into(),
-        priority: 0,
-        max_retries: 1,
-        delay_us: None,
-        run_at_us: None,
-        args: "{}".into(),
-    }
+    NewJob { max_retries: 1, ..NewJob::example(kind) }
 }
 
 fn ask(kind: &str, take: u32) -> Ask {

@@ -91,18 +91,6 @@ mod tests {
         assert!(waiting.now_or_never().is_some());
     }
 
-    fn job() -> NewJob {
-        NewJob {
-            kind: "k",
-            queue: "default".into(),
-            priority: 0,
-            max_retries: 0,
-            delay_us: None,
-            run_at_us: None,
-            args: "{}".into(),
-        }
-    }
-
     fn worker() -> NewWorker {
         NewWorker { host: "here".into(), pid: 1, concurrency: 1, queues: Vec::new(), kinds: vec!["k".into()] }
     }
@@ -116,8 +104,10 @@ mod tests {
         let turn = Turns::of(&pool).next().await;
         let mut writers = JoinSet::new();
         let (one, many, store) = (pool.clone(), pool.clone(), SqlStore::new(pool.clone()));
-        writers.spawn(async move { writer::write(&one, job()).await.is_ok() });
-        writers.spawn(async move { writer::write_all(many, vec![job(), job()]).await.is_ok() });
+        writers.spawn(async move { writer::write(&one, NewJob::example("k")).await.is_ok() });
+        writers.spawn(async move {
+            writer::write_all(many, vec![NewJob::example("k"), NewJob::example("k")]).await.is_ok()
+        });
         writers.spawn(async move { store.join(&worker(), PATIENCE).await.is_ok() });
         let early = timeout(PATIENCE / 10, writers.join_next()).await;
         assert!(early.is_err(), "{early:?}");
@@ -140,7 +130,7 @@ mod tests {
             let (pool, written) = (pool.clone(), written.clone());
             producers.spawn(async move {
                 loop {
-                    writer::write(&pool, job()).await.expect("written");
+                    writer::write(&pool, NewJob::example("k")).await.expect("written");
                     written.fetch_add(1, Ordering::Relaxed);
                 }
             });
