@@ -7,18 +7,16 @@ use crate::telemetry;
 /// Jobs taken back in one transaction.
 const BATCH: u32 = 500;
 
-/// Rescues until nothing is left.
-pub(crate) async fn run_once(store: &dyn Store) -> Result<Rescued, Error> {
+/// Rescues until nothing is left. What was taken back before an error counts.
+pub(crate) async fn run_once(store: &dyn Store) -> (Rescued, Result<(), Error>) {
     let mut total = Rescued::default();
-    loop {
-        let Rescued { ready, dead, cancelled } = store.rescue(BATCH).await?;
-        total.ready += ready;
-        total.dead += dead;
-        total.cancelled += cancelled;
-        if ready + dead + cancelled == 0 {
-            break;
+    let result = loop {
+        match store.rescue(BATCH).await {
+            Ok(none) if none == Rescued::default() => break Ok(()),
+            Ok(some) => total += some,
+            Err(error) => break Err(error),
         }
-    }
+    };
     if total != Rescued::default() {
         tracing::warn!(
             event = telemetry::JOBS_RESCUED,
@@ -28,5 +26,5 @@ pub(crate) async fn run_once(store: &dyn Store) -> Result<Rescued, Error> {
             "took back the jobs of workers that are gone"
         );
     }
-    Ok(total)
+    (total, result)
 }

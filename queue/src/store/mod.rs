@@ -329,6 +329,14 @@ pub(crate) struct Rescued {
     pub(crate) cancelled: u64,
 }
 
+impl std::ops::AddAssign for Rescued {
+    fn add_assign(&mut self, other: Self) {
+        self.ready += other.ready;
+        self.dead += other.dead;
+        self.cancelled += other.cancelled;
+    }
+}
+
 /// A job to be written.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NewJob {

@@ -74,6 +74,32 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
+    /// The same for each by itself. What is refused is left as it is; what refuses two in a row refuses all.
+    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<Rescued, Error> {
+        let (mut sum, mut refused) = (Rescued::default(), None);
+        for job in lost {
+            let error = match self.rescue_some(json(std::slice::from_ref(job))).await {
+                Ok(one) => {
+                    sum += one;
+                    refused = None;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
+            if error.blames_the_row() {
+                refused = None;
+            } else if refused.replace(error).is_some() {
+                break;
+            }
+        }
+        match refused {
+            // it is met again later
+            Some(error) if sum == Rescued::default() => Err(error),
+            _ => Ok(sum),
+        }
+    }
+
     async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
         let kinds = scope.kinds.clone();
         let (mut lanes, took) = self
@@ -377,19 +403,9 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             lost.sort_unstable_by_key(|job| job.id);
             match self.rescue_some(json(&lost)).await {
                 // one row that cannot be moved must not keep the others
-                Err(Error::Database { source: sqlx::Error::Database(error), .. }) if lost.len() > 1 => {
+                Err(error @ Error::Database { source: sqlx::Error::Database(_), .. }) => {
                     tracing::warn!(%error, jobs = lost.len(), "cannot take lost jobs back together; one by one");
-                    let mut sum = Rescued::default();
-                    for job in &lost {
-                        match self.rescue_some(json(std::slice::from_ref(job))).await {
-                            Ok(one) => {
-                                sum.ready += one.ready;
-                                sum.dead += one.dead;
-                            }
-                            Err(error) => tracing::error!(job.id = job.id, %error, "cannot take a lost job back"),
-                        }
-                    }
-                    Ok(sum)
+                    self.rescue_one_by_one(&lost).await
                 }
                 result => result,
             }

@@ -469,6 +469,30 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert!(!db.store.beat(gone, LEASE, Holding::default(), &[]).await.unwrap().alive);
 }
 
+async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) {
+    // somebody has written a dead letter under the number of a job
+    let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
+    let ids = db.insert(&[doomed("a"), job("a"), job("a"), doomed("a")]).await;
+    db.sql(format!(
+        "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at, error) \
+         SELECT id, kind, queue, args, priority, 1, 1, 1, enqueued_at, run_at, run_at, 'x' FROM queue_jobs WHERE id = {}",
+        ids[0]
+    ))
+    .await;
+    let lost = db.worker().await;
+    assert_eq!(db.take(lost, 9).await.len(), 4);
+    db.sql(format!("UPDATE queue_jobs SET cancel_requested_at = run_at WHERE id = {}", ids[1])).await;
+    db.store.leave(lost).await.unwrap();
+    let rescued = Rescued { ready: 1, dead: 1, cancelled: 1 };
+    assert_eq!(db.store.rescue(100).await.unwrap(), rescued, "all but one");
+    assert_eq!(
+        db.store.rescue(100).await.unwrap(),
+        Rescued::default(),
+        "nor does it keep the rescue busy when it is alone"
+    );
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 1);
+}
+
 async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
     let (worker, rescuer) = (db.worker().await, SqlStore::new(db.pool.clone()));
     db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
@@ -1114,6 +1138,7 @@ on_each!(
     a_cancelled_job_does_not_go_back,
     a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
+    a_lost_job_that_cannot_be_moved_keeps_no_other,
     a_declaration_is_fenced,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,

@@ -156,16 +156,18 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
     let mut failures = Failures::default();
     loop {
         shared.rescue.notified().await;
-        declare_gone(&shared).await;
         loop {
-            match rescue::run_once(&*shared.config.store).await {
-                Ok(rescued) => {
+            // again after an error: meanwhile more may be gone
+            declare_gone(&shared).await;
+            let (rescued, result) = rescue::run_once(&*shared.config.store).await;
+            if rescued.ready > 0 {
+                // they may be far behind the cursors
+                shared.look.store(true, Ordering::Relaxed);
+                shared.wake.notify_one();
+            }
+            match result {
+                Ok(()) => {
                     shared.health.up(&mut failures);
-                    if rescued.ready > 0 {
-                        // they may be far behind the cursors
-                        shared.look.store(true, Ordering::Relaxed);
-                        shared.wake.notify_one();
-                    }
                     break;
                 }
                 Err(error) => shared.health.down(&mut failures, &error).await,
