@@ -133,14 +133,18 @@ pub(crate) struct Lane {
 #[derive(Debug, Clone)]
 pub(crate) struct LaneHead {
     pub(crate) lane: Lane,
-    /// When the first row is due: microseconds since 1970.
-    pub(crate) run_at: i64,
-    /// Time until then; zero when it has come.
+    /// Where the first row is, or before it: due at that time, its id may be a later one.
+    pub(crate) first: Place,
+    /// Time until it is due; zero when that has come.
     pub(crate) due_in: Duration,
 }
 
-/// A place in a lane: the due time (microseconds since 1970) and id of a row.
+/// A place in a lane: the due time (microseconds since 1970) and id of a row. Where the newest come first, both count
+/// backwards (−1 − id), so that there, too, the next row has the least place.
 pub(crate) type Place = (i64, i64);
+
+/// Where a row stands in the order of all lanes: its priority, then its place.
+pub(crate) type Rank = (i16, Place);
 
 /// How many jobs to take from one lane, and where to start.
 #[derive(Debug, Clone)]
@@ -155,19 +159,18 @@ pub(crate) struct Ask {
     pub(crate) max_retries: u32,
 }
 
-/// How far to look in the order of all lanes: a job is the next one after those of lower priority numbers, and of the same
-/// with an earlier due time (a later one where the newest come first, so that it counts as negative there).
+/// How far to look in the order of all lanes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
     /// No more jobs than these.
     pub(crate) most: u32,
     /// So many in any case …
     pub(crate) least: u32,
-    /// … and beyond them those that come before this priority and time: from there on, other lanes may have the next one.
-    pub(crate) before: Option<(i16, i64)>,
-    /// What is due then or later is not read at all, so that it need not be counted; it may be read where the newest come
+    /// … and beyond them those that come before this: from there on, other lanes may have the next one.
+    pub(crate) before: Option<Rank>,
+    /// What comes there or later is not read at all, so that it need not be counted; it may be read where the newest come
     /// first, and to the fraction of a millisecond.
-    pub(crate) until: Option<(i16, i64)>,
+    pub(crate) until: Option<Rank>,
 }
 
 /// What a lane has of the next jobs of all lanes that were asked.
@@ -179,37 +182,37 @@ pub(crate) struct Share {
     pub(crate) sure: u32,
     /// And so many in all, within reach or not.
     pub(crate) all: u32,
-    /// When the first and the last of them is due: microseconds since 1970, negative where the newest come first. None: it
-    /// has none of them.
-    pub(crate) ends: Option<(i64, i64)>,
+    /// Where the first and the last of them are, or before that: due at those times, their ids may be later ones. None: it has none
+    /// of them.
+    pub(crate) ends: Option<(Place, Place)>,
 }
 
 impl Reach {
-    /// `most, least, priority, time`.
-    pub(crate) fn numbers(&self) -> [i64; 4] {
-        let (priority, time) = Self::rank(self.before);
-        [self.most.into(), self.least.into(), priority, time]
+    /// `most, least, priority, time, id`.
+    pub(crate) fn numbers(&self) -> [i64; 5] {
+        let [priority, time, id] = Self::rank(self.before);
+        [self.most.into(), self.least.into(), priority, time, id]
     }
 
-    /// A priority and time; behind all that there are for none.
-    pub(crate) fn rank(rank: Option<(i16, i64)>) -> (i64, i64) {
-        rank.map_or((i64::MAX, 0), |(priority, time)| (priority.into(), time))
+    /// A priority, time and id; behind all that there are for none.
+    pub(crate) fn rank(rank: Option<Rank>) -> [i64; 3] {
+        rank.map_or([i64::MAX, 0, 0], |(priority, (time, id))| [priority.into(), time, id])
     }
 
-    /// Before what time jobs of a lane are read.
+    /// Before what place jobs of a lane are read.
     #[cfg(any(feature = "mysql", feature = "sqlite"))]
-    pub(crate) fn end_in(&self, lane: &Lane) -> i64 {
+    pub(crate) fn end_in(&self, lane: &Lane) -> Place {
         match self.until {
-            Some((priority, time)) if lane.priority == priority => time,
-            Some((priority, _)) if lane.priority > priority => i64::MIN,
+            Some((priority, place)) if lane.priority == priority => place,
+            Some((priority, _)) if lane.priority > priority => (i64::MIN, i64::MIN),
             _ => NEVER,
         }
     }
 }
 
-/// After every time that is due: the year 9999, the last that each engine can compute with.
+/// After every place that is due: the year 9999 is the last that each engine can compute with.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) const NEVER: i64 = 253_402_300_799_000_000;
+pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
 
 /// A job as it was claimed.
 #[derive(Debug, Clone)]

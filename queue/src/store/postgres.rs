@@ -183,9 +183,7 @@ impl Dialect for Postgres {
 
     async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let list = asks_json(asks);
-        let [most, least, priority, time] = reach.numbers();
-        let (until, end) = Reach::rank(reach.until);
-        let numbers = [most, least, priority, time, until, end].map(Bind::from);
+        let numbers = reach.numbers().into_iter().chain(Reach::rank(reach.until)).map(Bind::from);
         let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
         shares(asks, &rows::<Self>(conn, include_str!("sql/peek.postgres.sql"), &binds).await?, number)
     }

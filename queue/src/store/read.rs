@@ -22,6 +22,11 @@ fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
+/// A time, in microseconds since 1970; 0 is one that the engine itself cannot read (MySQL's zero date).
+pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> {
+    Ok(row.maybe_int(column)?.unwrap_or(0))
+}
+
 /// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large).
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
@@ -30,26 +35,26 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
         attempt: nearest(row.int(2)?),
         max_retries: nearest(row.int(3)?),
         lane,
-        run_at: row.int(4)?,
-        enqueued_at: chrono::DateTime::from_timestamp_micros(row.int(5)?).unwrap_or_default(),
+        run_at: time(row, 4)?,
+        enqueued_at: chrono::DateTime::from_timestamp_micros(time(row, 5)?).unwrap_or_default(),
         args: row.maybe_text(7)?.ok_or(row.int(6)?),
         claim: None,
     })
 }
 
-/// Reads `kind, queue, priority, run_at, now`.
+/// Reads `kind, queue, priority, run_at, now, id`.
 pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
-    // a time that the engine itself cannot read (MySQL's zero date) counts as due
-    let run_at = row.maybe_int(3)?.unwrap_or(0);
+    let run_at = time(row, 3)?;
     let due_in = run_at.saturating_sub(row.int(4)?).max(0).unsigned_abs();
     Ok(LaneHead {
         lane: Lane { kind: row.text(0)?.into(), queue: row.text(1)?.into(), priority: number(row.int(2)?)? },
-        run_at,
+        first: (run_at, row.int(5)?),
         due_in: Duration::from_micros(due_in),
     })
 }
 
-/// Reads rows of `ask, count, sure, all, first, last` into one share for each of the asks; the ask of a row is known by its number there.
+/// Reads rows of `ask, count, sure, all, first and last time, least and greatest id` into one share for each of the asks; the
+/// ask of a row is known by its number there.
 pub(crate) fn shares<R: Cells>(
     asks: &[Ask],
     rows: &[R],
@@ -57,10 +62,12 @@ pub(crate) fn shares<R: Cells>(
 ) -> Result<Vec<Share>, sqlx::Error> {
     let mut shares = vec![Share::default(); asks.len()];
     for row in rows {
-        // a time that the engine itself cannot read counts as due, as for a lane's head
-        let ends = (row.maybe_int(4)?.unwrap_or(0), row.maybe_int(5)?.unwrap_or(0));
+        let (first, last) = (time(row, 4)?, time(row, 5)?);
+        // of one and the same time, the last has the greatest id; else nothing is known of it
+        let last = (last, if first == last { row.int(7)? } else { i64::MIN });
+        let ends = Some(((first, row.int(6)?), last));
         let [count, sure, all] = [row.int(1)?, row.int(2)?, row.int(3)?];
-        let share = Share { count: number(count)?, sure: number(sure)?, all: number(all)?, ends: Some(ends) };
+        let share = Share { count: number(count)?, sure: number(sure)?, all: number(all)?, ends };
         shares[ask(row.int(0)?)?] = share;
     }
     Ok(shares)
@@ -144,12 +151,12 @@ mod tests {
         }
 
         #[test]
-        fn any_lane_is_read(run_at in prop::option::of(number()), now in number(), priority in any::<i16>()) {
+        fn any_lane_is_read(run_at in prop::option::of(number()), now in number(), priority in any::<i16>(), id in number()) {
             let text = |text: &str| Cell::Text(text.to_owned());
-            let head = run_at.map_or(Cell::Null, Cell::Int);
-            let row = Row(vec![text("k"), text("q"), Cell::Int(priority.into()), head, Cell::Int(now)]);
+            let time = run_at.map_or(Cell::Null, Cell::Int);
+            let row = Row(vec![text("k"), text("q"), Cell::Int(priority.into()), time, Cell::Int(now), Cell::Int(id)]);
             let head = lane_head(&row).unwrap();
-            prop_assert_eq!(head.lane, lane(priority));
+            prop_assert_eq!((head.lane, head.first), (lane(priority), (run_at.unwrap_or(0), id)));
             prop_assert_eq!(head.due_in.is_zero(), run_at.unwrap_or(0) <= now);
         }
     }

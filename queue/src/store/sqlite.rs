@@ -175,10 +175,14 @@ impl Dialect for Sqlite {
     async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let outer = reach.numbers().map(Bind::from);
         let parts = ["SELECT * FROM (", ")"];
+        let to_id = reach.until.is_some_and(|(_, (_, id))| id != i64::MIN);
+        let oldest =
+            if to_id { include_str!("sql/peek_to_id.sqlite.sql") } else { include_str!("sql/peek.sqlite.sql") };
+        let sql = [oldest, include_str!("sql/peek_newest.sqlite.sql")];
         let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
-            let sql = [include_str!("sql/peek.sqlite.sql"), include_str!("sql/peek_newest.sqlite.sql")];
             let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
-            binds.push(reach.end_in(&ask.lane).into());
+            let (time, id) = reach.end_in(&ask.lane);
+            binds.extend([time, id].map(Bind::from));
             (sql, binds)
         });
         let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;

@@ -588,46 +588,73 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
     assert_eq!(counts(std::slice::from_ref(&newest), all(2)).await, [2]);
     // what comes before another lane, and so many in any case
     let second = |n: i64| 1_000_000_000_000_000 + n * 1_000_000;
-    for (before, least, expected) in [
-        ((-1, second(9)), 0, [0, 0, 0]),
-        ((0, i64::MIN), 0, [0, 0, 1]),
-        ((0, second(2)), 0, [1, 0, 1]),
-        ((0, second(2) + 1), 0, [1, 1, 1]),
-        ((0, second(2)), 4, [2, 1, 1]),
-        ((1, i64::MIN), 0, [3, 2, 1]),
+    for ((priority, time, id), least, expected) in [
+        ((-1, second(9), 0), 0, [0, 0, 0]),
+        ((0, i64::MIN, 0), 0, [0, 0, 1]),
+        ((0, second(2), ids[1]), 0, [1, 0, 1]),
+        ((0, second(2), ids[1] + 1), 0, [1, 1, 1]),
+        ((0, second(2) + 1, 0), 0, [1, 1, 1]),
+        ((0, second(2), 0), 4, [2, 1, 1]),
+        ((1, i64::MIN, 0), 0, [3, 2, 1]),
     ] {
-        let reach = Reach { most: 9, least, before: Some(before), until: None };
+        let reach = Reach { most: 9, least, before: Some((priority, (time, id))), until: None };
         assert_eq!(counts(&asks, reach).await, expected, "{reach:?}");
     }
-    let reach = Reach { most: 9, least: 0, before: Some((0, -second(3) + 1)), until: None };
+    let reach = Reach { most: 9, least: 0, before: Some((0, (-second(3), -ids[2]))), until: None };
     assert_eq!(counts(&[ask("b", 0), newest.clone()], reach).await, [0, 2]);
     // what is sure, and from where to where it goes, within reach or not
-    let reach = Reach { most: 4, least: 3, before: Some((0, second(2))), until: None };
+    let reach = Reach { most: 4, least: 3, before: Some((0, (second(2), 0))), until: None };
     let share = |[count, sure, all]: [u32; 3], ends| Share { count, sure, all, ends: Some(ends) };
-    let [first, b, urgent] = [(1, 3), (2, 2), (9, 9)].map(|(first, last)| (second(first), second(last)));
-    let expected = [share([1, 1, 2], first), share([1, 0, 1], b), share([1, 1, 1], urgent)];
+    // of one time the ids are known; else the least of them all, and nothing of the last one's
+    let a = ((second(1), ids[0]), (second(3), i64::MIN));
+    let [b, urgent] = [(2, ids[1]), (9, ids[5])].map(|(n, id)| ((second(n), id), (second(n), id)));
+    let expected = [share([1, 1, 2], a), share([1, 0, 1], b), share([1, 1, 1], urgent)];
     assert_eq!(peek(&asks, reach).await, expected);
-    let reach = Reach { most: 1, least: 0, before: Some((-1, second(0))), until: None };
+    let reach = Reach { most: 1, least: 0, before: Some((-1, (second(0), 0))), until: None };
     assert_eq!(peek(&asks, reach).await, [Share::default(), Share::default(), share([0, 0, 1], urgent)]);
     let reach = Reach { most: 2, least: 0, before: None, until: None };
-    let ends = (-second(5), -second(3));
+    let ends = ((-second(5), -1 - ids[4]), (-second(3), i64::MIN));
     assert_eq!(peek(std::slice::from_ref(&newest), reach).await, [share([2, 2, 2], ends)]);
     // what is not read
-    for (until, expected) in [
-        ((-1, second(9)), [0, 0, 0]),
-        ((-1, second(9) + 1_000), [0, 0, 1]),
-        ((0, second(2)), [1, 0, 1]),
-        ((0, second(2) + 1_000), [1, 1, 1]),
-        ((1, 0), [3, 2, 1]),
+    for ((priority, time, id), expected) in [
+        ((-1, second(9), 0), [0, 0, 0]),
+        ((-1, second(9) + 1_000, i64::MIN), [0, 0, 1]),
+        ((0, second(2), ids[1]), [1, 0, 1]),
+        ((0, second(2), ids[1] + 1), [1, 1, 1]),
+        ((0, second(2) + 1_000, i64::MIN), [1, 1, 1]),
+        ((1, 0, 0), [3, 2, 1]),
     ] {
-        let reach = Reach { most: 9, least: 9, before: None, until: Some(until) };
+        let reach = Reach { most: 9, least: 9, before: None, until: Some((priority, (time, id))) };
         assert_eq!(counts(&asks, reach).await, expected, "{reach:?}");
     }
-    let reach = Reach { most: 9, least: 0, before: None, until: Some((0, second(2))) };
+    let reach = Reach { most: 9, least: 0, before: None, until: Some((0, (second(2), 0))) };
     assert_eq!(counts(&[ask("b", 0), newest.clone()], reach).await, [0, 3]);
+    // what is due later is not read, however far it goes
+    let reach = Reach { most: 9, least: 9, before: None, until: Some((1, (0, 0))) };
+    db.insert(&[NewJob { delay_us: Some(60_000_000), ..job("b") }]).await;
+    assert_eq!(counts(&[ask("b", 0)], reach).await, [2]);
     // what is paused would be in the way of the others: no claim takes it
     db.sql(format!("INSERT INTO queue_paused (queue, paused_at) VALUES ('default', {})", DB::in_seconds(0))).await;
     assert_eq!(counts(&[ask("b", 0), newest], all(9)).await, [0, 0]);
+}
+
+/// Of jobs that are all due at one and the same time, no more are read than come before an id.
+async fn peek_ends_at_an_id<DB: TestDb>(db: Db<DB>) {
+    let at = NewJob { run_at_us: Some(1_000_000_000_000_000), ..job("a") };
+    let ids = db.insert(&vec![at; 2_000]).await;
+    let mut conn = db.pool.acquire().await.unwrap();
+    for (behind, end) in [(None, 30), (Some(10), 30), (Some(1_500), 1_520)] {
+        let place = |n: usize| (1_000_000_000_000_000, ids[n]);
+        let ask = Ask { behind: behind.map(place), ..ask("a", 0) };
+        let reach = Reach { most: 500, least: 500, before: None, until: Some((0, place(end))) };
+        let before = counted::<DB>(&mut conn, WALKED).await;
+        let share = DB::peek(&mut conn, std::slice::from_ref(&ask), reach).await.unwrap()[0];
+        let read = counted::<DB>(&mut conn, WALKED).await - before;
+        let first = behind.map_or(0, |n| n + 1);
+        assert_eq!(share.count as usize, end - first);
+        assert_eq!(share.ends, Some((place(first), place(end - 1))));
+        assert!(read < 200, "{read} rows");
+    }
 }
 
 async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
@@ -784,7 +811,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         (include_str!("sql/claim_many.postgres.sql"), &[1.into(), ask.into(), 1.into()]),
         (
             include_str!("sql/peek.postgres.sql"),
-            &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 9.into()],
+            &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 0.into(), 9.into(), 0.into()],
         ),
         (include_str!("sql/lanes.postgres.sql"), &[r#"["a"]"#.into()]),
         (DB::FINISH[0].1, &[1.into(), ended.into()]),
@@ -889,10 +916,21 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     assert!(checked > 30, "{checked} lookups");
 }
 
+/// How many rows were read one after the other.
+const WALKED: &str = "SHOW SESSION STATUS LIKE 'Handler_read_next'";
+
+/// A counter of the session; 0 where the engine does not tell.
+async fn counted<DB: TestDb>(conn: &mut DB::Connection, what: &'static str) -> u64 {
+    if DB::KIND != migrate::Engine::MySql {
+        return 0;
+    }
+    let rows = rows::<DB>(conn, what, &[]).await.unwrap();
+    rows[0].text(1).unwrap().parse().unwrap()
+}
+
 /// A look does not walk over the rows of a lane (asked where the engine tells what it has read), and misses none behind a
 /// long one.
 async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
-    const WALKED: &str = "SHOW SESSION STATUS LIKE 'Handler_read_next'";
     const STATEMENTS: &str = "SHOW SESSION STATUS LIKE 'Com_stmt_execute'";
     const ODD: &str = "it's \\ \"é";
     let lane = |kind, queue: &'static str, priority| NewJob { queue: queue.into(), priority, ..job(kind) };
@@ -909,23 +947,16 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     expected.sort_unstable();
     expected.dedup();
     let mut conn = db.pool.acquire().await.unwrap();
-    let counted = async |conn: &mut DB::Connection, what: &'static str| {
-        if DB::KIND != migrate::Engine::MySql {
-            return 0;
-        }
-        let rows = rows::<DB>(conn, what, &[]).await.unwrap();
-        rows[0].text(1).unwrap().parse::<u64>().unwrap()
-    };
     let kinds: Vec<_> = ["b", ODD].into_iter().chain(others).map(str::to_owned).collect();
     // all of them are too many for a look in steps, which reads no more than it says
     for kinds in [&kinds, &kinds[..20], &kinds[..20], &kinds[..20]] {
         let expected: Vec<_> =
             expected.iter().filter(|(kind, ..)| kinds.iter().any(|it| it == kind)).copied().collect();
-        let before = [counted(&mut conn, WALKED).await, counted(&mut conn, STATEMENTS).await];
+        let before = [counted::<DB>(&mut conn, WALKED).await, counted::<DB>(&mut conn, STATEMENTS).await];
         let lanes = DB::lanes(&mut conn, kinds).await.unwrap();
-        let statements = counted(&mut conn, STATEMENTS).await - before[1];
+        let statements = counted::<DB>(&mut conn, STATEMENTS).await - before[1];
         assert!(statements < 40, "{statements} statements");
-        let steps = counted(&mut conn, WALKED).await - before[0];
+        let steps = counted::<DB>(&mut conn, WALKED).await - before[0];
         assert!(steps < 2_500 || kinds.len() > 20, "{steps} rows were walked over");
         let mut lanes: Vec<_> = lanes.iter().map(|it| (&*it.lane.kind, &*it.lane.queue, it.lane.priority)).collect();
         lanes.sort_unstable();
@@ -1142,6 +1173,7 @@ on_each!(
     a_declaration_is_fenced,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,
+    peek_ends_at_an_id,
     purge_is_bounded,
     a_dropped_operation_leaves_the_store_usable,
     a_look_is_given_up,

@@ -445,7 +445,7 @@ impl Claims {
         let all = jobs.iter().filter(mine).count() >= next.take as usize;
         // how far the newest jobs come says nothing of the others
         let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
-        let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, job.run_at));
+        let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, (job.run_at, job.id.get())));
         if next.more || all {
             self.horizons[next.slots].claimed(ranks);
         } else {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Share};
+use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
 
 /// Lanes are looked for, and each is scanned again from a little before its cursor, at least this seldom …
 const RESCAN: Duration = Duration::from_millis(250);
@@ -30,7 +30,9 @@ const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 /// So many of them, those that gave last: they take places of a comparison from others.
 const MOST_REMEMBERED: usize = 32;
 /// The head of a lane that the last look found empty, and that is remembered all the same.
-const EMPTY: i64 = i64::MAX;
+const EMPTY: Place = (i64::MAX, i64::MAX);
+/// Before every place.
+const BEGINNING: Place = (i64::MIN, i64::MIN);
 /// A cheap scan needs no ration; while looks are cheap they are made at every wake, and a lane that one finds empty is
 /// forgotten.
 const CHEAP: Duration = Duration::from_millis(5);
@@ -73,16 +75,13 @@ impl Cost {
     }
 }
 
-/// Where a row stands in the order of all lanes: its priority, then its time.
-pub(super) type Rank = (i16, i64);
-
 struct Known {
     lane: Lane,
     newest_first: bool,
     /// From when on rows are due.
     due: Instant,
-    /// Its next row is due no earlier than this, as far as is known: microseconds since 1970.
-    head: i64,
+    /// Its next row is not before this, as far as is known.
+    head: Place,
     /// Nothing that is due is left before this place, as far as is known. Means nothing where the newest come first.
     cursor: Place,
     /// The cursor when the last look began.
@@ -106,8 +105,8 @@ impl Known {
 
     /// Before what its next row does not come.
     fn next(&self) -> Rank {
-        let due = if self.newest_first { i64::MIN } else { self.cursor.0.max(self.head) };
-        (self.lane.priority, due)
+        let place = if self.newest_first { BEGINNING } else { self.cursor.max(self.head) };
+        (self.lane.priority, place)
     }
 
     fn gave_lately(&self, now: Instant) -> bool {
@@ -154,9 +153,9 @@ impl Lanes {
     ) {
         let soon = |known: &Known| dear.is_some() && !known.newest_first && known.gave_lately(now);
         let mut remembered = std::mem::take(&mut self.0);
-        for LaneHead { lane, run_at, due_in } in heads {
+        for LaneHead { lane, first: head, due_in } in heads {
             let due = now + due_in.saturating_sub(dear.unwrap_or_default()).min(FAR);
-            let head = run_at;
+            let run_at = head.0;
             let known = match remembered.remove(&lane) {
                 // those of the same time, of which some were taken, are found by the next scan
                 Some(known) if run_at < known.then.0 => Known { due, head, cursor: before(run_at), ..known },
@@ -233,7 +232,7 @@ impl Lanes {
             if count > 0 {
                 known.gave = Some(now);
                 // from now on its cursor says what may be next in it
-                known.head = i64::MIN;
+                known.head = BEGINNING;
             }
             let all = count < ask.take;
             if all {
@@ -260,7 +259,7 @@ impl Lanes {
     }
 
     /// Lanes were compared: those that have some of the next jobs stand where the first of these is, and others of the same
-    /// priority behind the last of all.
+    /// priority not before the last of all.
     pub(super) fn compared(&mut self, asks: &[Ask], shares: &[Share]) {
         let in_order = asks.iter().zip(shares).filter(|(ask, _)| !ask.newest_first);
         let last = in_order.clone().filter_map(|(ask, share)| Some((ask.lane.priority, share.ends?.1))).max();
@@ -316,7 +315,7 @@ mod tests {
         let mut lanes = Lanes::default();
         let heads = heads.iter().map(|&(queue, priority, run_at)| LaneHead {
             lane: lane(queue, priority),
-            run_at,
+            first: before(run_at),
             due_in: Duration::ZERO,
         });
         lanes.found(heads.collect(), Instant::now(), None, |lane| &*lane.queue == "newest");
@@ -340,7 +339,7 @@ mod tests {
         let lanes = lanes(&[("a", 0, 30), ("b", 0, 10), ("c", -1, 90), ("foreign", -9, 1), ("newest", 0, 50)]);
         let (first, next) = asks(&lanes, 2);
         assert_eq!(queues(&first), [("c", -1), ("newest", 0)], "the newest row of a lane may have any date");
-        assert_eq!(next, Some((0, 10)), "of b, the first that is not asked");
+        assert_eq!(next, Some((0, before(10))), "of b, the first that is not asked");
         let (all, next) = asks(&lanes, 4);
         assert_eq!(queues(&all), [("c", -1), ("newest", 0), ("b", 0), ("a", 0)]);
         assert_eq!((next, all[0].max_retries), (None, 3));
@@ -356,7 +355,11 @@ mod tests {
     }
 
     fn look(lanes: &mut Lanes, heads: &[(&str, i64)], dear: Option<Duration>) {
-        let head = |&(queue, run_at): &(&str, i64)| LaneHead { lane: lane(queue, 0), run_at, due_in: Duration::ZERO };
+        let head = |&(queue, run_at): &(&str, i64)| LaneHead {
+            lane: lane(queue, 0),
+            first: before(run_at),
+            due_in: Duration::ZERO,
+        };
         lanes.look_begins();
         lanes.found(heads.iter().map(head).collect(), Instant::now(), dear, |_| false);
     }
@@ -445,7 +448,7 @@ mod tests {
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
         lanes.look_begins();
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 30), Instant::now());
-        let head = LaneHead { lane: lane("a", 0), run_at: 20, due_in: Duration::ZERO };
+        let head = LaneHead { lane: lane("a", 0), first: before(20), due_in: Duration::ZERO };
         lanes.found(vec![head], Instant::now(), DEAR, |_| false);
         assert_eq!(start(&lanes), Some((30, 10)));
     }
@@ -466,7 +469,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dear_look_puts_no_lane_off_that_gave_jobs_lately() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 10)]);
-        let retry = |queue| LaneHead { lane: lane(queue, 0), run_at: 10, due_in: Duration::from_secs(300) };
+        let retry = |queue| LaneHead { lane: lane(queue, 0), first: before(10), due_in: Duration::from_secs(300) };
         lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
         lanes.look_begins();
         lanes.found(vec![retry("a"), retry("b")], Instant::now(), DEAR, |_| false);
@@ -523,7 +526,7 @@ mod tests {
     }
 
     fn share(first: i64, last: i64) -> Share {
-        Share { ends: Some((first, last)), ..Share::default() }
+        Share { ends: Some((before(first), before(last))), ..Share::default() }
     }
 
     #[test]
@@ -534,25 +537,45 @@ mod tests {
         lanes.compared(&all, &[share(-9, -1), share(40, 50), share(20, 60), Share::default()]);
         let (some, next) = asks(&lanes, 3);
         assert_eq!(queues(&some), [("newest", 0), ("b", 0), ("a", 0)]);
-        assert_eq!(next, Some((0, 60)), "c, which comes after all that was found");
+        assert_eq!(next, Some((0, before(60))), "c, which comes after all that was found");
         lanes.compared(&all, &[Share::default(); 4]);
-        assert_eq!(asks(&lanes, 3).1, Some((0, 60)), "where nothing was found nothing is learnt");
+        assert_eq!(asks(&lanes, 3).1, Some((0, before(60))), "where nothing was found nothing is learnt");
+    }
+
+    #[test]
+    fn of_one_and_the_same_time_lanes_are_asked_in_the_order_of_their_ids() {
+        let mut lanes = Lanes::default();
+        let heads = [("a", 7), ("b", 3), ("c", 5)].map(|(queue, id)| LaneHead {
+            lane: lane(queue, 0),
+            first: (10, id),
+            due_in: Duration::ZERO,
+        });
+        lanes.found(heads.into(), Instant::now(), None, |_| false);
+        let (first, next) = asks(&lanes, 2);
+        assert_eq!((queues(&first), next), (vec![("b", 0), ("c", 0)], Some((0, (10, 7)))));
+        lanes.claimed(&first[..1], &[job("b", 10, 3)], Instant::now());
+        lanes.compared(&first, &[share(99, 99), Share { ends: Some(((10, 9), (10, 9))), ..Share::default() }]);
+        assert_eq!(queues(&asks(&lanes, 1).0), [("a", 0)]);
     }
 
     #[test]
     fn lanes_that_were_thought_to_come_first_make_room() {
         let mut lanes = lanes(&[("a", 0, 10), ("b", 0, 11), ("c", 0, 12), ("urgent", -1, 99)]);
-        let (first, before) = asks(&lanes, 3);
-        assert_eq!((queues(&first), before), (vec![("urgent", -1), ("a", 0), ("b", 0)], Some((0, 12))));
-        let (before, now) = (before.unwrap(), Instant::now());
+        let (first, next) = asks(&lanes, 3);
+        assert_eq!((queues(&first), next), (vec![("urgent", -1), ("a", 0), ("b", 0)], Some((0, before(12)))));
+        let (next, now) = (next.unwrap(), Instant::now());
         lanes.compared(&first, &[share(99, 99), share(10, 10), share(12, 12)]);
         let shares = [share(99, 99), share(10, 10), share(12, 12)];
-        assert!(!lanes.make_room(&first, &shares, before, now), "c does not come before any of them");
+        assert!(!lanes.make_room(&first, &shares, next, now), "c does not come before any of them");
         let shares = [Share::default(), share(11, 14), Share::default()];
         lanes.compared(&first, &shares);
         assert_eq!(queues(&asks(&lanes, 1).0), [("urgent", -1)], "something may come");
-        assert!(lanes.make_room(&first, &shares, before, now));
+        assert!(lanes.make_room(&first, &shares, next, now));
         let (first, next) = asks(&lanes, 2);
-        assert_eq!((queues(&first), next), (vec![("a", 0), ("c", 0)], Some((0, 14))), "nothing of urgent is due");
+        assert_eq!(
+            (queues(&first), next),
+            (vec![("a", 0), ("c", 0)], Some((0, before(14)))),
+            "nothing of urgent is due"
+        );
     }
 }

@@ -17,6 +17,6 @@ WITH RECURSIVE head (id) AS (
     FROM head CROSS JOIN queue_jobs AS l ON l.id = head.id
 )
 SELECT l.kind, l.queue, l.priority, l.run_at * 1000,
-       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000, l.id
 FROM head CROSS JOIN queue_jobs AS l ON l.id = head.id
 WHERE NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = l.queue)

@@ -1,7 +1,7 @@
 -- The engines' own skip scan ("Using index for group-by"), when they choose it: one probe per lane, foreign kinds are not visited.
 -- They choose it only when the group names the index from its first column on.
 SELECT l.kind, l.queue, l.priority, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', l.run_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), CAST(-9223372036854775808 AS SIGNED)
 FROM (
     SELECT kind, queue, priority, MIN(run_at) AS run_at FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
     WHERE worker_id = 0 AND kind IN (/* kinds */)

@@ -1,5 +1,5 @@
 -- Of one kind, behind a lane. Several kinds in one condition would be read from the begin of each.
-SELECT kind, queue, priority, run_at
+SELECT kind, queue, priority, run_at, id
 FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
 WHERE worker_id = 0 AND kind = $1 AND (queue > $2 OR (queue = $2 AND priority > $3))
 ORDER BY queue, priority, run_at, id

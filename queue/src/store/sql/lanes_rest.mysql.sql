@@ -1,5 +1,5 @@
 -- Of several kinds.
-SELECT kind, queue, priority, run_at, -1 AS ask
+SELECT kind, queue, priority, run_at, id, -1 AS ask
 FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
 WHERE worker_id = 0 AND kind IN (/* kinds */)
 ORDER BY kind, queue, priority, run_at, id

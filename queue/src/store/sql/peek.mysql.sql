@@ -6,6 +6,8 @@ WHERE j.worker_id = 0 AND j.kind = $1 AND j.queue = $2 AND j.priority = $3 AND j
   AND (j.run_at > TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND
        OR (j.run_at = TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND AND j.id > $5))
   AND j.run_at >= TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND
-  AND j.run_at < TIMESTAMP('1970-01-01') + INTERVAL $7 MICROSECOND
+  AND (j.run_at < TIMESTAMP('1970-01-01') + INTERVAL $7 MICROSECOND
+       OR (j.run_at = TIMESTAMP('1970-01-01') + INTERVAL $7 MICROSECOND AND j.id < $8))
+  AND j.run_at <= TIMESTAMP('1970-01-01') + INTERVAL $7 MICROSECOND
 ORDER BY j.run_at, j.id
 LIMIT $6

@@ -1,11 +1,12 @@
 -- Of the next $2 jobs in order, how many are in each of the lanes asked: of the first $3 and of those that come before
--- priority $4 and place $5; of the latter; of all; and where each lane has its first and its last of them. Jobs of priority
--- $6 that are due at $7 or later are not read, nor those behind. No lock.
+-- priority $4 and place $5, $6; of the latter; of all; when the first and the last of each lane is due, and the least and the
+-- greatest of their ids. Jobs of priority $7 from place $8, $9 on are not read, nor those behind.
+-- (Those of time $8 by themselves: PostgreSQL reads up to the time of a pair, and only filters by the id.) No lock.
 SELECT ask, count(*) FILTER (WHERE number <= $3 OR is_sure), count(*) FILTER (WHERE is_sure),
-       count(*), (min(place) * 1000000)::bigint, (max(place) * 1000000)::bigint
+       count(*), (min(place) * 1000000)::bigint, (max(place) * 1000000)::bigint, min(id), max(id)
 FROM (
-    SELECT due.ask, due.place, row_number() OVER (ORDER BY priority, place, id) AS number,
-           priority < $4 OR (priority = $4 AND place < $5 / 1000000::numeric) AS is_sure
+    SELECT due.ask, due.place, due.id, row_number() OVER (ORDER BY priority, place, id) AS number,
+           (priority, place, id) < ($4, $5 / 1000000::numeric, $6) AS is_sure
     FROM (
         SELECT a.ask, a.priority, j.place, j.id
         FROM json_to_recordset($1::json) AS a (
@@ -14,13 +15,20 @@ FROM (
             (SELECT j.id, extract(epoch FROM j.run_at) AS place FROM queue_jobs AS j
              WHERE NOT a.newest AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue
                AND j.priority = a.priority AND j.run_at <= now()
-               AND j.run_at < CASE WHEN a.priority < $6 THEN timestamptz 'infinity'
-                                   WHEN a.priority = $6 THEN timestamptz 'epoch' + $7 * interval '1 microsecond'
+               AND j.run_at < CASE WHEN a.priority < $7 THEN timestamptz 'infinity'
+                                   WHEN a.priority = $7 THEN timestamptz 'epoch' + $8 * interval '1 microsecond'
                                    ELSE timestamptz '-infinity' END
                AND (j.run_at, +j.id) > (timestamptz 'epoch' + a.after_us * interval '1 microsecond', a.after_id)
              ORDER BY j.run_at, +j.id LIMIT $2)
             UNION ALL
-            (SELECT j.id, -extract(epoch FROM j.run_at) FROM queue_jobs AS j
+            (SELECT j.id, extract(epoch FROM j.run_at) FROM queue_jobs AS j
+             WHERE NOT a.newest AND a.priority = $7 AND $9 > -9223372036854775808 AND a.after_us <= $8
+               AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue AND j.priority = a.priority
+               AND j.run_at = timestamptz 'epoch' + $8 * interval '1 microsecond' AND j.run_at <= now()
+               AND +j.id > CASE WHEN a.after_us = $8 THEN a.after_id ELSE -9223372036854775808 END AND +j.id < $9
+             ORDER BY +j.id LIMIT $2)
+            UNION ALL
+            (SELECT -1 - j.id, -extract(epoch FROM j.run_at) FROM queue_jobs AS j
              WHERE a.newest AND j.worker_id = 0 AND j.kind = a.kind AND j.queue = a.queue
                AND j.priority = a.priority AND j.run_at <= now()
              ORDER BY j.run_at DESC, +j.id DESC LIMIT $2)
