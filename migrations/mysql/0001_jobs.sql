@@ -8,9 +8,12 @@ CREATE TABLE IF NOT EXISTS queue_jobs (
     queue varchar(128) NOT NULL DEFAULT 'default' CHECK (queue <> '' AND queue NOT LIKE '% '),
     args longtext NOT NULL DEFAULT ('{}') CHECK (JSON_VALID(args)),
     priority smallint NOT NULL DEFAULT 0,
-    run_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) CHECK (run_at >= '0001-01-01'),
+    -- no month or day is zero, whatever the SQL mode lets in: nothing can be computed with such a time
+    run_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
+        CHECK (run_at >= '0001-01-01' AND MONTH(run_at) > 0 AND DAYOFMONTH(run_at) > 0),
     max_retries int CHECK (max_retries >= 0),
-    enqueued_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    enqueued_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
+        CHECK (enqueued_at >= '0001-01-01' AND MONTH(enqueued_at) > 0 AND DAYOFMONTH(enqueued_at) > 0),
     attempt int NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease int NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),

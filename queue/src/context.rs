@@ -95,7 +95,8 @@ impl JobContext {
     }
 
     /// Fires when the attempt shall end early: its timeout passed, somebody cancelled the job, the worker shuts down and
-    /// its grace period is over, or the lease was lost. A handler that ignores it is dropped a grace period later.
+    /// its grace period is over, or the lease was lost. A handler that ignores it is dropped a grace period later; at once
+    /// when the lease was lost, because another worker may have the job by now.
     pub fn cancelled(&self) -> &Cancellation {
         &self.0.cancelled
     }

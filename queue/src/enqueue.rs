@@ -144,8 +144,8 @@ impl<J: Job> From<J> for Enqueue<J> {
 
 /// Writes many jobs of one type in a handful of round trips: all of them or none. Returns their numbers in the order given.
 ///
-/// Each item is a job, or a job with options. On MySQL and MariaDB a large batch is several statements in one
-/// transaction (a savepoint when `target` is in a transaction already).
+/// Each item is a job, or a job with options. A large batch is several statements in one transaction (a savepoint when
+/// `target` is in a transaction already): of 1,000 jobs on MySQL and MariaDB, 5,000 on SQLite, 64 MiB on PostgreSQL.
 ///
 /// # Errors
 /// As [`Enqueue::enqueue`]; one unusable job refuses the whole batch before anything is written.

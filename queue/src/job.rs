@@ -105,8 +105,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     /// Runs one attempt. Called by workers only.
     ///
     /// # Cancellation
-    /// The future is dropped when the attempt outlives its timeout, is cancelled or loses its lease, and its token
-    /// ([`JobContext::cancelled`]) was ignored for the worker's grace period.
+    /// The future is dropped when the attempt outlives its timeout or is cancelled, and its token
+    /// ([`JobContext::cancelled`]) was ignored for the worker's grace period; at once when it loses its lease.
     fn run(self, ctx: JobContext) -> impl Future<Output = Result<Self::Output, JobError>> + Send;
 
     /// The [`State`](crate::State) types that [`run`](Self::run) takes from the context, so that a worker that lacks one

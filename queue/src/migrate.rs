@@ -169,7 +169,12 @@ async fn attempt<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 
 async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
     if let Some(sql) = DB::LOCK_MIGRATION {
-        rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+        let locked = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+        if locked.first().map(|row| row.maybe_int(0)).transpose().doing(DOING)?.flatten() != Some(1) {
+            return Err(Error::Schema(
+                "another process has been migrating this database for a minute: try again when it is done".into(),
+            ));
+        }
     }
     DB::raw(conn, table(DB::KIND)).await.doing(DOING)?;
     let found = versions::<DB>(conn).await.doing(DOING)?;

@@ -16,11 +16,16 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::Connection;
+use sqlx::pool::PoolConnection;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::store::dialect::can_spare_one;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);
+/// A signal that takes longer is given up: a connection whose other end is gone must not silence those that follow.
+const LIMIT: Duration = Duration::from_secs(3);
 /// How long after an enqueue in a transaction its commit is still expected.
 const ECHO_FOR: Duration = Duration::from_secs(60);
 
@@ -152,11 +157,13 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     // made here: a runtime that ends polls no task
     let mut sending = AtWork { key, flag: |local| &mut local.sending, over: false };
     tokio::spawn(async move {
+        let mut kept = None;
         loop {
-            if let Ok(mut conn) = pool.acquire().await
-                && let Err(error) = DB::notify(&mut conn).await
-            {
-                tracing::debug!(%error, "the signal for an enqueue was not sent; polling will find it");
+            match timeout(LIMIT, send(&pool, kept.take())).await {
+                // the next one needs no other, unless somebody waits for this one
+                Ok(Ok(conn)) => kept = can_spare_one(&pool).then_some(conn),
+                Ok(Err(error)) => tracing::debug!(%error, "the signal for an enqueue was not sent; {POLLED}"),
+                Err(_) => tracing::debug!("the signal for an enqueue was not sent in time; {POLLED}"),
             }
             sleep(COALESCE).await;
             let mut databases = databases();
@@ -166,6 +173,23 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
             }
         }
     });
+}
+
+const POLLED: &str = "polling will find it";
+
+/// Sends a signal through the connection that sent the one before, if that is still good, and returns what it was sent through.
+async fn send<DB: Signals>(
+    pool: &sqlx::Pool<DB>,
+    kept: Option<PoolConnection<DB>>,
+) -> Result<PoolConnection<DB>, sqlx::Error> {
+    if let Some(mut conn) = kept.filter(|_| !pool.is_closed())
+        && DB::notify(&mut conn).await.is_ok()
+    {
+        return Ok(conn);
+    }
+    let mut conn = pool.acquire().await?;
+    DB::notify(&mut conn).await?;
+    Ok(conn)
 }
 
 /// A task sends signals, until this is dropped or ended.
@@ -217,6 +241,15 @@ pub(crate) fn maybe_committed_later<DB: Signals>() {
     }
 }
 
+/// Sends a signal, and returns the connection if it is good for another.
+async fn repeat<DB: Signals>(connection: Option<DB::Connection>, options: &Options<DB>) -> Option<DB::Connection> {
+    let mut open = match connection {
+        Some(open) => open,
+        None => DB::Connection::connect_with(options).await.ok()?,
+    };
+    DB::notify(&mut open).await.is_ok().then_some(open)
+}
+
 async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
     let mut connection: Option<DB::Connection> = None;
     loop {
@@ -231,14 +264,7 @@ async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
             age
         };
         if let Some(options) = &options {
-            if connection.is_none() {
-                connection = DB::Connection::connect_with(options).await.ok();
-            }
-            if let Some(open) = &mut connection
-                && DB::notify(open).await.is_err()
-            {
-                connection = None;
-            }
+            connection = timeout(LIMIT, repeat::<DB>(connection.take(), options)).await.unwrap_or(None);
         }
         sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))).await;
     }

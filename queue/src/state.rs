@@ -13,8 +13,9 @@
 //! * `running` is a row of `queue_jobs` that a worker holds.
 //! * `completed` and `cancelled` rows are in `queue_history`, `dead` ones in `queue_dead`.
 //!
-//! Each edge is one method of the store, and nothing else writes a state. Every edge out of `running` is fenced by the
-//! attempt's lease number: a worker that was paused or cut off cannot move a job that another one holds by now.
+//! Each edge is one method of the store, and nothing else writes a state. Every edge out of `running` that a worker takes is
+//! fenced by the attempt's lease number: one that was paused or cut off cannot move a job that another one holds by now. A
+//! rescue moves only what a worker holds that is gone for good.
 
 use serde::{Deserialize, Serialize};
 

@@ -33,6 +33,9 @@ const MOST_BYTES: usize = 1024 * 1024;
 /// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be
 /// missed. Not at all when the pool has no other to give.
 const LINGER: Duration = Duration::from_millis(2);
+/// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
+/// word, for ever.
+const LIMIT: Duration = Duration::from_secs(60);
 /// How often an enqueue that was in the way of others is repeated.
 const TRIES: u32 = 6;
 
@@ -220,7 +223,7 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
         let turns = Turns::of(pool);
         let turn = turns.next().await;
-        let written = insert(&mut conn, &turns, turn, &[job], announce).await;
+        let written = insert_in_time(&mut conn, &turns, turn, &[job], announce).await;
         if is_sound(&written) {
             self.0.keep(conn);
         }
@@ -301,7 +304,9 @@ impl<DB: Dialect + Signals> Task<DB> {
             let (mut conn, first_for_a_while) = match place.connection().await {
                 Ok(found) => found,
                 Err(error) => {
-                    refuse(gather(first, receiver), error);
+                    // whoever has come meanwhile would only wait for the same
+                    let others = std::iter::from_fn(|| receiver.try_recv().ok());
+                    refuse(std::iter::once(first).chain(others).collect(), error);
                     continue;
                 }
             };
@@ -341,7 +346,7 @@ async fn write_group<DB: Dialect>(
     announce: bool,
 ) -> bool {
     let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
-    let error = match insert(conn, turns, turn, &jobs, announce).await {
+    let error = match insert_in_time(conn, turns, turn, &jobs, announce).await {
         Ok(numbers) => {
             for (answer, number) in answers.into_iter().zip(numbers) {
                 let _ = answer.send(Ok(number)); // an error here: nobody waits any more
@@ -354,7 +359,7 @@ async fn write_group<DB: Dialect>(
         // nothing was written; whoever is to blame gets the error, the others their numbers
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
-            let result = insert(conn, turns, turns.next().await, &[job], announce).await;
+            let result = insert_in_time(conn, turns, turns.next().await, &[job], announce).await;
             sound &= is_sound(&result);
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
@@ -368,6 +373,24 @@ async fn write_group<DB: Dialect>(
 /// Whether the connection can be used again after that.
 fn is_sound<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Ok(_) | Err(Error::Database(_)))
+}
+
+/// As [`insert`], as long as an answer may be expected. A connection that gave none is closed.
+async fn insert_in_time<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    turn: Turn,
+    jobs: &[NewJob],
+    announce: bool,
+) -> Result<Vec<i64>, Error> {
+    match timeout(LIMIT, insert(conn, turns, turn, jobs, announce)).await {
+        Ok(result) => result,
+        Err(_) => {
+            conn.close_on_drop();
+            let what = format!("no answer within {LIMIT:?}: whether it was written is not known");
+            Err(Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))
+        }
+    }
 }
 
 /// Repeats what was refused because of others, when nothing was written.

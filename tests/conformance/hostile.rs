@@ -15,6 +15,7 @@ conformance! {
     arguments_that_nest_too_deeply_are_refused_or_set_aside,
     numbers_at_their_end_do_not_stop_the_claim,
     times_at_their_end_are_in_the_past_or_wait,
+    times_that_no_calendar_has_are_refused_or_read,
     absurd_priorities_and_retries_are_taken_at_their_word,
     a_thousand_lanes_are_all_served,
     error_texts_are_cut,
@@ -175,6 +176,46 @@ async fn times_at_their_end_are_in_the_past_or_wait(db: Db) {
         db.job(job.id).await;
     }
     db.admin().stats().await.expect("counts");
+    worker.stop().await;
+}
+
+/// MySQL and MariaDB take the month 0 and the day 0 when their SQL mode allows it.
+async fn times_that_no_calendar_has_are_refused_or_read(db: Db) {
+    if !matches!(db.engine(), Engine::MariaDb | Engine::MySql) {
+        return;
+    }
+    const GOOD: &str = "2024-01-10";
+    let bad = ["0000-00-00", "2024-00-10", "2024-01-00"];
+    let times: Vec<_> = bad.iter().flat_map(|bad| [(*bad, GOOD), (GOOD, *bad)]).collect();
+    let insert = |(run_at, enqueued_at): (&str, &str)| {
+        let columns = "kind, args, run_at, enqueued_at";
+        format!(
+            "INSERT INTO queue_jobs ({columns}) VALUES ('note', '{{\"label\":\"a\"}}', '{run_at}', '{enqueued_at}')"
+        )
+    };
+    let mut tx = db.begin().await;
+    tx.sql("SET SESSION sql_mode = ''").await.expect("any mode");
+    for times in &times {
+        assert!(tx.sql(&insert(*times)).await.is_err(), "{times:?}");
+    }
+    tx.sql(&insert((GOOD, GOOD))).await.expect("a good row");
+    let (mut rows, mut dead) = (1, 0);
+    if db.engine() == Engine::MariaDb {
+        // there the checks can be switched off
+        tx.sql("SET SESSION check_constraint_checks = OFF").await.expect("no checks");
+        // whoever writes that it is due in the year 0 then asks for a job that never runs
+        for times in times.iter().filter(|(run_at, _)| *run_at != "0000-00-00") {
+            tx.sql(&insert(*times)).await.expect("without checks");
+            rows += 1;
+        }
+        tx.sql("INSERT INTO queue_jobs (kind, args) VALUES ('note', 'no JSON')").await.expect("without checks");
+        dead += 1;
+    }
+    tx.commit().await;
+    let page = db.admin().jobs(&queue::Filter::new()).await.expect("a page");
+    assert_eq!(page.items.len() as i64, rows + dead);
+    let worker = db.start(db.worker());
+    eventually("an end of each", async || (db.counts().await == (0, rows, dead)).then_some(())).await;
     worker.stop().await;
 }
 

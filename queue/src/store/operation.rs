@@ -293,7 +293,8 @@ impl<DB: Dialect> SqlStore<DB> {
                 Ok(found) => *beside = Some(found),
                 Err(error) => {
                     tracing::debug!(%error, "no connection beside the pool for claims and heartbeats");
-                    *beside = (!DB::is_transient(&error)).then_some(None);
+                    let passing = DB::is_transient(&error) || matches!(error, sqlx::Error::PoolTimedOut);
+                    *beside = (!passing).then_some(None);
                 }
             }
         }

@@ -14,17 +14,18 @@ use super::{
     Sight, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::enqueue::micros;
 use crate::error::{Doing, Error};
 use crate::job::JobId;
 use crate::migrate;
 use crate::signal::{self, Signals, Subscription};
 
-/// The same for a heartbeat: its worker has to know soon.
+/// How long a heartbeat may take: its worker has to know soon.
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
-/// The same for a look that keeps nobody waiting.
+/// How long a look may take that keeps nobody waiting.
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
-/// A list as one JSON text. PostgreSQL has no text with NUL in it.
+/// A list as one JSON text.
 pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
     serde_json::to_string(list).expect("plain structs of numbers and text serialize")
 }
@@ -32,10 +33,6 @@ pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
 /// The connection is not to be used again, whatever the server says is wrong.
 fn unsound(error: sqlx::Error) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::other(error))
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 2)
 }
 
 #[derive(serde::Serialize)]

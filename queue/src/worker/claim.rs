@@ -305,7 +305,12 @@ impl Claims {
         let heads = self.shared.config.store.lanes(&self.shared.scope).await;
         // a look that takes too long for this is done beside the claims the next time
         self.last_look = started.elapsed();
-        self.found(heads?, self.last_look);
+        match heads {
+            Ok(heads) => self.found(heads, self.last_look),
+            Err(error) if self.last_look < VERY_SLOW => return Err(error),
+            // nor may one that comes to nothing keep the lanes waiting that are known
+            Err(error) => self.failed(&error, self.last_look),
+        }
         Ok(())
     }
 
@@ -339,15 +344,19 @@ impl Claims {
         self.looked = Some(Instant::now());
         match found {
             Some((Ok(heads), took)) => self.found(heads, took),
-            Some((Err(error), took)) => {
-                tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
-                self.last_look = self.last_look.max(took);
-                // one that failed at once says nothing of what looks cost
-                if took >= VERY_SLOW {
-                    self.look_cost.add(took);
-                }
-            }
+            Some((Err(error), took)) => self.failed(&error, took),
             None => {}
+        }
+    }
+
+    /// A look came to nothing.
+    fn failed(&mut self, error: &Error, took: Duration) {
+        tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
+        self.looked = Some(Instant::now());
+        self.last_look = self.last_look.max(took);
+        // one that failed at once says nothing of what looks cost
+        if took >= VERY_SLOW {
+            self.look_cost.add(took);
         }
     }
 

@@ -68,6 +68,8 @@ impl Default for Timing {
 /// No wait of a worker is longer.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// No worker runs more jobs at a time.
+const MOST_AT_A_TIME: u32 = 1_000_000;
 /// Jobs that run at a time, without [`WorkerBuilder::concurrency`].
 const CONCURRENCY: u32 = 32;
 
@@ -209,6 +211,12 @@ impl WorkerBuilder {
         let concurrency = self.concurrency.unwrap_or(if queues.is_empty() { CONCURRENCY } else { sum });
         if concurrency == 0 {
             return Err(Error::config("`.concurrency(0)` would never run a job: give at least 1"));
+        }
+        let most = queues.values().copied().fold(concurrency, u32::max);
+        if most > MOST_AT_A_TIME {
+            return Err(Error::config(format!(
+                "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give less"
+            )));
         }
         Ok(Worker::new(Config {
             store: self.store,
