@@ -510,6 +510,20 @@ mod tests {
         assert!(!in_use(&pool), "the last connection of the pool");
     }
 
+    #[tokio::test]
+    async fn a_pool_that_has_none_to_give_refuses_all_that_wait() {
+        let folder = tempfile::tempdir().expect("a folder");
+        pool(&folder).await.close().await;
+        let limit = Duration::from_millis(300);
+        let url = format!("sqlite:{}", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(limit).connect(&url).await.expect("a pool");
+        let _only = pool.acquire().await.expect("the only one");
+        let began = Instant::now();
+        let all = futures_util::future::join_all((0..MOST * 4).map(|_| write(&pool, NewJob::example("k")))).await;
+        assert!(all.iter().all(|result| matches!(result, Err(Error::PoolTimedOut))), "{all:?}");
+        assert!(began.elapsed() < limit * 3, "not one group after the other");
+    }
+
     #[test]
     fn a_runtime_that_ends_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");

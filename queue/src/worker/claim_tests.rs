@@ -22,9 +22,12 @@ struct Tables {
     /// Waiting jobs by lane and place.
     waiting: HashMap<Lane, BTreeSet<Place>>,
     look_takes: Duration,
+    /// Looks come to nothing, and there is no connection for one beside the claims.
+    looks_fail: bool,
     claimed: watch::Sender<Vec<i64>>,
     looks_begun: watch::Sender<usize>,
     turn_takes: Duration,
+    claim_takes: Duration,
     /// Others do not give turns back.
     no_turns: bool,
     in_turn: bool,
@@ -72,17 +75,17 @@ impl Fake {
     }
 
     /// Sees the rows as they are when it begins, as a snapshot does.
-    async fn look(&self) -> Vec<LaneHead> {
-        let (heads, takes) = {
+    async fn look(&self) -> Result<Vec<LaneHead>, Error> {
+        let (heads, takes, fails) = {
             let tables = self.tables();
             tables.looks_begun.send_modify(|looks| *looks += 1);
             let first = |(lane, rows): (&Lane, &BTreeSet<Place>)| {
                 Some(LaneHead { lane: lane.clone(), first: *rows.first()?, due_in: Duration::ZERO })
             };
-            (tables.waiting.iter().filter_map(first).collect(), tables.look_takes)
+            (tables.waiting.iter().filter_map(first).collect(), tables.look_takes, tables.looks_fail)
         };
         sleep(takes).await;
-        heads
+        if fails { Err(Error::config("too long")) } else { Ok(heads) }
     }
 
     /// What is behind the start of an ask, in order.
@@ -107,7 +110,7 @@ impl Store for Fake {
     }
 
     fn has_spare_connection(&self) -> bool {
-        true
+        !self.tables().looks_fail
     }
 
     fn poll_interval(&self, _idle: Duration) -> Duration {
@@ -129,13 +132,13 @@ impl Store for Fake {
     }
 
     fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        Box::pin(async { Ok(self.look().await) })
+        Box::pin(self.look())
     }
 
     fn lanes_beside<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
         Box::pin(async {
             let began = Instant::now();
-            Ok((self.look().await, began.elapsed()))
+            Ok((self.look().await?, began.elapsed()))
         })
     }
 
@@ -189,6 +192,8 @@ impl Store for Fake {
 
     fn claim<'a>(&'a self, _worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
+            let takes = self.tables().claim_takes;
+            sleep(takes).await;
             let mut tables = self.tables();
             let mut jobs = Vec::new();
             assert!(asks.len() <= 256, "{} lanes in one statement", asks.len());
@@ -350,6 +355,23 @@ async fn whatever_looks_cost_the_next_job_of_a_lane_is_claimed_soon() {
         }
         assert!(longest < Duration::from_millis(25), "{longest:?} with looks of {look:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_that_come_to_nothing_stop_no_lane_that_is_known() {
+    const JOBS: i64 = 10_000;
+    let scene = Scene::start(Duration::ZERO);
+    for id in 1..=JOBS {
+        scene.store.enqueue("a", id);
+    }
+    scene.shared.wake.notify_one();
+    scene.claimed(1).await;
+    {
+        let mut tables = scene.store.tables();
+        (tables.looks_fail, tables.look_takes, tables.claim_takes) = (true, LOOK, Duration::from_millis(300));
+    }
+    assert!(!scene.store.tables().waiting.is_empty());
+    scene.claimed(JOBS).await;
 }
 
 #[tokio::test(start_paused = true)]
