@@ -289,7 +289,8 @@ impl Admin {
         self.one(id, Operation::Cancel).await
     }
 
-    /// Cancels all waiting and running jobs that match. Returns how many were cancelled or told to stop.
+    /// Cancels all waiting and running jobs that match. Returns how many were cancelled or told to stop: the latter also of
+    /// waiting ones, when a worker was faster.
     pub async fn cancel_all(&self, filter: &Filter) -> Result<u64, Error> {
         let Some(filter) = filter.unfinished() else { return Ok(0) };
         self.all(filter, Operation::Cancel).await
@@ -390,7 +391,7 @@ impl Admin {
     async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
         let mut tries = 0;
         loop {
-            if !operation.run(&*self.store, &[id.get()]).await?.is_empty() {
+            if !operation.run(&*self.store, &[id.get()], None).await?.is_empty() {
                 return Ok(());
             }
             tries += 1;
@@ -414,7 +415,7 @@ impl Admin {
             let page = self.store.jobs(&filter).await?;
             let ids: Vec<i64> = page.items.iter().map(|job| job.id.get()).collect();
             if !ids.is_empty() {
-                count += operation.run(&*self.store, &ids).await?.len() as u64;
+                count += operation.run(&*self.store, &ids, filter.state).await?.len() as u64;
             }
             match page.next {
                 Some(next) => filter = filter.after(next),
@@ -442,8 +443,8 @@ enum Operation {
 }
 
 impl Operation {
-    /// Returns the ids that changed.
-    async fn run(&self, store: &dyn Store, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    /// Returns the ids that changed. `state`: that in which they were looked for.
+    async fn run(&self, store: &dyn Store, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
         match self {
             Self::Retry => {
                 let mut changed = store.run_now(ids).await?;
@@ -455,7 +456,8 @@ impl Operation {
             Self::RunNow => store.run_now(ids).await,
             Self::SendBack => store.send_back(ids).await,
             Self::Cancel => store.cancel(ids, "cancelled by an administrator").await,
-            Self::Delete => store.delete(ids).await,
+            // not what was sent back, or ended, since it was listed
+            Self::Delete => store.delete(ids, state).await,
             Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await,
             Self::Edit(args) => {
                 let mut changed = Vec::new();

@@ -516,7 +516,8 @@ mod tests {
         pool(&folder).await.close().await;
         let limit = Duration::from_millis(300);
         let url = format!("sqlite:{}", folder.path().join("queue.sqlite").display());
-        let pool = SqlitePoolOptions::new().max_connections(1).acquire_timeout(limit).connect(&url).await.expect("a pool");
+        let pool =
+            SqlitePoolOptions::new().max_connections(1).acquire_timeout(limit).connect(&url).await.expect("a pool");
         let _only = pool.acquire().await.expect("the only one");
         let began = Instant::now();
         let all = futures_util::future::join_all((0..MOST * 4).map(|_| write(&pool, NewJob::example("k")))).await;

@@ -49,7 +49,7 @@ pub(crate) trait AdminDialect: Signals {
     const CANCEL: Change;
     /// See [`Store::send_back`](super::Store::send_back).
     const SEND_BACK: Change;
-    /// See [`Store::delete`](super::Store::delete).
+    /// See [`Store::delete`](super::Store::delete): of dead letters, of what is over, of what waits.
     const DELETE: Change;
     /// See [`Store::edit`](super::Store::edit).
     const EDIT: Change;
@@ -325,8 +325,19 @@ pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
     Ok(changed)
 }
 
-pub(crate) async fn delete<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    change(store, "cannot delete jobs", DB::DELETE, ids, With::default()).await
+pub(crate) async fn delete<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    state: Option<JobState>,
+) -> Result<Vec<i64>, Error> {
+    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
+    let steps = match state {
+        None => DB::DELETE,
+        Some(Dead) => &DB::DELETE[..1],
+        Some(Completed | Cancelled) => &DB::DELETE[1..2],
+        Some(Scheduled | Ready | Running) => &DB::DELETE[2..],
+    };
+    change(store, "cannot delete jobs", steps, ids, With::default()).await
 }
 
 pub(crate) async fn edit<DB: Dialect + AdminDialect>(

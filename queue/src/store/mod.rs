@@ -43,6 +43,7 @@ use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::Error;
 use crate::job::JobId;
 use crate::signal::Subscription;
+use crate::state::JobState;
 
 pub(crate) use dialect::Dialect;
 pub(crate) use operation::SqlStore;
@@ -453,8 +454,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>>;
     /// dead → ready with a fresh count of attempts. Returns the ids that changed.
     fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
-    /// Removes jobs that no worker holds, with their attempts. Returns the ids that are gone.
-    fn delete<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    /// Removes jobs that no worker holds, with their attempts: those in this state, where one is given (ready ones are like
+    /// scheduled ones, cancelled like completed). Returns the ids that are gone.
+    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
     /// Replaces the arguments of a waiting or dead job. False: there is none such.
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;
     /// Pauses or resumes a queue.

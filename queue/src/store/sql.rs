@@ -19,6 +19,7 @@ use crate::error::{Doing, Error};
 use crate::job::JobId;
 use crate::migrate;
 use crate::signal::{self, Signals, Subscription};
+use crate::state::JobState;
 
 /// How long a heartbeat may take: its worker has to know soon.
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
@@ -486,8 +487,8 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         admin::send_back(self, ids).boxed()
     }
 
-    fn delete<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
-        admin::delete(self, ids).boxed()
+    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
+        admin::delete(self, ids, state).boxed()
     }
 
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {

@@ -493,6 +493,20 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 1);
 }
 
+/// What was listed as a dead letter may have been sent back by now.
+async fn only_what_is_in_the_state_is_deleted<DB: TestDb>(db: Db<DB>) {
+    let ids = db.insert(&[job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 2).await;
+    db.store.finish(worker, &[done(&jobs[0])]).await.unwrap();
+    assert_eq!(db.store.bury(worker, &[buried(&jobs[1])]).await.unwrap(), [ids[1]]);
+    assert_eq!(db.store.send_back(&[ids[1]]).await.unwrap(), [ids[1]]);
+    use crate::JobState::{Cancelled, Dead, Ready};
+    assert!(db.store.delete(&ids, Some(Dead)).await.unwrap().is_empty());
+    assert_eq!(db.store.delete(&ids, Some(Cancelled)).await.unwrap(), [ids[0]], "it is over");
+    assert_eq!(db.store.delete(&ids, Some(Ready)).await.unwrap().len(), 2);
+}
+
 async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
     let (worker, rescuer) = (db.worker().await, SqlStore::new(db.pool.clone()));
     db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
@@ -1170,6 +1184,7 @@ on_each!(
     a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
+    only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,

@@ -239,7 +239,7 @@ impl Store for Fake {
         fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
         fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
         fn send_back(ids: &'a [i64]) -> Vec<i64>;
-        fn delete(ids: &'a [i64]) -> Vec<i64>;
+        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
         fn edit(id: JobId, args: &'a str) -> bool;
         fn set_paused(queue: &'a str, paused: bool) -> ();
         fn queues() -> Vec<QueueInfo>;
