@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::enqueue::check_name;
 use crate::error::Error;
 use crate::job::JobId;
+use crate::limits::check_name;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
 use crate::store::{AnyStore, Store};

@@ -119,7 +119,7 @@ mod tests {
                 prop_assert!(delay <= ceiling && ceiling <= Backoff::LIMIT, "{:?} {:?} {:?}", backoff, delay, ceiling);
                 prop_assert!(ceiling <= backoff.ceiling(attempt.saturating_add(1)), "it grows: {:?}", backoff);
                 // the database can add it to now
-                prop_assert!(crate::enqueue::micros(delay) <= crate::enqueue::micros(Duration::MAX));
+                prop_assert!(crate::limits::micros(delay) <= crate::limits::micros(Duration::MAX));
             }
             for backoff in &all[..2] {
                 prop_assert!(backoff.ceiling(attempt) <= max);

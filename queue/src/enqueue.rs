@@ -7,9 +7,14 @@ use chrono::{DateTime, Utc};
 
 use crate::error::{Doing, Error};
 use crate::job::{Job, JobId};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_NAME_BYTES, depth};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
 use crate::store::NewJob;
 use crate::target::Target;
+
+/// All times before this are as good as now, and every engine can store this one.
+const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
+/// The last year that every engine can store.
+const YEAR_9999: i64 = 253_370_764_800_000_000;
 
 /// A job with options, to be enqueued. Made by the methods of [`Job`].
 ///
@@ -177,30 +182,4 @@ where
     let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
     let ids = target.write(rows).await.doing(doing)?;
     Ok(ids.into_iter().map(JobId::from).collect())
-}
-
-/// All times before this are as good as now, and every engine can store this one.
-const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
-/// The last year that every engine can store.
-const YEAR_9999: i64 = 253_370_764_800_000_000;
-
-/// Microseconds, at most 100 years: what every engine's time type can add to now.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    i64::try_from(duration.min(CENTURY).as_micros()).unwrap_or(i64::MAX)
-}
-
-/// Why a kind's or queue's name is unusable.
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        Err(format!("the {what} name is empty"))
-    } else if name.len() > MAX_NAME_BYTES {
-        Err(format!("the {what} name is {} bytes long, at most {MAX_NAME_BYTES} are allowed: {name:?}", name.len()))
-    } else if name.chars().any(char::is_control) {
-        Err(format!("the {what} name has control characters: {name:?}"))
-    } else if name.trim() != name {
-        Err(format!("the {what} name begins or ends with white space: {name:?}"))
-    } else {
-        Ok(())
-    }
 }

@@ -78,6 +78,7 @@ mod limits;
 mod maintenance;
 mod migrate;
 mod outcome;
+mod pool;
 mod registry;
 mod signal;
 mod state;

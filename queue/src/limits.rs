@@ -1,5 +1,7 @@
 //! Limits on what others hand to a worker, and how texts are measured against them. What each is for: docs/security.md.
 
+use std::time::Duration;
+
 /// The largest arguments that are accepted, in bytes of JSON: 1 MiB. Rows that were inserted by SQL with more never reach a
 /// worker: they go to the dead letters at their first attempt.
 pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
@@ -40,6 +42,27 @@ pub(crate) fn bytes_in_json(text: &str) -> usize {
         _ => 0,
     };
     text.len() + text.bytes().map(grows).sum::<usize>()
+}
+
+/// Microseconds, at most 100 years: what every engine's time type can add to now.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    i64::try_from(duration.min(CENTURY).as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Why a kind's or queue's name is unusable.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        Err(format!("the {what} name is empty"))
+    } else if name.len() > MAX_NAME_BYTES {
+        Err(format!("the {what} name is {} bytes long, at most {MAX_NAME_BYTES} are allowed: {name:?}", name.len()))
+    } else if name.chars().any(char::is_control) {
+        Err(format!("the {what} name has control characters: {name:?}"))
+    } else if name.trim() != name {
+        Err(format!("the {what} name begins or ends with white space: {name:?}"))
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use sqlx::pool::PoolConnection;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::store::dialect::can_spare_one;
+use crate::pool::can_spare_one;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);

@@ -21,8 +21,9 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::pool::can_spare_one;
 use crate::signal::{self, Signals};
-use crate::store::dialect::{can_spare_one, ids};
+use crate::store::dialect::ids;
 use crate::store::turns::{Turn, Turns};
 use crate::store::{Dialect, NewJob};
 

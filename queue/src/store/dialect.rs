@@ -13,7 +13,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sqlx::{Database, Error, Pool};
+use sqlx::{Database, Error};
 
 use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
@@ -275,11 +275,6 @@ impl Housekeeping {
     pub(crate) fn is_near(&self) -> bool {
         self.now() <= self.until.load(Ordering::Acquire)
     }
-}
-
-/// Whether the pool can give a connection without keeping anybody else waiting for one.
-pub(crate) fn can_spare_one<DB: Database>(pool: &Pool<DB>) -> bool {
-    pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
 }
 
 /// Runs a statement and returns its rows.

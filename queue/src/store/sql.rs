@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
-use super::dialect::{Cells, Dialect, can_spare_one, execute, ids, rows};
+use super::dialect::{Cells, Dialect, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::session::Sessions;
@@ -14,10 +14,11 @@ use super::{
     Sight, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::enqueue::micros;
 use crate::error::{Doing, Error};
 use crate::job::JobId;
+use crate::limits::micros;
 use crate::migrate;
+use crate::pool::can_spare_one;
 use crate::signal::{self, Signals, Subscription};
 use crate::state::JobState;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::States;
-use crate::enqueue::check_name;
 use crate::error::Error;
 use crate::job::Job;
+use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
 use crate::store::AnyStore;
 use crate::target::Pool;
