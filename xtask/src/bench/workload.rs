@@ -158,6 +158,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     beside_floor("enqueue-tx", "single enqueue in the caller's transaction, 1 task", TO_FLOOR),
     beside_floor("bulk", "bulk enqueue of 50,000", TO_FLOOR),
     beside_floor("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR),
+    after("drain", workload("drain-queues", "the same of 100 queues, all due at one moment", TO_DRAIN, When::Always)),
     workload("drain-1", "50,000 jobs for 1 idle process of 32", &[rate(Beside::Nothing)], When::Always),
     after("drain-1", workload("drain-4", "the same for 4 processes of 8", TO_ONE, When::Always)),
     after("drain-1", workload("drain-16", "the same for 16 processes of 2", TO_ONE, When::Always)),

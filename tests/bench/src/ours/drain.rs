@@ -1,6 +1,6 @@
 //! Working off what waits.
 
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use queue::Job;
@@ -22,6 +22,14 @@ pub(super) async fn fresh(db: &Db) -> Result<Value> {
 /// The same with jobs of an early date, which come before those that wait already.
 pub(super) async fn ahead(db: &Db) -> Result<Value> {
     let jobs = || Noop::many(MANY).map(|job| job.at(UNIX_EPOCH.into()));
+    each!(db, pool => queue::enqueue_all(pool, jobs()).await)?;
+    waiting(db).await
+}
+
+/// Jobs of a hundred queues in turn, all due at one and the same moment, as what is to be done for each customer every night.
+pub(super) async fn of_many_queues(db: &Db) -> Result<Value> {
+    let moment = SystemTime::now() - Duration::from_secs(60);
+    let jobs = || Noop::many(MANY).zip((0..100).cycle()).map(|(job, n)| job.queue(format!("customer {n}")).at(moment.into()));
     each!(db, pool => queue::enqueue_all(pool, jobs()).await)?;
     waiting(db).await
 }

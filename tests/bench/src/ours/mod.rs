@@ -42,6 +42,7 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "enqueue-tx" => enqueue::in_transactions(&db).await,
         "bulk" => enqueue::bulk(&db).await,
         "drain" => drain::fresh(&db).await,
+        "drain-queues" => drain::of_many_queues(&db).await,
         "drain-1" => children::drain(&db, 1, 32).await,
         "drain-4" => children::drain(&db, 4, 8).await,
         "drain-16" => children::drain(&db, 16, 2).await,
