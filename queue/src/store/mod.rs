@@ -155,6 +155,8 @@ pub(crate) struct Ask {
     /// Start behind this place (first-in-first-out only): entries before it were taken earlier, and walking their
     /// remains again is what makes queues slow.
     pub(crate) behind: Option<Place>,
+    /// Where its first row is that is due, or before it, when a comparison has just told (not where the newest come first).
+    pub(crate) first: Option<Place>,
     pub(crate) newest_first: bool,
     /// Stored with rows that name no number of retries.
     pub(crate) max_retries: u32,

@@ -90,6 +90,7 @@ fn ask(kind: &str, take: u32) -> Ask {
         lane: Lane { kind: kind.into(), queue: "default".into(), priority: 0 },
         take,
         behind: None,
+        first: None,
         newest_first: false,
         max_retries: 1,
     }

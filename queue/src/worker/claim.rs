@@ -272,6 +272,7 @@ impl Claims {
             lane,
             take: 1,
             behind: None,
+            first: None,
             max_retries: definition.max_retries,
         };
         let worker = shared.id();
@@ -526,6 +527,7 @@ impl Claims {
             }
             for (ask, share) in asks.iter_mut().zip(shares) {
                 ask.take = if sure_only { share.sure } else { share.count };
+                ask.first = share.ends.map(|(first, _)| first).filter(|_| !ask.newest_first);
             }
             // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
             if until.is_none() && !sure_only && (found == 0 || found < least.min(take)) {

@@ -212,6 +212,7 @@ impl Lanes {
             lane: known.lane.clone(),
             take,
             behind: known.start(now),
+            first: None,
             newest_first: known.newest_first,
             max_retries,
         };
