@@ -16,6 +16,8 @@ mod horizon;
 mod lanes;
 mod ledger;
 mod liveness;
+#[cfg(test)]
+mod made_up;
 mod record;
 mod shutdown;
 mod slots;
@@ -259,11 +261,6 @@ impl Shared {
                 self.recorder.record(worker, Ended::unstarted(&job));
                 continue;
             };
-            if worker != self.id() || !self.lease_holds() {
-                // the lease is lost, or must be taken for lost: not ours to start
-                self.recorder.record(worker, Ended::unstarted(&job));
-                continue;
-            }
             let key = (job.id.get(), job.lease);
             let held = Arc::new(Held {
                 job: job.clone(),
@@ -274,6 +271,14 @@ impl Shared {
                 slots,
             });
             self.held().insert(key, held.clone());
+            // in hand first: a lease that is lost from here on finds it there, and tells it to stop
+            if worker != self.id() || !self.lease_holds() {
+                // it is lost, or must be taken for lost: not ours to start
+                if self.held().remove(&key).is_some() {
+                    self.recorder.record(worker, Ended::unstarted(&job));
+                }
+                continue;
+            }
             let attempt = Attempt {
                 job,
                 definition,
@@ -344,3 +349,7 @@ impl Shared {
 
 /// How often one looks whether an attempt past its end still blocks its thread.
 pub(crate) const STUCK: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

@@ -1,0 +1,336 @@
+//! A database made up, for tests of what a worker does when it is refused, late or away: it answers as a test says, and
+//! keeps what it was asked.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqlx::error::{DatabaseError, ErrorKind};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use super::config::{Config, Timing};
+use super::record::Recorder;
+use super::shutdown;
+use super::{Ended, Shared};
+use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::context::JobContext;
+use crate::error::{Doing, Error};
+use crate::job::JobId;
+use crate::registry::{JobDefinition, Running};
+use crate::signal::Subscription;
+use crate::store::{
+    Ask, Beat, Bury, Claimed, Finish, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
+    Store, WorkerId,
+};
+
+/// What the database was asked. Ends: the jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    Join,
+    Beat(WorkerId),
+    Leave(WorkerId),
+    Holding(WorkerId),
+    Claim(WorkerId),
+    Finish(Vec<i64>),
+    PutBack(Vec<i64>),
+    Bury(Vec<i64>),
+}
+
+/// How it answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    Yes,
+    /// As it was asked, but only after so long.
+    Late(Duration),
+    /// It refuses, with this code and text.
+    No(&'static str, &'static str),
+    /// Nobody is there.
+    Away,
+    /// Nothing comes within the operation's time.
+    Silence,
+}
+
+/// The code of a missing right.
+pub(super) const NO_RIGHT: Answer = Answer::No("42501", "permission denied for table queue_dead");
+/// The code of a value that cannot be stored.
+pub(super) const NO_VALUE: Answer = Answer::No("22P05", "unsupported Unicode escape sequence");
+
+/// What runs a job.
+type Start = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
+
+/// What an operation may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+type Says = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+pub(super) struct MadeUp {
+    says: Box<Says>,
+    pub(super) asked: watch::Sender<Vec<(Instant, Asked)>>,
+    /// What it counts as held, whoever asks.
+    pub(super) held: Mutex<Vec<(i64, i32)>>,
+}
+
+impl MadeUp {
+    pub(super) fn new(says: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { says: Box::new(says), asked: watch::Sender::default(), held: Mutex::default() })
+    }
+
+    /// Until it was asked something like this, a minute at most. Returns when.
+    pub(super) async fn was_asked(&self, what: impl Fn(&Asked) -> bool) -> Instant {
+        let mut asked = self.asked.subscribe();
+        let wait = asked.wait_for(|asked| asked.iter().any(|(_, asked)| what(asked)));
+        let found = timeout(Duration::from_secs(60), wait).await.expect("asked within a minute").expect("it is there");
+        found.iter().find(|(_, asked)| what(asked)).expect("just found").0
+    }
+
+    /// All that it was asked so far, without heartbeats.
+    pub(super) fn all(&self) -> Vec<Asked> {
+        let asked = self.asked.borrow();
+        asked.iter().map(|(_, asked)| asked.clone()).filter(|asked| !matches!(asked, Asked::Beat(_))).collect()
+    }
+
+    /// What it was asked at that moment is there when the answer is.
+    async fn answer(&self, asked: Asked) -> Result<(), Error> {
+        let answer = (self.says)(&asked);
+        self.asked.send_modify(|all| all.push((Instant::now(), asked)));
+        let gone = |kind| Err(sqlx::Error::Io(std::io::Error::from(kind)));
+        let result = match answer {
+            Answer::Yes => Ok(()),
+            Answer::Late(after) => {
+                tokio::time::sleep(after).await;
+                Ok(())
+            }
+            Answer::No(code, text) => Err(sqlx::Error::Database(Box::new(Refusal { code, text }))),
+            Answer::Away => gone(std::io::ErrorKind::ConnectionRefused),
+            Answer::Silence => {
+                tokio::time::sleep(LIMIT).await;
+                gone(std::io::ErrorKind::TimedOut)
+            }
+        };
+        result.doing("made up")
+    }
+
+    async fn ended(&self, asked: Asked) -> Result<Vec<i64>, Error> {
+        let (Asked::Finish(ids) | Asked::PutBack(ids) | Asked::Bury(ids)) = &asked else { unreachable!("an end") };
+        let ids = ids.clone();
+        self.answer(asked).await?;
+        self.held.lock().unwrap().retain(|(id, _)| !ids.contains(id));
+        Ok(ids)
+    }
+
+    /// What the loops of a worker share that has the number 1, serves the kind `k`, and whose lease holds for a day.
+    pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
+        let definition = JobDefinition {
+            kind: "k",
+            aliases: &[],
+            max_retries: 0,
+            timeout: None,
+            backoff: crate::Backoff::default(),
+            type_id: std::any::TypeId::of::<()>(),
+            type_name: "k",
+            requires: Vec::new(),
+            start,
+        };
+        let config = Config {
+            store: self.clone(),
+            concurrency: 4,
+            queues,
+            newest_first: Default::default(),
+            states: Arc::default(),
+            jobs: [("k", Arc::new(definition))].into(),
+            timing,
+        };
+        let (recorder, ends) = Recorder::new();
+        let shared = Arc::new(shutdown::share(config, recorder, Arc::default()));
+        shared.set_id(1);
+        shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        (shared, ends)
+    }
+}
+
+/// A worker, and the ends that it records.
+pub(super) type Scene = (Arc<Shared>, tokio::sync::mpsc::UnboundedReceiver<(WorkerId, Ended)>);
+
+/// A job of that queue.
+pub(super) fn job(queue: &str, id: i64) -> Claimed {
+    Claimed::example(Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority: 0 }, 0, id)
+}
+
+/// An error with which a server answers.
+#[derive(Debug)]
+struct Refusal {
+    code: &'static str,
+    text: &'static str,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl StdError for Refusal {}
+
+impl DatabaseError for Refusal {
+    fn message(&self) -> &str {
+        self.text
+    }
+
+    fn code(&self) -> Option<Cow<'_, str>> {
+        Some(self.code.into())
+    }
+
+    fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Other
+    }
+}
+
+/// Verbs that none of these tests comes to.
+macro_rules! unused {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $reply:ty;)*) => {
+        $(fn $name<'a>(&'a self $(, $arg: $type)*) -> Reply<'a, $reply> {
+            $(let _ = $arg;)*
+            unreachable!("no test asks for {}", stringify!($name))
+        })*
+    };
+}
+
+impl Store for MadeUp {
+    fn engine(&self) -> &'static str {
+        "made up"
+    }
+
+    fn connections_needed(&self) -> u32 {
+        1
+    }
+
+    fn connections_allowed(&self) -> u32 {
+        1
+    }
+
+    fn has_spare_connection(&self) -> bool {
+        false
+    }
+
+    fn poll_interval(&self, _idle: Duration) -> Duration {
+        Duration::from_millis(100)
+    }
+
+    fn beat_looks(&self) -> bool {
+        false
+    }
+
+    fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
+        unreachable!("no test subscribes")
+    }
+
+    fn abandon(&self) {}
+
+    fn purges_at_once(&self) -> u32 {
+        1_000
+    }
+
+    fn check_schema(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn join<'a>(&'a self, _worker: &'a NewWorker, _lease: Duration) -> Reply<'a, WorkerId> {
+        Box::pin(async { self.answer(Asked::Join).await.map(|()| 2) })
+    }
+
+    fn beat<'a>(
+        &'a self,
+        worker: WorkerId,
+        _lease: Duration,
+        _holding: Holding<'a>,
+        _look_for: &'a [String],
+    ) -> Reply<'a, Beat> {
+        Box::pin(async move {
+            self.answer(Asked::Beat(worker)).await?;
+            Ok(Beat { alive: true, ..Beat::default() })
+        })
+    }
+
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
+        Box::pin(async move {
+            self.answer(Asked::Holding(worker)).await?;
+            Ok(self.held.lock().unwrap().clone())
+        })
+    }
+
+    fn leave(&self, worker: WorkerId) -> Reply<'_, ()> {
+        Box::pin(self.answer(Asked::Leave(worker)))
+    }
+
+    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+        let lane = job("q", 1).lane;
+        Box::pin(async { Ok(vec![LaneHead { lane, run_at: 0, due_in: Duration::ZERO }]) })
+    }
+
+    fn claim<'a>(&'a self, worker: WorkerId, _asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+        Box::pin(async move {
+            self.answer(Asked::Claim(worker)).await?;
+            Ok(Vec::new())
+        })
+    }
+
+    fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
+    }
+
+    fn put_back<'a>(&'a self, _worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.id).collect())))
+    }
+
+    fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
+    }
+
+    fn rescue(&self, _limit: u32) -> Reply<'_, Rescued> {
+        Box::pin(async { Ok(Rescued::default()) })
+    }
+
+    fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    unused! {
+        fn declare_gone(worker: WorkerId, heartbeat: i64) -> bool;
+        fn lanes_beside(scope: &'a Scope) -> (Vec<LaneHead>, Duration);
+        fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
+        fn take_turn() -> bool;
+        fn give_turn() -> ();
+        fn stats() -> Vec<Stat>;
+        fn jobs(filter: &'a Filter) -> Page<Job>;
+        fn job(id: JobId) -> Option<JobDetail>;
+        fn run_now(ids: &'a [i64]) -> Vec<i64>;
+        fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
+        fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
+        fn send_back(ids: &'a [i64]) -> Vec<i64>;
+        fn delete(ids: &'a [i64]) -> Vec<i64>;
+        fn edit(id: JobId, args: &'a str) -> bool;
+        fn set_paused(queue: &'a str, paused: bool) -> ();
+        fn queues() -> Vec<QueueInfo>;
+        fn workers() -> Vec<WorkerInfo>;
+    }
+}
