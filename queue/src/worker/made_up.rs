@@ -72,11 +72,14 @@ pub(super) struct MadeUp {
     pub(super) asked: watch::Sender<Vec<(Instant, Asked)>>,
     /// What it counts as held, whoever asks.
     pub(super) held: Mutex<Vec<(i64, i32)>>,
+    /// What the next claim brings that is answered.
+    pub(super) brings: Mutex<Vec<Claimed>>,
 }
 
 impl MadeUp {
     pub(super) fn new(says: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { says: Box::new(says), asked: watch::Sender::default(), held: Mutex::default() })
+        let says = Box::new(says);
+        Arc::new(Self { says, asked: watch::Sender::default(), held: Mutex::default(), brings: Mutex::default() })
     }
 
     /// Until it was asked something like this, a minute at most. Returns when.
@@ -122,8 +125,8 @@ impl MadeUp {
         Ok(ids)
     }
 
-    /// What the loops of a worker share that has the number 1, serves the kind `k`, and whose lease holds for a day.
-    pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
+    /// A worker's configuration that serves the kind `k`.
+    pub(super) fn config(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Config {
         let definition = JobDefinition {
             kind: "k",
             aliases: &[],
@@ -135,7 +138,7 @@ impl MadeUp {
             requires: Vec::new(),
             start,
         };
-        let config = Config {
+        Config {
             store: self.clone(),
             concurrency: 4,
             queues,
@@ -143,13 +146,22 @@ impl MadeUp {
             states: Arc::default(),
             jobs: [("k", Arc::new(definition))].into(),
             timing,
-        };
+        }
+    }
+
+    /// What the loops of such a worker share. It has the number 1, and a lease that holds for a day.
+    pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
         let (recorder, ends) = Recorder::new();
-        let shared = Arc::new(shutdown::share(config, recorder, Arc::default()));
+        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, Arc::default()));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
     }
+}
+
+/// Nothing to do.
+pub(super) fn nothing(_args: &str, _ctx: JobContext) -> Result<Running, serde_json::Error> {
+    Ok(Box::pin(async { Ok(None) }))
 }
 
 /// A worker, and the ends that it records.
@@ -236,8 +248,15 @@ impl Store for MadeUp {
         false
     }
 
+    #[cfg(feature = "sqlite")]
+    fn subscribe(&self, notify: Arc<Notify>) -> Subscription {
+        let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
+        crate::signal::subscribe(&nobody, notify)
+    }
+
+    #[cfg(not(feature = "sqlite"))]
     fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
-        unreachable!("no test subscribes")
+        unreachable!("there is no pool to speak of")
     }
 
     fn abandon(&self) {}
@@ -286,7 +305,7 @@ impl Store for MadeUp {
     fn claim<'a>(&'a self, worker: WorkerId, _asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
             self.answer(Asked::Claim(worker)).await?;
-            Ok(Vec::new())
+            Ok(std::mem::take(&mut *self.brings.lock().unwrap()))
         })
     }
 

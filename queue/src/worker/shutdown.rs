@@ -17,13 +17,17 @@ use super::health::Health;
 use super::ledger::Ledger;
 use super::record::Recorder;
 use super::slots::{Slots, Total};
-use super::{Shared, claim, heartbeat, record};
+use super::{Shared, claim, heartbeat, record, stray};
 use crate::error::Error;
 use crate::store::{NewWorker, Scope};
 use crate::telemetry;
 
 /// How long what was dropped may take to be gone.
 const STRAGGLE: Duration = Duration::from_millis(500);
+
+/// How long the last look may take for what the database counts as ours. Without its answer we do not leave, and the lease
+/// tells.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Between two tries to hear the engine's signals.
 const SIGNAL_RETRY: Duration = Duration::from_millis(500);
@@ -72,9 +76,8 @@ pub(crate) async fn supervise(
         tokio::select! {
             Some(ended) = tasks.join_next() => ended.unwrap_or_else(resume),
             () = &mut immediately, if !hurry => hurry = true,
-            // a claim under way may bring jobs yet: nearly always it does so at once. Else the rescue gives them back after we
-            // left.
-            () = tokio::time::sleep(STRAGGLE), if hurry => claiming.abort(),
+            // a claim under way may bring jobs yet: nearly always it does so at once, else they go back at the very end
+            () = tokio::time::sleep(STRAGGLE), if hurry => break,
         }
     }
     let given_back = give_back_unstarted(&shared);
@@ -118,7 +121,20 @@ pub(crate) async fn supervise(
 
     // 5. the last words; if the database is away, others take the jobs back when the lease has run out
     let lease = shared.config.timing.lease;
-    let told = timeout(lease, recorded(&shared)).await.is_ok();
+    let told = timeout(lease, async {
+        while !claiming.is_finished() {
+            tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
+        }
+        give_back_unstarted(&shared);
+        recorded(&shared).await;
+        // nobody would look for them soon: no lease runs out of a worker that has left
+        if timeout(LAST_LOOK, stray::give_back(&shared)).await.is_err() {
+            return false;
+        }
+        recorded(&shared).await;
+        true
+    });
+    let told = told.await.unwrap_or(false);
     drop(recording);
     tasks.shutdown().await;
     let id = shared.id();
@@ -267,3 +283,7 @@ fn host() -> String {
     let name: String = name.trim().chars().take(255).collect();
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
+
+#[cfg(all(test, feature = "sqlite"))]
+#[path = "shutdown_tests.rs"]
+mod tests;

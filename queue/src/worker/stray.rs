@@ -3,7 +3,7 @@
 //!
 //! The claim loop itself looks for them, between two of its claims: so no answer can be on its way, and whatever is held and
 //! not in hand is a stray. Only a statement that the server is still running for a connection that is gone can add to them
-//! later; that is why it looks several times after a claim has failed.
+//! later; that is why it looks several times after a claim has failed. A worker that ends looks once more.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
 use super::attempt::Ended;
+use super::health::Failures;
 use super::slots::Slots;
+use crate::store::WorkerId;
 use crate::telemetry;
 
 /// When to look, after a claim that failed. The server gives up a claim that waits for locks after 2 s.
@@ -82,10 +84,35 @@ impl Strays {
         }
         // seen twice: a job on its way from one hand to the next is in neither for a moment
         for key in self.found.intersection(&last) {
-            tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; given back");
-            shared.recorder.record(worker, Ended::stray(*key));
+            release(shared, worker, *key);
         }
     }
+}
+
+/// Gives back all that the database counts as this worker's, once it has nothing in hand and claims nothing more: what a claim
+/// took whose answer was lost, and what came of it later than the looks above.
+pub(crate) async fn give_back(shared: &Shared) {
+    let mut failures = Failures::default();
+    loop {
+        let worker = shared.id();
+        if worker == 0 {
+            // what it held under its last number is rescued
+            return;
+        }
+        match shared.config.store.holding(worker).await {
+            Ok(held) => {
+                shared.health.up(&mut failures);
+                held.into_iter().for_each(|key| release(shared, worker, key));
+                return;
+            }
+            Err(error) => shared.health.down(&mut failures, &error).await,
+        }
+    }
+}
+
+fn release(shared: &Shared, worker: WorkerId, key: Key) {
+    tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; given back");
+    shared.recorder.record(worker, Ended::stray(key));
 }
 
 /// What goes through this worker's hands, in the order in which it does.

@@ -1,0 +1,64 @@
+//! The end of a worker beside a database made up: what claims took that nobody has in hand.
+
+use std::future::pending;
+
+use futures_util::FutureExt;
+
+use super::super::config::Timing;
+use super::super::made_up::{Answer, Asked, MadeUp, job, nothing};
+use super::*;
+
+/// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the database
+/// was asked at the end, and how long that took.
+async fn ended(store: &Arc<MadeUp>, hurry: bool) -> (Vec<Asked>, Duration) {
+    let config = store.config(Default::default(), Timing::default(), nothing);
+    let claims = store.clone();
+    let signal = async move { claims.was_asked(|asked| matches!(asked, Asked::Claim(_))).await };
+    let (shutdown, immediately) = (signal.shared(), pending::<()>());
+    let began = shutdown.clone();
+    let run = async {
+        if hurry {
+            supervise(config, pending(), shutdown.map(drop)).await
+        } else {
+            supervise(config, shutdown.map(drop), immediately).await
+        }
+    };
+    run.await.expect("a good end");
+    let last = store.all().into_iter().filter(|asked| !matches!(asked, Asked::Claim(_) | Asked::Join)).collect();
+    (last, began.await.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_slow_claim_brings_to_a_worker_that_ends_at_once_goes_back() {
+    let store = MadeUp::new(|asked| match asked {
+        Asked::Claim(_) => Answer::Late(Duration::from_secs(3)),
+        _ => Answer::Yes,
+    });
+    store.brings.lock().unwrap().push(job("q", 7));
+    let (last, took) = ended(&store, true).await;
+    assert_eq!(last, [Asked::PutBack(vec![7]), Asked::Holding(2), Asked::Leave(2)]);
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_claim_took_whose_answer_was_lost_goes_back_at_the_end() {
+    let store = MadeUp::new(|asked| match asked {
+        Asked::Claim(_) => Answer::Away,
+        _ => Answer::Yes,
+    });
+    store.held.lock().unwrap().extend([(7, 1), (8, 3)]);
+    let (last, _) = ended(&store, false).await;
+    assert_eq!(last, [Asked::Holding(2), Asked::PutBack(vec![7, 8]), Asked::Leave(2)]);
+}
+
+/// Its lease runs out, which others see.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_know_what_it_holds_does_not_leave() {
+    let store = MadeUp::new(|asked| match asked {
+        Asked::Holding(_) => Answer::Silence,
+        _ => Answer::Yes,
+    });
+    let (last, took) = ended(&store, false).await;
+    assert_eq!(last, [Asked::Holding(2)]);
+    assert!(took < LAST_LOOK + Duration::from_secs(1), "{took:?}");
+}
