@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
 
 use super::attempt::{Attempt, Ended, Stop};
 use super::health::Failures;
@@ -88,7 +88,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 }
             }
             Some(Err(error)) => {
-                shared.health.down(&mut failures, &error).await;
+                // the pause ends with the lease
+                let _ = timeout_at(deadline, shared.health.down(&mut failures, &error)).await;
                 ticks.reset_immediately();
             }
             None => {
@@ -259,3 +260,7 @@ pub(crate) async fn run_retention(shared: Arc<Shared>) {
         };
     }
 }
+
+#[cfg(test)]
+#[path = "heartbeat_tests.rs"]
+mod tests;
