@@ -357,7 +357,8 @@ fn may_be_kept(json: &str) -> bool {
     depth <= MAX_ARGS_DEPTH
 }
 
-async fn until(deadline: Option<Instant>) {
+/// Until then; for ever for none.
+pub(super) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

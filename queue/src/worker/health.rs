@@ -49,6 +49,13 @@ impl Health {
 
     /// It did not. Waits before the next try: 50 ms at first, 1 s at most, with jitter.
     pub(crate) async fn down(&self, failures: &mut Failures, error: &Error) {
+        self.failed(failures, error);
+        let pause = LONGEST.min(Duration::from_millis(25) * 2u32.saturating_pow(failures.0.min(10)));
+        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+    }
+
+    /// The same for who knows by itself when to try again.
+    pub(crate) fn failed(&self, failures: &mut Failures, error: &Error) {
         if !error.blames_the_row() {
             self.doubt.notify_one();
         }
@@ -61,7 +68,5 @@ impl Health {
             }
         }
         failures.0 = failures.0.saturating_add(1);
-        let pause = LONGEST.min(Duration::from_millis(25) * 2u32.saturating_pow(failures.0.min(10)));
-        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
     }
 }

@@ -1,13 +1,19 @@
 //! Writing down how attempts ended: whatever ended while the last write was under way goes out as one batch, so that an
 //! idle worker records at once and a busy one many together.
+//!
+//! While the database is away everything waits, in order. What it refuses although it is there (a value, a right that is
+//! missing, somebody's trigger, a limit of time or size) is set aside and goes out again by itself, in ever smaller parts and
+//! after growing pauses, while all other ends go on.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Shared;
-use super::attempt::Ended;
+use super::attempt::{Ended, until};
 use super::health::Failures;
 use crate::error::Error;
 use crate::limits::bytes_in_json;
@@ -45,6 +51,13 @@ impl Recorder {
         self.keys().len()
     }
 
+    fn written<E: Edge>(&self, batch: &[E]) {
+        let mut unrecorded = self.keys();
+        for end in batch {
+            unrecorded.remove(&(end.id(), end.lease()));
+        }
+    }
+
     /// Jobs and leases whose end is still to be written.
     pub(crate) fn keys(&self) -> MutexGuard<'_, HashSet<(i64, i32)>> {
         self.unrecorded.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,8 +75,13 @@ struct Batch {
 /// Records until the run is over.
 pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<(WorkerId, Ended)>) {
     let mut ends = Vec::with_capacity(BATCH);
-    while receiver.recv_many(&mut ends, BATCH).await > 0 {
-        let keys: Vec<_> = ends.iter().map(|(_, ended)| ended.key()).collect();
+    let (mut finish, mut put_back, mut bury) = (Aside::default(), Aside::default(), Aside::default());
+    loop {
+        let again = [finish.due, put_back.due, bury.due].into_iter().flatten().min();
+        tokio::select! {
+            count = receiver.recv_many(&mut ends, BATCH) => if count == 0 { return },
+            () = until(again) => {}
+        }
         // nearly always one number: a second one only right after a lost lease
         let mut batches: Vec<(WorkerId, Batch)> = Vec::with_capacity(1);
         for (worker, ended) in ends.drain(..) {
@@ -77,16 +95,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
                 Ended::Bury(it) => batches[at].1.bury.push(it),
             }
         }
-        for (worker, Batch { finish, put_back, bury }) in batches {
-            write(&shared, worker, finish).await;
-            write(&shared, worker, put_back).await;
-            write(&shared, worker, bury).await;
+        for (worker, batch) in batches {
+            finish.write(&shared, worker, batch.finish).await;
+            put_back.write(&shared, worker, batch.put_back).await;
+            bury.write(&shared, worker, batch.bury).await;
         }
-        {
-            let mut unrecorded = shared.recorder.keys();
-            for key in &keys {
-                unrecorded.remove(key);
-            }
+        for unrecordable in [finish.again(&shared).await, put_back.again(&shared).await, bury.again(&shared).await] {
+            bury.last_words(unrecordable);
         }
         shared.progress.notify_waiters();
         if shared.recorder.unrecorded() < BACKLOG {
@@ -96,7 +111,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
 }
 
 /// One edge out of `running`.
-trait Edge: Clone + Send + Sync {
+trait Edge: Sized + Send + Sync {
     /// Whether the job will be claimed again.
     const WAITS_AGAIN: bool;
     fn id(&self) -> i64;
@@ -149,50 +164,170 @@ fn bytes(text: &Option<String>) -> usize {
     text.as_deref().map_or(0, bytes_in_json)
 }
 
-/// Refusals by the database (not outages) after which a batch is taken apart.
+/// Refusals of a single end after which it is given up to the dead letters, when it is to blame itself.
 const TRIES: u32 = 3;
+/// The pause before a part of what was refused is tried. Before a single end that was refused already it doubles with each
+/// such refusal, until something is taken …
+const PAUSE: Duration = Duration::from_millis(10);
+/// … up to this: a worker that ends waits longer, with the default lease.
+const LONGEST: Duration = Duration::from_secs(5);
+/// And it is so many times as long as the refusal took, because other ends wait meanwhile …
+const SHARE: u32 = 4;
+/// … up to this.
+const LONGEST_OF_SLOW: Duration = Duration::from_secs(20);
 
-/// Writes until the database has answered. A batch that it refuses is taken apart, so that one bad row holds up nobody.
-async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: Vec<E>) {
-    let mut open = in_bytes(batch);
-    while let Some(mut batch) = open.pop() {
+/// Ends of one edge that the database refused.
+struct Aside<E> {
+    /// Those at the front come first.
+    parts: VecDeque<Part<E>>,
+    /// How many refusals of single ends there were since something was taken.
+    refusals: u32,
+    /// When the next part is tried; None: there is none.
+    due: Option<Instant>,
+    failures: Failures,
+}
+
+/// Ends that were refused together.
+struct Part<E> {
+    worker: WorkerId,
+    ends: Vec<E>,
+    refusals: u32,
+    /// It is the dead letter of an end that could not be recorded.
+    last_words: bool,
+}
+
+impl<E> Default for Aside<E> {
+    fn default() -> Self {
+        Self { parts: VecDeque::new(), refusals: 0, due: None, failures: Failures::default() }
+    }
+}
+
+impl<E: Edge> Aside<E> {
+    /// Writes new ends. What is refused is set aside.
+    async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<E>) {
         if batch.is_empty() {
-            continue;
+            return;
         }
-        let mut failures = Failures::default();
-        let mut refusals = 0;
-        loop {
-            match E::write(&*shared.config.store, worker, &batch).await {
-                Ok(accepted) => {
-                    shared.health.up(&mut failures);
-                    shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.lease())));
-                    report_refused(&batch, &accepted);
-                    if E::WAITS_AGAIN {
-                        // the claim loop learns when they are due
-                        shared.wake.notify_one();
-                    }
-                    break;
-                }
-                Err(error) => {
-                    if error.blames_the_row() {
-                        refusals += 1;
-                    }
-                    if refusals >= TRIES {
-                        shared.health.up(&mut failures);
-                        if batch.len() > 1 {
-                            let rest = batch.split_off(batch.len() / 2);
-                            open.push(rest);
-                            open.push(batch);
-                        } else {
-                            bury_unrecordable(shared, worker, &batch[0], &error).await;
-                        }
-                        break;
-                    }
-                    shared.health.down(&mut failures, &error).await;
-                }
+        for ends in in_bytes(batch) {
+            let began = Instant::now();
+            if let Err(error) = write(shared, worker, &ends).await {
+                self.report(shared, &error);
+                // before those that were refused often
+                self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false });
+                let soon = Instant::now() + PAUSE.max(began.elapsed());
+                self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
             }
         }
     }
+
+    /// Tries the next part, if it is time. One that is refused again is halved, so that one bad row holds up nobody, and
+    /// nothing is too much at once. Returns an end that cannot be recorded at all.
+    async fn again(&mut self, shared: &Shared) -> Option<(WorkerId, Bury)> {
+        let began = Instant::now();
+        if self.due.is_none_or(|due| began < due) {
+            return None;
+        }
+        let mut part = self.parts.pop_front()?;
+        let Err(error) = write(shared, part.worker, &part.ends).await else {
+            self.refusals = 0;
+            self.next_at(shared, Instant::now());
+            return None;
+        };
+        self.report(shared, &error);
+        part.refusals = part.refusals.saturating_add(1);
+        let mut unrecordable = None;
+        if part.ends.len() > 1 {
+            let rest = part.ends.split_off(part.ends.len() / 2);
+            let half = |ends| Part { worker: part.worker, ends, refusals: 0, last_words: false };
+            self.parts.push_front(half(rest));
+            self.parts.push_front(half(part.ends));
+        } else {
+            self.refusals = self.refusals.saturating_add(1);
+            if !error.blames_the_row() {
+                self.parts.push_back(part);
+            } else if part.refusals < TRIES {
+                self.parts.push_front(part);
+            } else if !part.last_words {
+                self.refusals = 0;
+                unrecordable = Some((part.worker, unrecordable_end(&part.ends[0], &error)));
+            } else {
+                if part.refusals == TRIES {
+                    let id = part.ends[0].id();
+                    tracing::error!(job.id = id, %error, "nor can it be set aside; it is rescued when this worker ends");
+                }
+                self.parts.push_back(part);
+            }
+        }
+        let known = self.parts.front().is_some_and(|next| next.ends.len() == 1 && next.refusals > 0);
+        let tries = if known { self.refusals.min(10) } else { 0 };
+        let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(began.elapsed() * SHARE));
+        self.next_at(shared, Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+        unrecordable
+    }
+
+    /// When the next part is tried, if there is one.
+    fn next_at(&mut self, shared: &Shared, due: Instant) {
+        self.due = (!self.parts.is_empty()).then_some(due);
+        if self.due.is_none() {
+            shared.health.up(&mut self.failures);
+        }
+    }
+
+    /// Which end it is, is said when that is known.
+    fn report(&mut self, shared: &Shared, error: &Error) {
+        if !error.blames_the_row() {
+            shared.health.failed(&mut self.failures, error);
+        }
+    }
+}
+
+impl Aside<Bury> {
+    /// Takes in the dead letter of an end that cannot be recorded.
+    fn last_words(&mut self, unrecordable: Option<(WorkerId, Bury)>) {
+        if let Some((worker, bury)) = unrecordable {
+            self.parts.push_front(Part { worker, ends: vec![bury], refusals: 0, last_words: true });
+            self.due = Some(Instant::now());
+        }
+    }
+}
+
+/// Writes a batch, and waits while the database is away. An error: it is there, and refuses this.
+async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Result<(), Error> {
+    let began = Instant::now();
+    let mut failures = Failures::default();
+    loop {
+        let error = match E::write(&*shared.config.store, worker, batch).await {
+            Ok(accepted) => {
+                shared.health.up(&mut failures);
+                shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.lease())));
+                shared.recorder.written(batch);
+                report_refused(batch, &accepted);
+                if E::WAITS_AGAIN {
+                    // the claim loop learns when they are due
+                    shared.wake.notify_one();
+                }
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        // or it has answered heartbeats all the time
+        if is_refusal(&error) || (began.elapsed() > shared.config.timing.lease && shared.lease_holds()) {
+            shared.health.up(&mut failures);
+            return Err(error);
+        }
+        shared.health.down(&mut failures, &error).await;
+    }
+}
+
+/// Whether the database is there, and may take other ends. Where it says that it takes nothing from nobody, it is as good as
+/// away: it is starting or ending, a standby, its disk is full; SQLite's file is locked by others, or cannot be written.
+fn is_refusal(error: &Error) -> bool {
+    let Error::Database { source: sqlx::Error::Database(error), .. } = error else { return false };
+    let Some(code) = error.code() else { return true };
+    if code.len() == 5 {
+        return !["08", "25006", "53100", "53300", "57P", "58"].iter().any(|class| code.starts_with(class));
+    }
+    code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
 }
 
 /// Parts of a batch that are small enough for one statement each.
@@ -213,25 +348,10 @@ fn in_bytes<E: Edge>(batch: Vec<E>) -> Vec<Vec<E>> {
     parts
 }
 
-async fn bury_unrecordable<E: Edge>(shared: &Shared, worker: WorkerId, end: &E, error: &Error) {
+/// What is said instead of an end that the database will not take.
+fn unrecordable_end<E: Edge>(end: &E, error: &Error) -> Bury {
     tracing::error!(event = telemetry::JOB_DEAD, job.id = end.id(), %error, "the end of a job could not be recorded");
-    let bury = [end.bury(format!("the job ended, but the database refused to record how: {error}"))];
-    let mut failures = Failures::default();
-    loop {
-        match shared.config.store.bury(worker, &bury).await {
-            Err(error) if !error.blames_the_row() => shared.health.down(&mut failures, &error).await,
-            result => {
-                shared.health.up(&mut failures);
-                match result {
-                    Ok(_) => shared.ledger.ended(worker, [(end.id(), end.lease())].into_iter()),
-                    Err(error) => {
-                        tracing::error!(job.id = end.id(), %error, "nor can it be set aside; it is rescued when this worker ends");
-                    }
-                }
-                return;
-            }
-        }
-    }
+    end.bury(format!("the job ended, but the database refused to record how: {error}"))
 }
 
 fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {
@@ -247,3 +367,7 @@ fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

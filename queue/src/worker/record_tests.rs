@@ -1,0 +1,182 @@
+//! Ends beside a database made up that refuses some of them, or is away.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::{sleep, timeout};
+
+use super::super::config::Timing;
+use super::super::made_up::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
+use super::*;
+
+/// A recording loop at work.
+struct Scene {
+    store: Arc<MadeUp>,
+    shared: Arc<Shared>,
+}
+
+impl Scene {
+    fn new(says: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        let store = MadeUp::new(says);
+        let (shared, ends) = store.shared(Default::default(), Timing::default(), nothing);
+        tokio::spawn(run(shared.clone(), ends));
+        Self { store, shared }
+    }
+
+    fn finish(&self, ids: impl IntoIterator<Item = i64>) {
+        for id in ids {
+            let (lease, ran_us, state) = (1, 0, Outcome::Completed);
+            let end = Finish { id, lease, ran_us, state, result: None, error: None };
+            self.shared.recorder.record(1, Ended::Finish(end));
+        }
+    }
+
+    fn bury(&self, ids: impl IntoIterator<Item = i64>) {
+        for id in ids {
+            let (lease, ran_us, outcome) = (1, 0, Outcome::Failed);
+            self.shared.recorder.record(1, Ended::Bury(Bury { id, lease, ran_us, outcome, error: "no".into() }));
+        }
+    }
+
+    /// Until so many ends are left, an hour at most. Returns how long that took.
+    async fn left(&self, count: usize) -> Duration {
+        let began = Instant::now();
+        let wait = async {
+            while self.shared.recorder.unrecorded() > count {
+                let mut progress = std::pin::pin!(self.shared.progress.notified());
+                progress.as_mut().enable();
+                if self.shared.recorder.unrecorded() > count {
+                    progress.await;
+                }
+            }
+        };
+        timeout(Duration::from_secs(3_600), wait).await.expect("recorded within an hour");
+        began.elapsed()
+    }
+
+    fn left_over(&self) -> Vec<i64> {
+        let mut ids: Vec<i64> = self.shared.recorder.keys().iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// A switch that a test turns.
+fn switch() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
+    let switch = Arc::new(AtomicBool::new(true));
+    (switch.clone(), switch)
+}
+
+/// Another process writes.
+const BUSY: Answer = Answer::No("5", "database is locked");
+const REFUSED: Answer = Answer::No("P0001", "not in my table");
+const TOO_LONG: Answer = Answer::No("57014", "canceling statement due to statement timeout");
+
+#[tokio::test(start_paused = true)]
+async fn a_sort_of_ends_that_is_refused_keeps_no_other() {
+    let (refuses, lets) = switch();
+    let scene = Scene::new(move |asked| match asked {
+        Asked::Bury(_) if refuses.load(Ordering::Relaxed) => NO_RIGHT,
+        _ => Answer::Yes,
+    });
+    scene.bury(1..=300);
+    scene.finish(1_001..=1_300);
+    let took = scene.left(300).await;
+    assert!(took < Duration::from_millis(100), "{took:?}");
+    // for an hour, and no flood of statements
+    sleep(Duration::from_secs(60)).await;
+    let (began, before) = (Instant::now(), scene.store.all().len());
+    while began.elapsed() < Duration::from_secs(3_600) {
+        sleep(Duration::from_secs(60)).await;
+        scene.finish([began.elapsed().as_secs() as i64 + 10_000]);
+        assert!(scene.left(300).await < Duration::from_millis(100));
+    }
+    let asked = scene.store.all().len() - before;
+    assert!((700..1_600).contains(&asked), "{asked} statements in an hour");
+    lets.store(false, Ordering::Relaxed);
+    let took = scene.left(0).await;
+    assert!(took <= LONGEST, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_end_that_is_refused_keeps_no_other_of_its_sort() {
+    let (refuses, lets) = switch();
+    let scene = Scene::new(move |asked| match asked {
+        Asked::Finish(ids) if ids.contains(&500) && refuses.load(Ordering::Relaxed) => REFUSED,
+        _ => Answer::Yes,
+    });
+    scene.finish(1..=1_000);
+    let took = scene.left(1).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(scene.left_over(), [500]);
+    sleep(Duration::from_secs(600)).await;
+    // others go on, and those that are refused beside another one of its kind do not share its pauses
+    scene.finish(2_001..=3_000);
+    assert!(scene.left(1).await < Duration::from_millis(100));
+    scene.finish((500..=500).chain(3_001..=4_000));
+    assert!(scene.left(1).await < Duration::from_secs(1));
+    lets.store(false, Ordering::Relaxed);
+    assert!(scene.left(0).await <= LONGEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_are_refused_among_others_are_found() {
+    let scene = Scene::new(|asked| match asked {
+        Asked::Finish(ids) if ids.iter().any(|id| id % 2 == 0) => REFUSED,
+        _ => Answer::Yes,
+    });
+    scene.finish(1..=1_000);
+    let took = scene.left(500).await;
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    assert!(scene.left_over().iter().all(|id| id % 2 == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_much_at_once_goes_out_in_parts() {
+    for answer in [TOO_LONG, Answer::Silence] {
+        let scene = Scene::new(move |asked| match asked {
+            Asked::Finish(ids) if ids.len() > 300 => answer,
+            _ => Answer::Yes,
+        });
+        scene.finish(1..=1_000);
+        scene.left(0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_database_is_away_everything_waits_in_order() {
+    for answer in [Answer::Away, Answer::Silence, BUSY] {
+        let (away, back) = switch();
+        let scene = Scene::new(move |_| if away.load(Ordering::Relaxed) { answer } else { Answer::Yes });
+        // nor do heartbeats come through
+        scene.shared.lease_from(Instant::now());
+        scene.finish(1..=3);
+        sleep(Duration::from_secs(1)).await;
+        scene.bury(4..=6);
+        scene.finish(7..=9);
+        sleep(Duration::from_secs(100)).await;
+        let first = Asked::Finish(vec![1, 2, 3]);
+        assert!(scene.store.all().iter().all(|asked| *asked == first));
+        assert_eq!(scene.left_over().len(), 9);
+        back.store(false, Ordering::Relaxed);
+        scene.left(0).await;
+        let asked = scene.store.all();
+        assert_eq!(asked[asked.len() - 3..], [first, Asked::Finish(vec![7, 8, 9]), Asked::Bury(vec![4, 5, 6])]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_stored_becomes_a_dead_letter() {
+    let (refuses, lets) = switch();
+    let scene = Scene::new(move |asked| match asked {
+        Asked::Finish(ids) if ids.contains(&5) => NO_VALUE,
+        Asked::Bury(_) if refuses.load(Ordering::Relaxed) => NO_VALUE,
+        _ => Answer::Yes,
+    });
+    scene.finish(1..=1_000);
+    assert!(scene.left(1).await < Duration::from_secs(1));
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(scene.left_over(), [5], "it is still to be written, and so no stray that would be given back");
+    lets.store(false, Ordering::Relaxed);
+    scene.left(0).await;
+    assert_eq!(scene.store.all().last(), Some(&Asked::Bury(vec![5])));
+}
