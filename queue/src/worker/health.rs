@@ -1,4 +1,4 @@
-//! Whether the database answers: one log line per change, one backoff for all loops.
+//! Whether the database answers: one log line per change and another one each minute, one backoff for all loops.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,11 @@ use crate::telemetry;
 
 /// The longest pause between two tries while the database is away.
 const LONGEST: Duration = Duration::from_secs(1);
+
+/// After so long it is said again what is wrong.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Within that time no more than so many errors are told.
+const MOST_TOLD: usize = 8;
 
 /// Shared by all loops of a worker.
 #[derive(Default)]
@@ -25,16 +30,49 @@ struct Outage {
     /// How many loops fail at present.
     failing: u32,
     since: Option<Instant>,
+    /// The errors that were told lately.
+    told: Told,
 }
 
 /// One loop's series of failures.
 #[derive(Default)]
-pub(crate) struct Failures(u32);
+pub(crate) struct Failures {
+    tries: u32,
+    /// One of them was an outage's.
+    lost: bool,
+}
+
+/// Errors that were told within a minute.
+#[derive(Default)]
+struct Told {
+    texts: Vec<String>,
+    since: Option<Instant>,
+}
+
+impl Told {
+    /// Whether to tell of this one, too.
+    fn is_news(&mut self, error: &Error) -> bool {
+        let now = Instant::now();
+        if self.since.is_none_or(|since| now - since >= AGAIN) {
+            *self = Self { texts: Vec::new(), since: Some(now) };
+        }
+        let text = match error {
+            // all loops fail for one reason, whatever they were doing
+            Error::Database { source, .. } if !matches!(source, sqlx::Error::Database(_)) => source.to_string(),
+            error => error.to_string(),
+        };
+        let news = self.texts.len() < MOST_TOLD && !self.texts.contains(&text);
+        if news {
+            self.texts.push(text);
+        }
+        news
+    }
+}
 
 impl Health {
     /// The database answered this loop. The outage is over when it answers all of them.
     pub(crate) fn up(&self, failures: &mut Failures) {
-        if std::mem::take(&mut failures.0) == 0 {
+        if failures.tries == 0 || !std::mem::take(failures).lost {
             return;
         }
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,6 +81,7 @@ impl Health {
             && let Some(since) = outage.since.take()
         {
             let outage_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            outage.told = Told::default();
             tracing::info!(event = telemetry::DATABASE_BACK, outage_ms, "the database answers again");
         }
     }
@@ -50,23 +89,31 @@ impl Health {
     /// It did not. Waits before the next try: 50 ms at first, 1 s at most, with jitter.
     pub(crate) async fn down(&self, failures: &mut Failures, error: &Error) {
         self.failed(failures, error);
-        let pause = LONGEST.min(Duration::from_millis(25) * 2u32.saturating_pow(failures.0.min(10)));
+        let pause = LONGEST.min(Duration::from_millis(25) * 2u32.saturating_pow(failures.tries.min(10)));
         sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
     }
 
     /// The same for who knows by itself when to try again.
     pub(crate) fn failed(&self, failures: &mut Failures, error: &Error) {
-        if !error.blames_the_row() {
-            self.doubt.notify_one();
-        }
-        if failures.0 == 0 {
-            let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
-            outage.failing += 1;
-            if outage.since.is_none() {
-                outage.since = Some(Instant::now());
-                tracing::error!(event = telemetry::DATABASE_LOST, %error, "the database fails; trying again");
+        failures.tries = failures.tries.saturating_add(1);
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        if error.blames_the_row() {
+            if outage.told.is_news(error) {
+                tracing::error!(%error, "the database refuses a value; trying again");
             }
+            return;
         }
-        failures.0 = failures.0.saturating_add(1);
+        self.doubt.notify_one();
+        if !std::mem::replace(&mut failures.lost, true) {
+            outage.failing += 1;
+            outage.since.get_or_insert_with(Instant::now);
+        }
+        if outage.told.is_news(error) {
+            tracing::error!(event = telemetry::DATABASE_LOST, %error, "the database fails; trying again");
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::error::{DatabaseError, ErrorKind};
+use sqlx::error::DatabaseError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
@@ -18,7 +19,7 @@ use super::shutdown;
 use super::{Ended, Shared};
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
-use crate::error::{Doing, Error};
+use crate::error::Error;
 use crate::job::JobId;
 use crate::registry::{JobDefinition, Running};
 use crate::signal::Subscription;
@@ -100,21 +101,16 @@ impl MadeUp {
     async fn answer(&self, asked: Asked) -> Result<(), Error> {
         let answer = (self.says)(&asked);
         self.asked.send_modify(|all| all.push((Instant::now(), asked)));
-        let gone = |kind| Err(sqlx::Error::Io(std::io::Error::from(kind)));
-        let result = match answer {
-            Answer::Yes => Ok(()),
+        match answer {
+            Answer::Yes => return Ok(()),
             Answer::Late(after) => {
                 tokio::time::sleep(after).await;
-                Ok(())
+                return Ok(());
             }
-            Answer::No(code, text) => Err(sqlx::Error::Database(Box::new(Refusal { code, text }))),
-            Answer::Away => gone(std::io::ErrorKind::ConnectionRefused),
-            Answer::Silence => {
-                tokio::time::sleep(LIMIT).await;
-                gone(std::io::ErrorKind::TimedOut)
-            }
-        };
-        result.doing("made up")
+            Answer::Silence => tokio::time::sleep(LIMIT).await,
+            Answer::No(..) | Answer::Away => {}
+        }
+        Err(error("made up", answer))
     }
 
     async fn ended(&self, asked: Asked) -> Result<Vec<i64>, Error> {
@@ -172,6 +168,17 @@ pub(super) fn job(queue: &str, id: i64) -> Claimed {
     Claimed::example(Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority: 0 }, 0, id)
 }
 
+/// The error that such an answer is.
+pub(super) fn error(doing: &str, answer: Answer) -> Error {
+    let source = match answer {
+        Answer::No(code, text) => sqlx::Error::Database(Box::new(Refusal { code, text })),
+        Answer::Silence => sqlx::Error::Io(ErrorKind::TimedOut.into()),
+        Answer::Away => sqlx::Error::Io(ErrorKind::ConnectionRefused.into()),
+        Answer::Yes | Answer::Late(_) => unreachable!("no error"),
+    };
+    Error::Database { doing: doing.into(), source }
+}
+
 /// An error with which a server answers.
 #[derive(Debug)]
 struct Refusal {
@@ -208,8 +215,8 @@ impl DatabaseError for Refusal {
         self
     }
 
-    fn kind(&self) -> ErrorKind {
-        ErrorKind::Other
+    fn kind(&self) -> sqlx::error::ErrorKind {
+        sqlx::error::ErrorKind::Other
     }
 }
 
