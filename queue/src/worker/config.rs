@@ -103,6 +103,7 @@ impl WorkerBuilder {
 
     /// How many jobs run at a time, over all queues: 32 by default, or the sum of the limits given with
     /// [`queue`](Self::queue). Raise it for jobs that wait (for the network, say), lower it for jobs that compute.
+    /// Queues whose limits come to more than that take turns.
     pub fn concurrency(mut self, jobs: u32) -> Self {
         self.concurrency = Some(jobs);
         self

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub(super) const NO_RIGHT: Answer = Answer::No("42501", "permission denied for t
 pub(super) const NO_VALUE: Answer = Answer::No("22P05", "unsupported Unicode escape sequence");
 
 /// What runs a job.
-type Start = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
+pub(super) type Start = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
 
 /// What an operation may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -73,14 +74,23 @@ pub(super) struct MadeUp {
     pub(super) asked: watch::Sender<Vec<(Instant, Asked)>>,
     /// What it counts as held, whoever asks.
     pub(super) held: Mutex<Vec<(i64, i32)>>,
-    /// What the next claim brings that is answered.
+    /// What the next claim of their queues brings.
     pub(super) brings: Mutex<Vec<Claimed>>,
+    /// A queue without end; its jobs count from 1000.
+    pub(super) endless: Mutex<Option<&'static str>>,
+    given: AtomicI64,
 }
 
 impl MadeUp {
     pub(super) fn new(says: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
-        let says = Box::new(says);
-        Arc::new(Self { says, asked: watch::Sender::default(), held: Mutex::default(), brings: Mutex::default() })
+        Arc::new(Self {
+            says: Box::new(says),
+            asked: watch::Sender::default(),
+            held: Mutex::default(),
+            brings: Mutex::default(),
+            endless: Mutex::default(),
+            given: AtomicI64::new(1_000),
+        })
     }
 
     /// Until it was asked something like this, a minute at most. Returns when.
@@ -123,6 +133,8 @@ impl MadeUp {
 
     /// A worker's configuration that serves the kind `k`.
     pub(super) fn config(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Config {
+        // less than two of them want, so that they have to share
+        let concurrency = queues.values().max().copied().unwrap_or(4);
         let definition = JobDefinition {
             kind: "k",
             aliases: &[],
@@ -136,7 +148,7 @@ impl MadeUp {
         };
         Config {
             store: self.clone(),
-            concurrency: 4,
+            concurrency,
             queues,
             newest_first: Default::default(),
             states: Arc::default(),
@@ -305,14 +317,28 @@ impl Store for MadeUp {
     }
 
     fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        let lane = job("q", 1).lane;
-        Box::pin(async { Ok(vec![LaneHead { lane, run_at: 0, due_in: Duration::ZERO }]) })
+        let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
+        lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
+        if lanes.is_empty() {
+            lanes.push(job("q", 1).lane);
+        }
+        let head = |lane| LaneHead { lane, run_at: 0, due_in: Duration::ZERO };
+        Box::pin(std::future::ready(Ok(lanes.into_iter().map(head).collect())))
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, _asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
             self.answer(Asked::Claim(worker)).await?;
-            Ok(std::mem::take(&mut *self.brings.lock().unwrap()))
+            let mut jobs = Vec::new();
+            for ask in asks {
+                let queue = &*ask.lane.queue;
+                jobs.extend(self.brings.lock().unwrap().extract_if(.., |job| *job.lane.queue == *queue));
+                if *self.endless.lock().unwrap() == Some(queue) {
+                    let ids = (0..ask.take).map(|_| self.given.fetch_add(1, Ordering::Relaxed));
+                    jobs.extend(ids.map(|id| job(queue, id)));
+                }
+            }
+            Ok(jobs)
         })
     }
 

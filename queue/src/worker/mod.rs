@@ -144,7 +144,7 @@ pub(crate) struct Shared {
     /// The last heartbeat saw other workers.
     pub(crate) others: AtomicBool,
     /// A slot may take more.
-    pub(crate) room: Notify,
+    pub(crate) room: Arc<Notify>,
     /// A slot became free, or something was recorded.
     pub(crate) progress: Notify,
     pub(crate) stop_claiming: CancellationToken,
@@ -226,18 +226,32 @@ impl Shared {
 
     /// Starts slots for what waits; each runs jobs until none waits.
     pub(crate) fn start_slots(self: &Arc<Self>) {
-        let waiting = self.slots.iter().enumerate();
-        for slots in waiting.flat_map(|(index, slots)| std::iter::repeat_n(index, slots.start() as usize)) {
-            let shared = self.clone();
-            self.tasks.spawn(async move {
-                let over = shared.over.clone();
-                tokio::select! {
-                    biased;
-                    () = over.cancelled() => {}
-                    () = shared.work(slots) => {}
+        // a queue whose turn it was may want nothing any more: only the next pass shows what that leaves for those before it
+        let mut passes = 0;
+        while passes < 2 {
+            passes += 1;
+            for (index, slots) in self.slots.iter().enumerate() {
+                for _ in 0..slots.start() {
+                    passes = 0;
+                    self.start_slot(index);
                 }
-            });
+            }
+            if self.slots.len() == 1 {
+                return;
+            }
         }
+    }
+
+    fn start_slot(self: &Arc<Self>, slots: usize) {
+        let shared = self.clone();
+        self.tasks.spawn(async move {
+            let over = shared.over.clone();
+            tokio::select! {
+                biased;
+                () = over.cancelled() => {}
+                () = shared.work(slots) => {}
+            }
+        });
     }
 
     async fn work(self: &Arc<Self>, slots: usize) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
 use super::config::Timing;
-use super::made_up::{Answer, MadeUp, job};
+use super::made_up::{Answer, Asked, MadeUp, Start, job};
 use super::*;
 
 /// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is held
@@ -34,4 +34,51 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
     assert_eq!((worker, ended.key(), STARTED.load(Ordering::Relaxed)), (1, (1, 1), 0));
     assert!(shared.held().is_empty());
+}
+
+/// A worker that serves some of these queues, which have this limit each, and all together no more. `a` has jobs without end,
+/// and `b` gets one. Returns how long it takes until that one has ended.
+async fn beside_a_queue_without_end(queues: usize, limit: u32, start: Start) -> Duration {
+    let store = MadeUp::new(|_| Answer::Yes);
+    *store.endless.lock().unwrap() = Some("a");
+    let queues = ["a", "b", "c", "d"].iter().take(queues).map(|queue| ((*queue).to_owned(), limit));
+    let (shared, ends) = store.shared(queues.collect(), Timing::default(), start);
+    let _over = shared.over.clone().drop_guard();
+    tokio::spawn(record::run(shared.clone(), ends));
+    let claiming = tokio::spawn(claim::run(shared.clone()));
+    // not in step with anything
+    tokio::time::sleep(Duration::from_millis(10_007)).await;
+    store.brings.lock().unwrap().push(job("b", 7));
+    shared.wake.notify_one();
+    let began = Instant::now();
+    let ended = store.was_asked(|asked| matches!(asked, Asked::Finish(ids) if ids.contains(&7))).await;
+    claiming.abort();
+    ended - began
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_fast_jobs_without_end_leaves_its_share_to_another() {
+    let took = beside_a_queue_without_end(2, 4, |_, _| {
+        Ok(Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Ok(None)
+        }))
+    });
+    let took = took.await;
+    // the next look finds it, and a few job lengths later it has ended
+    assert!(took < Duration::from_millis(250 + 100), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_slow_jobs_without_end_leaves_its_share_to_another() {
+    for (queues, limit) in [(2, 1), (2, 4), (3, 1), (3, 4), (4, 1), (4, 4)] {
+        let took = beside_a_queue_without_end(queues, limit, |_, _| {
+            Ok(Box::pin(async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok(None)
+            }))
+        });
+        let took = took.await;
+        assert!(took < Duration::from_secs(4), "{took:?} with {queues} queues, {limit}");
+    }
 }

@@ -154,12 +154,17 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
     let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
     kinds.sort();
     let queues: Vec<String> = config.queues.keys().cloned().collect();
-    let total = Arc::new(Total::new(config.concurrency));
+    let room = Arc::new(Notify::new());
+    let wanted: u64 = config.queues.values().map(|limit| u64::from(*limit)).sum();
+    let total = Arc::new(match wanted > u64::from(config.concurrency) {
+        true => Total::in_turn(config.concurrency, room.clone()),
+        false => Total::new(config.concurrency),
+    });
     let slots = if queues.is_empty() {
-        vec![Slots::new(None, config.concurrency, total.clone())]
+        vec![Slots::new(0, None, config.concurrency, total.clone())]
     } else {
-        let limits = config.queues.iter();
-        limits.map(|(queue, limit)| Slots::new(Some(queue.clone()), *limit, total.clone())).collect()
+        let limits = config.queues.iter().enumerate();
+        limits.map(|(number, (queue, limit))| Slots::new(number, Some(queue.clone()), *limit, total.clone())).collect()
     };
     Shared {
         slots,
@@ -176,7 +181,7 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
         wake,
         others: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
-        room: Notify::new(),
+        room,
         progress: Notify::new(),
         rescue: Notify::new(),
         look: AtomicBool::new(false),

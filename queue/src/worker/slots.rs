@@ -1,12 +1,13 @@
 //! Where claimed jobs wait for a free slot, and how many to claim: one `Slots` per limit.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::sync::atomic::AtomicU32;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::store::Claimed;
@@ -24,6 +25,8 @@ const STALE: Duration = Duration::from_secs(1);
 pub(crate) struct Slots {
     /// None: any queue.
     pub(crate) queue: Option<String>,
+    /// Which one of the worker's.
+    number: usize,
     limit: u32,
     total: Arc<Total>,
     inner: Mutex<Inner>,
@@ -35,6 +38,8 @@ struct Inner {
     /// Slots that have a job in hand.
     busy: u32,
     pace: Pace,
+    /// When it last asked for a job ahead of a share that another queue has yet.
+    claimed_ahead: Option<Instant>,
 }
 
 /// A claimed job that waits for a slot.
@@ -103,11 +108,80 @@ impl Pace {
 pub(crate) struct Total {
     limit: u32,
     busy: AtomicU32,
+    /// Where the queues may want more together than that.
+    lines: Option<Lines>,
+}
+
+/// Queues that were denied a share of the total only because the others had it all: the next ones go to them, one each in
+/// turn. Without that a queue whose jobs never end would keep what it once has.
+struct Lines {
+    /// With jobs that were claimed and wait.
+    start: Mutex<VecDeque<usize>>,
+    /// The first of them, plus one; zero for nobody. Read with every job.
+    first: AtomicUsize,
+    /// With nothing that waits: whether they have jobs, a claim would tell.
+    claim: Mutex<VecDeque<usize>>,
+    made: Instant,
+    /// Until when a share is likely to become free any moment: microseconds.
+    brisk: AtomicU64,
+    /// Has the claim loop ask again.
+    again: Arc<Notify>,
+}
+
+impl Lines {
+    fn new(again: Arc<Notify>) -> Self {
+        let (start, claim) = (Mutex::default(), Mutex::default());
+        Self { start, first: AtomicUsize::new(0), claim, made: Instant::now(), brisk: AtomicU64::new(0), again }
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        u64::try_from((at - self.made).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Lets a queue take from the total with `take`, if it is its turn, what it wants for jobs that wait.
+    fn start(&self, number: usize, wanted: u32, take: impl FnOnce(u32) -> u32) -> u32 {
+        let mut line = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = match line.front() {
+            Some(first) if *first != number => 0,
+            Some(_) if line.len() > 1 => take(wanted.min(1)),
+            _ => take(wanted),
+        };
+        if taken > 0 || wanted == 0 {
+            line.retain(|other| *other != number);
+        }
+        if taken < wanted && !line.contains(&number) {
+            line.push_back(number);
+        }
+        self.first.store(line.front().map_or(0, |first| first + 1), Relaxed);
+        taken
+    }
+
+    /// How many of the free shares a queue may claim jobs for that has none waiting: not those of queues that were denied
+    /// before it. Whether they need them shows right after.
+    fn claim(&self, number: usize, room: u32, free: u32) -> u32 {
+        let mut line = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = line.iter().position(|other| *other == number);
+        let mine = room.min(free.saturating_sub(place.unwrap_or(line.len()) as u32));
+        match place {
+            Some(place) if mine > 0 || room == 0 => drop(line.remove(place)),
+            None if mine == 0 && room > 0 => line.push_back(number),
+            _ => {}
+        }
+        if mine == 0 && room > 0 && free > 0 {
+            self.again.notify_one();
+        }
+        mine
+    }
 }
 
 impl Total {
     pub(crate) fn new(limit: u32) -> Self {
-        Self { limit, busy: AtomicU32::new(0) }
+        Self { limit, busy: AtomicU32::new(0), lines: None }
+    }
+
+    /// For queues that may want more together. `again` is told when shares were kept for another queue.
+    pub(crate) fn in_turn(limit: u32, again: Arc<Notify>) -> Self {
+        Self { lines: Some(Lines::new(again)), ..Self::new(limit) }
     }
 
     pub(crate) fn free(&self) -> u32 {
@@ -130,8 +204,8 @@ impl Total {
 }
 
 impl Slots {
-    pub(crate) fn new(queue: Option<String>, limit: u32, total: Arc<Total>) -> Self {
-        Self { queue, limit, total, inner: Mutex::default() }
+    pub(crate) fn new(number: usize, queue: Option<String>, limit: u32, total: Arc<Total>) -> Self {
+        Self { queue, number, limit, total, inner: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -140,10 +214,25 @@ impl Slots {
 
     /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait.
     pub(crate) fn wants(&self, free: u32) -> u32 {
-        let inner = self.lock();
-        let ahead = inner.pace.ahead(self.limit, Instant::now());
+        let now = Instant::now();
+        let mut inner = self.lock();
+        let mut ahead = inner.pace.ahead(self.limit, now);
         let waiting = inner.waiting.len() as u32;
-        let free = self.limit.saturating_sub(inner.busy).min(free);
+        let room = self.limit.saturating_sub(inner.busy);
+        let mut mine = room.min(free);
+        if let Some(lines) = &self.total.lines {
+            let share = lines.claim(self.number, if waiting == 0 { room } else { 0 }, free);
+            if waiting == 0 {
+                mine = share;
+                // the next share that becomes free is this queue's; now and then, since those who want few take no turns
+                let again = inner.claimed_ahead.is_none_or(|at| now - at >= AHEAD);
+                if room > 0 && mine == 0 && again && lines.brisk.load(Relaxed) > lines.micros(now) {
+                    inner.claimed_ahead = Some(now);
+                    ahead = ahead.max(1);
+                }
+            }
+        }
+        let free = mine;
         if waiting > free + ahead / 2 {
             return 0;
         }
@@ -161,7 +250,11 @@ impl Slots {
     pub(crate) fn start(&self) -> u32 {
         let mut inner = self.lock();
         let wanted = self.limit.saturating_sub(inner.busy).min(inner.waiting.len() as u32);
-        let start = self.total.take(wanted);
+        let take = |count| self.total.take(count);
+        let start = match &self.total.lines {
+            Some(lines) => lines.start(self.number, wanted, take),
+            None => take(wanted),
+        };
         inner.busy += start;
         start
     }
@@ -174,12 +267,31 @@ impl Slots {
         if let Some(took) = took {
             inner.pace.end(took, now);
         }
-        let next = inner.waiting.pop();
+        let anothers = took.is_some() && self.is_anothers_turn(&inner, now);
+        let next = if anothers { None } else { inner.waiting.pop() };
         if next.is_none() {
             self.free_one(&mut inner);
         }
         let low = (inner.waiting.len() as u32) <= inner.pace.ahead(self.limit, now) / 2;
         (next.map(|w| (w.job, w.worker)), low)
+    }
+
+    /// Whether a slot that has ended a job leaves its share of the total to another queue.
+    fn is_anothers_turn(&self, inner: &Inner, now: Instant) -> bool {
+        let Some(lines) = &self.total.lines else { return false };
+        if inner.pace.ahead(inner.busy, now) > 0 {
+            lines.brisk.store(lines.micros(now + AHEAD * 2), Relaxed);
+        }
+        match lines.first.load(Relaxed) {
+            0 => false,
+            first if first == self.number + 1 => {
+                // this was its turn; it comes last now
+                let wanted = self.limit.saturating_sub(inner.busy).min(inner.waiting.len().saturating_sub(1) as u32);
+                lines.start(self.number, wanted + 1, |_| 1);
+                false
+            }
+            _ => true,
+        }
     }
 
     /// A slot does not come back (its job blocks it): another may take its place.
@@ -234,7 +346,7 @@ mod tests {
     }
 
     fn slots(limit: u32) -> Slots {
-        Slots::new(None, limit, Arc::new(Total::new(limit)))
+        Slots::new(0, None, limit, Arc::new(Total::new(limit)))
     }
 
     fn order(slots: &Slots) -> Vec<i64> {
@@ -297,15 +409,80 @@ mod tests {
         assert_eq!(slots.surplus().len(), 49);
     }
 
+    /// Two queues with these limits of their own, and one for both.
+    fn two(limit: u32, total: u32) -> [Slots; 2] {
+        let total = Arc::new(Total::in_turn(total, Arc::default()));
+        [0, 1].map(|number| Slots::new(number, Some(number.to_string()), limit, total.clone()))
+    }
+
     #[tokio::test]
     async fn queues_share_what_the_worker_may_run() {
-        let total = Arc::new(Total::new(3));
-        let [a, b] = ["a", "b"].map(|name| Slots::new(Some(name.into()), 2, total.clone()));
+        let [a, b] = two(2, 3);
         for slots in [&a, &b] {
             slots.admit(1, (0..9).map(|id| (job(id, 0, id), false)));
         }
         assert_eq!((a.start(), b.start(), a.start()), (2, 1, 0));
         a.replace();
         assert_eq!((b.start(), a.start()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn queues_that_want_more_than_there_is_take_turns() {
+        let [a, b] = two(4, 4);
+        a.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
+        assert_eq!(a.start(), 4);
+        (0..4).for_each(|_| drop(a.next(None)));
+        let took = Some(Duration::from_secs(1));
+        assert!(a.next(took).0.is_some(), "nobody else wants it");
+        b.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
+        assert_eq!(b.start(), 0);
+        // whoever asks first, it goes to the one that was denied
+        assert!(a.next(took).0.is_none());
+        assert_eq!((a.start(), b.start()), (0, 1));
+        assert!(b.next(None).0.is_some(), "what was started runs");
+        // from now on in turn
+        assert!(a.next(took).0.is_some());
+        assert!(a.next(took).0.is_none());
+        assert_eq!((a.start(), b.start()), (0, 1));
+        assert!(b.next(None).0.is_some());
+        assert!(b.next(took).0.is_none());
+        assert_eq!((b.start(), a.start()), (0, 1));
+        assert!(a.next(None).0.is_some());
+        // and who has nothing any more loses its turn
+        assert!(b.next(took).0.is_some());
+        a.clear();
+        assert!(b.next(took).0.is_none());
+        assert_eq!((b.start(), a.start(), b.start()), (0, 0, 1));
+        assert!(b.next(took).0.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_denied_claims_the_next_share() {
+        let [a, b] = two(1, 1);
+        for _ in 0..3 {
+            assert_eq!((a.wants(1), b.wants(0)), (1, 0));
+            // whoever is asked first
+            assert_eq!((a.wants(1), b.wants(1)), (0, 1));
+        }
+        // while there are several, the others are for the first
+        let [a, b] = two(4, 4);
+        assert_eq!((a.wants(4), b.wants(0)), (4, 0));
+        assert_eq!((a.wants(4), b.wants(1)), (3, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_denied_claims_one_ahead_of_a_share_that_comes_soon() {
+        let [a, b] = two(4, 4);
+        a.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
+        a.start();
+        a.next(Some(Duration::from_secs(1)));
+        assert_eq!(b.wants(0), 0, "they take long");
+        (0..50).for_each(|_| drop(a.next(Some(Duration::from_millis(1)))));
+        assert_eq!(b.wants(0), 1);
+        b.admit(1, [(job(1, 0, 1), false)]);
+        assert_eq!(b.wants(0), 0);
+        tokio::time::advance(Duration::from_millis(200)).await;
+        b.clear();
+        assert_eq!(b.wants(0), 0, "nothing has ended for long");
     }
 }
