@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use super::attempt::{Attempt, Ended, Stop};
 use super::health::Failures;
@@ -48,6 +48,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         let id = shared.id();
         if id == 0 {
             deadline = rejoin(&shared, &mut failures).await;
+            // others may have been lost in the same outage, and see its lock with its first beat
+            ticks.reset_immediately();
             continue;
         }
         let sent = Instant::now();
@@ -95,15 +97,8 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
             None => {
                 // the lease may have run out by now: whoever has our jobs must not find us still running them
                 shared.drop_everything();
+                leave(&shared, id, &mut failures).await;
                 ticks.reset_immediately();
-                // give the old number up, so that what it still holds is taken back; best effort
-                let shared = shared.clone();
-                tokio::spawn(async move {
-                    // no lease runs out now that others would notice: it is ours to take back
-                    if shared.config.store.leave(id).await.is_ok() {
-                        shared.rescue.notify_one();
-                    }
-                });
             }
         }
         give_back_surplus(&shared);
@@ -131,6 +126,20 @@ async fn beat(
         }
         () = tokio::time::sleep_until(deadline) => None,
     }
+}
+
+/// Gives a lost number up as soon as the database answers, so that what it still holds is taken back. Not for longer than a lease:
+/// then it has run out, even if a beat extended it whose answer did not come. Before one joins again, because it gives back all
+/// connections that the worker keeps.
+async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
+    let left = timeout(shared.config.timing.lease, async {
+        while let Err(error) = shared.config.store.leave(lost).await {
+            shared.health.down(failures, &error).await;
+        }
+    });
+    let _ = left.await;
+    // once it is given up, no lease runs out that anybody would notice: it is ours to take back
+    shared.rescue.notify_one();
 }
 
 /// Joins under a new number. Returns until when the lease holds.
