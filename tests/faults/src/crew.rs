@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -12,7 +12,7 @@ use queue_test_support::Helper;
 use tokio::time::sleep;
 
 use crate::point::Death;
-use crate::record::{self, Journal, What};
+use crate::record::{self, Event, Journal, What};
 use crate::scene::LOOK;
 
 /// A worker that ended by itself is started again after this time.
@@ -21,10 +21,49 @@ const PAUSE: Duration = Duration::from_millis(200);
 const MISUSED: i32 = 2;
 /// How a process ends that does not listen.
 const SIGTERM: i32 = 15;
+/// How one ends that kills itself …
+const SIGKILL: i32 = 9;
+/// … and one that calls `abort`, or gets no memory.
+const SIGABRT: i32 = 6;
 /// How long a worker may take to end when it is told to.
 const END: Duration = Duration::from_secs(90);
 /// How long one may take to start.
 const START: Duration = Duration::from_secs(60);
+
+/// By what a worker process may end without being told to by the suite. Any other end fails the fault.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Mortal {
+    /// By nothing: an outage, a lost lease or a full disk is survived.
+    #[default]
+    Not,
+    /// By its own hand: it says so in its record, and the signal comes next.
+    Itself(What, i32),
+    /// With an error, before it has said that it works: it cannot reach the database.
+    AtStart,
+}
+
+impl Mortal {
+    /// Handlers abort it.
+    pub fn aborts() -> Mortal {
+        Mortal::Itself(What::Killed, SIGABRT)
+    }
+
+    /// A handler takes all memory that it may have.
+    pub fn starves() -> Mortal {
+        Mortal::Itself(What::Stopped, SIGABRT)
+    }
+
+    /// Whether this end, after all that the process wrote, is one that is wanted.
+    fn allows(&self, status: ExitStatus, own: &[Event]) -> bool {
+        match self {
+            Mortal::Not => false,
+            Mortal::Itself(word, signal) => {
+                status.signal() == Some(*signal) && own.iter().any(|event| event.what == *word)
+            }
+            Mortal::AtStart => status.code() == Some(1) && own.iter().all(|event| event.what != What::ProcessStarted),
+        }
+    }
+}
 
 /// What a worker process shall be like.
 #[derive(Clone, Debug)]
@@ -32,11 +71,13 @@ pub struct Setup {
     args: Vec<String>,
     variables: Vec<(String, String)>,
     folder: PathBuf,
+    mortal: Mortal,
 }
 
 impl Setup {
     pub(crate) fn new(url: &str, folder: &Path) -> Setup {
-        let setup = Setup { args: vec!["worker".into()], variables: Vec::new(), folder: folder.into() };
+        let setup =
+            Setup { args: vec!["worker".into()], variables: Vec::new(), folder: folder.into(), mortal: Mortal::Not };
         setup.arg("url", url).arg("records", folder.display())
     }
 
@@ -64,7 +105,12 @@ impl Setup {
 
     /// Kills itself at that moment; whoever takes its place does not.
     pub fn die(self, death: Death) -> Setup {
-        self.arg("die", death)
+        self.arg("die", death).mortal(Mortal::Itself(What::Killed, SIGKILL))
+    }
+
+    /// It may end like this.
+    pub fn mortal(self, mortal: Mortal) -> Setup {
+        Setup { mortal, ..self }
     }
 
     /// A variable of its environment.
@@ -90,16 +136,38 @@ struct Seat {
     /// Who sits here next.
     setup: Setup,
     process: Option<Helper>,
+    /// How the one who sits here may end.
+    mortal: Mortal,
     not_before: Instant,
 }
 
 impl Seat {
+    /// What its process wrote itself.
+    fn record(&self) -> Vec<Event> {
+        let read = |process: &Helper| record::read_one(&self.setup.folder, process.id().into()).unwrap_or_default();
+        self.process.as_ref().map(read).unwrap_or_default()
+    }
+
     /// Whether its process said that it works.
     fn is_ready(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| {
-            let events = record::read_one(&self.setup.folder, process.id().into()).unwrap_or_default();
-            events.iter().any(|event| event.what == What::ProcessStarted)
-        })
+        self.record().iter().any(|event| event.what == What::ProcessStarted)
+    }
+
+    /// Whether its process has ended, without being told to by the suite.
+    ///
+    /// # Errors
+    /// When that is not wanted.
+    fn has_ended(&mut self) -> Result<bool> {
+        let Some((id, status)) = self.process.as_mut().and_then(|it| Some((it.id(), it.ended()?))) else {
+            return Ok(false);
+        };
+        if status.code() == Some(MISUSED) {
+            bail!("a worker does not understand its arguments:\n{}", logs(&self.setup.folder));
+        }
+        if !self.mortal.allows(status, &self.record()) {
+            bail!("worker process {id} ended by itself: {status}\n{}", logs(&self.setup.folder));
+        }
+        Ok(true)
     }
 }
 
@@ -124,7 +192,7 @@ impl Crew {
     /// # Errors
     /// When it cannot be started.
     pub fn hire(&mut self, setup: Setup) -> Result<usize> {
-        let seat = Seat { setup, process: None, not_before: Instant::now() };
+        let seat = Seat { setup, process: None, mortal: Mortal::Not, not_before: Instant::now() };
         self.seats.push(seat);
         self.tend()?;
         Ok(self.seats.len() - 1)
@@ -148,7 +216,7 @@ impl Crew {
         self.seats.is_empty()
     }
 
-    /// How many processes ended without being told to by the suite.
+    /// How many processes ended without being told to by the suite, each as it may: see [`Mortal`].
     pub fn ended(&self) -> usize {
         self.ended
     }
@@ -163,20 +231,24 @@ impl Crew {
         self.seats[seat].setup = setup;
     }
 
-    /// Starts again what has ended.
-    fn tend(&mut self) -> Result<()> {
+    /// Takes away who has ended.
+    fn mourn(&mut self) -> Result<()> {
         for seat in &mut self.seats {
-            if let Some(process) = &mut seat.process
-                && let Some(status) = process.ended()
+            if seat.has_ended()?
+                && let Some(process) = seat.process.take()
             {
-                if status.code() == Some(MISUSED) {
-                    bail!("a worker does not understand its arguments:\n{}", logs(&seat.setup.folder));
-                }
                 self.journal.write_of(process.id().into(), What::Exited);
-                seat.process = None;
                 seat.not_before = Instant::now() + PAUSE;
                 self.ended += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Starts again what has ended.
+    fn tend(&mut self) -> Result<()> {
+        self.mourn()?;
+        for seat in &mut self.seats {
             if seat.process.is_none() && seat.not_before <= Instant::now() {
                 let mut process = seat.setup.start(self.started)?;
                 // the record goes by the numbers of processes, and in an hour the system gives them out again
@@ -185,6 +257,7 @@ impl Crew {
                     process = seat.setup.start(self.started)?;
                 }
                 seat.process = Some(process);
+                seat.mortal = seat.setup.mortal.clone();
                 self.started += 1;
             }
         }
@@ -209,7 +282,7 @@ impl Crew {
     /// Lets them work for a while; who has ended is started again.
     ///
     /// # Errors
-    /// When one cannot be started again.
+    /// When one has ended that may not, or cannot be started again.
     pub async fn work(&mut self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         loop {
@@ -225,12 +298,11 @@ impl Crew {
     /// `kill -9`. Another one takes the seat at once.
     ///
     /// # Errors
-    /// When the next one cannot be started.
+    /// When it had ended and may not, or the next one cannot be started.
     pub fn kill(&mut self, seat: usize) -> Result<()> {
+        self.mourn()?;
         if let Some(mut process) = self.seats[seat].process.take() {
-            if process.ended().is_none() {
-                self.journal.write_of(process.id().into(), What::Killed);
-            }
+            self.journal.write_of(process.id().into(), What::Killed);
             process.kill();
             self.journal.write_of(i64::from(process.id()), What::Exited);
         }
@@ -257,12 +329,11 @@ impl Crew {
     /// Ends all in good order.
     ///
     /// # Errors
-    /// When one does not end, or ends with an error.
+    /// When one does not end, or ends with an error, or had ended before and may not.
     pub async fn end(mut self) -> Result<()> {
-        for seat in &mut self.seats {
-            if let Some(process) = &mut seat.process
-                && process.ended().is_none()
-            {
+        self.mourn()?;
+        for process in self.seats.iter_mut().filter_map(|seat| seat.process.as_mut()) {
+            if process.ended().is_none() {
                 process.terminate();
             }
         }
@@ -296,4 +367,29 @@ pub(crate) fn logs(folder: &Path) -> String {
         text += &format!("--- {}\n{last}\n", log.file_name().unwrap_or_default().display());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::{Mortal, SIGABRT, SIGKILL};
+    use crate::record::{Event, What};
+
+    #[test]
+    fn only_the_wanted_death_is_allowed() {
+        let event = |what| Event { at: 1, process: 7, what };
+        let (error, killed) = (ExitStatus::from_raw(1 << 8), ExitStatus::from_raw(SIGKILL));
+        let said = [event(What::ProcessStarted), event(What::Killed)];
+        assert!(!Mortal::Not.allows(error, &[]) && !Mortal::Not.allows(killed, &said));
+        assert!(!Mortal::Not.allows(ExitStatus::from_raw(0), &said), "nor may it end well before it is told to");
+        let itself = Mortal::Itself(What::Killed, SIGKILL);
+        assert!(itself.allows(killed, &said));
+        assert!(!itself.allows(killed, &said[..1]), "somebody else killed it");
+        assert!(!itself.allows(error, &said) && !itself.allows(ExitStatus::from_raw(SIGABRT), &said));
+        assert!(Mortal::AtStart.allows(error, &[]));
+        assert!(!Mortal::AtStart.allows(error, &said[..1]), "it had begun to work");
+        assert!(!Mortal::AtStart.allows(killed, &[]));
+    }
 }

@@ -73,6 +73,7 @@ pub(super) async fn full(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = on(&disk, ground).await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_secs(1)).await?;
     let (rounds, mut ends) = (scene.rounds(1, 10), 0);

@@ -7,6 +7,7 @@ use queue::Job as _;
 use queue_test_support::each;
 
 use super::Ground;
+use crate::crew::Mortal;
 use crate::jobs::{Limited, Plan};
 use crate::load::{Mix, enqueue_batch};
 use crate::record::{Options, What};
@@ -15,7 +16,7 @@ use crate::scene::{LEASE, Scene};
 pub(super) async fn aborts(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
-    crew.hire_many(2, &scene.worker().lease(LEASE))?;
+    crew.hire_many(2, &scene.worker().lease(LEASE).mortal(Mortal::aborts()))?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     let count = scene.rounds(2, 50);
@@ -72,7 +73,7 @@ async fn limited(scene: &Scene, plan: Plan) -> Result<()> {
 pub(super) async fn eats(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
-    crew.hire_many(2, &scene.worker().lease(LEASE).arg("memory-mb", 1024))?;
+    crew.hire_many(2, &scene.worker().lease(LEASE).arg("memory-mb", 1024).mortal(Mortal::starves()))?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     let count = scene.rounds(2, 20);

@@ -35,6 +35,7 @@ pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     let (none, briefly) = (Duration::ZERO, Duration::from_millis(700));
     let longer = scene.span(Duration::from_millis(2500), Duration::from_secs(5));
@@ -67,6 +68,7 @@ pub(super) async fn deadlocks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix { producers: 3, ..Mix::usual() })?;
     let over = Arc::new(AtomicBool::new(false));
     let mut sessions = JoinSet::new();

@@ -29,6 +29,7 @@ pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
     let (mut proxy, url) = proxy(ground, &scene).await;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().url(&url))?;
+    crew.ready().await?;
     let load = scene.load(Some(&url), &Mix::usual())?;
     let cuts = scene.rounds(4, 100);
     for _ in 0..cuts {
@@ -106,6 +107,7 @@ pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().url(&url))?;
     let load = scene.load(Some(&url), &Mix::usual())?;
+    crew.ready().await?;
     crew.work(Duration::from_millis(500)).await?;
     proxy.delay(Duration::from_millis(200));
     let time = scene.span(Duration::from_secs(4), Duration::from_secs(120));
@@ -122,6 +124,7 @@ pub(super) async fn stall(ground: &Ground) -> Result<Vec<String>> {
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().url(&url))?;
     let load = scene.load(Some(&url), &Mix { producers: 4, ..Mix::usual() })?;
+    crew.ready().await?;
     for round in 0..u64::from(scene.rounds(4, 100)) {
         let pause = scene.between(Duration::from_millis(100), Duration::from_millis(600));
         crew.work(pause).await?;

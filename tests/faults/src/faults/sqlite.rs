@@ -26,6 +26,7 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().arg("busy-timeout-ms", BUSY))?;
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     let locks = scene.rounds(2, 20);
     let time = scene.span(Duration::from_secs(2), Duration::from_secs(12));
