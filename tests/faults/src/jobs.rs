@@ -32,6 +32,17 @@ pub enum Plan {
         /// How long.
         ms: u64,
     },
+    /// Says that no retry will help.
+    Dead,
+    /// Says that the job is not to be done any more.
+    Cancel,
+    /// Takes its time in each attempt, and does something else after it.
+    Late {
+        /// How long.
+        ms: u64,
+        /// What comes after it.
+        then: Box<Plan>,
+    },
     /// Takes its process along, in each attempt.
     Abort,
     /// Blocks its thread in the first attempt, asleep.
@@ -111,8 +122,12 @@ pub async fn limited(ctx: JobContext, State(journal): State<Journal>, tag: i64, 
     act(&ctx, running, &journal, plan).await
 }
 
-async fn act(ctx: &JobContext, running: Running, journal: &Journal, plan: Plan) -> Result<(), JobError> {
+async fn act(ctx: &JobContext, running: Running, journal: &Journal, mut plan: Plan) -> Result<(), JobError> {
     let first = ctx.attempt() == 1;
+    if let Plan::Late { ms, then } = plan {
+        sleep(Duration::from_millis(ms)).await;
+        plan = *then;
+    }
     match plan {
         Plan::Ok { ms } if ms > 0 => sleep(Duration::from_millis(ms)).await,
         Plan::Fail { times, retry_ms } if ctx.attempt() <= times => {
@@ -123,6 +138,14 @@ async fn act(ctx: &JobContext, running: Running, journal: &Journal, plan: Plan) 
         Plan::Snooze { ms } if fastrand::bool() => {
             running.end(How::Snoozed { retry_ms: ms.cast_signed() });
             return Err(JobError::snooze(Duration::from_millis(ms)));
+        }
+        Plan::Dead => {
+            running.end(How::Dead);
+            return Err(JobError::dead("told to give up"));
+        }
+        Plan::Cancel => {
+            running.end(How::Cancelled);
+            return Err(JobError::cancel("told to"));
         }
         Plan::Abort => {
             journal.write(What::Killed);

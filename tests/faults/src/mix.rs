@@ -77,3 +77,16 @@ pub fn short(rng: &mut Rng) -> Plan {
 pub fn long(rng: &mut Rng) -> Plan {
     Plan::Ok { ms: rng.u64(100..500) }
 }
+
+/// A tenth to half a second, and every end that a handler can have.
+pub fn late(rng: &mut Rng) -> Plan {
+    let then = match rng.u32(..10) {
+        0..2 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
+        2 => Plan::Panic,
+        3..5 => Plan::Snooze { ms: rng.u64(50..400) },
+        5 => Plan::Dead,
+        6 => Plan::Cancel,
+        _ => return long(rng),
+    };
+    Plan::Late { ms: rng.u64(100..500), then: Box::new(then) }
+}

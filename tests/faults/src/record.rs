@@ -135,6 +135,10 @@ pub enum How {
         /// How much later.
         retry_ms: i64,
     },
+    /// It said that no retry will help.
+    Dead,
+    /// It said that the job is not to be done any more.
+    Cancelled,
     /// Its future was dropped before it returned.
     Dropped,
 }

@@ -1,6 +1,7 @@
 //! Decides, from the records and the final tables alone, which promises were broken.
 
 mod order;
+mod outcomes;
 mod overlap;
 mod rules;
 mod story;
@@ -45,6 +46,8 @@ pub enum Rule {
     RanAgain,
     /// A write of an attempt that was not current was accepted.
     StaleWrite,
+    /// A job was cancelled, and its handler had not asked for it. Nobody else does in this suite.
+    Cancelled,
     /// There were more attempts than allowed.
     TooMany,
     /// A job was given up although attempts were left.
@@ -182,6 +185,8 @@ impl<'a> Checker<'a> {
             let mut broken = |rule, what: String| found.push(Violation { rule, tag: job.tag, what });
             self.presence(job, &mut broken);
             self.completion(job, &mut broken);
+            self.cancellation(job, &mut broken);
+            self.outcomes(job, &mut broken);
             self.attempts(job, &mut broken);
             self.times(job, &mut broken);
             self.overlaps(job, &mut broken);

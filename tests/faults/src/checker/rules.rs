@@ -45,8 +45,13 @@ impl Checker<'_> {
     /// A completed job was completed by the attempt that was current, and did not run again.
     pub(super) fn completion(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let [(_, row)] = job.rows.as_slice() else { return };
-        if let Some(late) = job.attempts.iter().find(|it| it.lease >= row.lease && !is_open(row) && row.state != "dead")
-        {
+        // a cancelled attempt is on record itself, a completed one is not; for dead letters see `outcomes`
+        let late = job.attempts.iter().find(|it| match row.state.as_str() {
+            "completed" => it.lease >= row.lease,
+            "cancelled" => it.lease > row.lease,
+            _ => false,
+        });
+        if let Some(late) = late {
             broken(
                 Rule::StaleWrite,
                 format!("{} under lease {}, after lease {} was given", row.state, row.lease, late.lease),
@@ -102,6 +107,7 @@ impl Checker<'_> {
             && row.state == "dead"
             && counted < allowed
             && job.attempts.iter().all(|it| it.outcome != "undecodable")
+            && !self.said(job, row.worker, row.attempt, |how| how == How::Dead)
         {
             broken(Rule::GivenUp, format!("dead after {counted} of {allowed} attempts: {}", row.error));
         }
@@ -138,13 +144,18 @@ impl Checker<'_> {
             let (outcome, retry_ms) = match how {
                 How::Failed { retry_ms } => ("failed", retry_ms),
                 How::Snoozed { retry_ms } => ("snoozed", retry_ms),
-                How::Ok | How::Dropped => continue,
+                How::Ok | How::Dead | How::Cancelled | How::Dropped => continue,
             };
-            // an end that was refused decides nothing
-            let accepted = job.attempts.iter().any(|it| {
+            // an end that was refused decides nothing; it is the last one of its number
+            let rows = job.attempts.iter().filter(|it| {
                 let process = self.of_worker.get(&it.worker);
                 it.outcome == outcome && it.attempt == attempt && process == Some(&event.process)
             });
+            let before = job.runs[..index].iter().filter(|it| {
+                let same = matches!(it.what, What::Ended { attempt: of, how: so, .. } if of == attempt && so == how);
+                same && it.process == event.process
+            });
+            let accepted = before.count() < rows.count();
             // nor does the start of an earlier attempt, in a process that woke up late
             let later = |it: &&&Event| matches!(it.what, What::Started { attempt: of, .. } if of >= attempt);
             let next = job.runs[index..].iter().find(later);

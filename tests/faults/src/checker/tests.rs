@@ -22,9 +22,12 @@ impl Plot {
     }
 
     fn asked(options: Options) -> Plot {
-        let mut history = History::default();
-        history.tables.processes.extend([(1, ONE), (2, TWO)]);
-        Plot(history).event(1, PRODUCER, What::Asked { tags: vec![TAG], options })
+        Plot(History::default()).workers().event(1, PRODUCER, What::Asked { tags: vec![TAG], options })
+    }
+
+    fn workers(mut self) -> Plot {
+        self.0.tables.processes.extend([(1, ONE), (2, TWO)]);
+        self
     }
 
     fn event(mut self, at: i64, process: i64, what: What) -> Plot {
@@ -149,7 +152,7 @@ fn an_unfinished_job() {
 fn a_job_that_was_rolled_back() {
     let rolled_back = || Plot::asked(retries(3)).event(2, PRODUCER, What::RolledBack { tags: vec![TAG] });
     rolled_back().start(3, ONE, 1).breaks(&[Rule::RolledBack]);
-    rolled_back().row("dead", 4, 4, 1).breaks(&[Rule::RolledBack, Rule::GivenUp]);
+    rolled_back().row("dead", 4, 4, 1).breaks(&[Rule::RolledBack, Rule::StaleWrite, Rule::GivenUp]);
 }
 
 #[test]
@@ -204,6 +207,83 @@ fn a_stale_write() {
     failed.row("completed", 1, 1, 1).breaks(&[Rule::StaleWrite]);
     // a later lease had been given
     completed().attempt(2, 2, 2, "lost").breaks(&[Rule::StaleWrite]);
+}
+
+/// An attempt that ends like this, and its successor, which completes the job. The number is the successor's.
+fn ended(outcome: &str, how: How, next: i64) -> Plot {
+    let plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, how);
+    let plot = plot.start(12, TWO, next).end(13, TWO, next, How::Ok);
+    plot.attempt(1, 1, 1, outcome).row("completed", next, 2, 2)
+}
+
+const FAILED: How = How::Failed { retry_ms: 500 };
+const SNOOZED: How = How::Snoozed { retry_ms: 500 };
+
+#[test]
+fn a_stale_write_of_an_attempt_that_did_not_complete() {
+    let sound =
+        [("failed", FAILED, 2), ("snoozed", SNOOZED, 1), ("panicked", How::Dropped, 2), ("timed_out", How::Ok, 2)];
+    for (outcome, how, next) in sound {
+        ended(outcome, how, next).breaks(&[]);
+        // it ended in another way, or not at all
+        let other = if how == How::Ok { "failed" } else { outcome };
+        let wrong = if outcome == "panicked" { FAILED } else { How::Ok };
+        ended(other, wrong, next).breaks(&[Rule::StaleWrite]);
+        // in the name of a worker that did not run it, or that never was
+        for worker in [2, 9] {
+            let mut theirs = ended(outcome, how, next);
+            theirs.0.tables.attempts.get_mut(&70).expect("one")[0].worker = worker;
+            theirs.breaks(&[Rule::StaleWrite]);
+        }
+    }
+    // twice, and it happened once
+    ended("snoozed", SNOOZED, 1).attempt(0, 1, 1, "snoozed").breaks(&[Rule::StaleWrite]);
+    // the stopped worker's end counts, although another attempt had begun
+    let stopped = Plot::committed(retries(3)).start(3, ONE, 1).event(4, ONE, What::Stopped);
+    let stopped = stopped.start(12, TWO, 2).event(14, ONE, What::Continued).end(15, ONE, 1, FAILED);
+    let stopped = |outcome| {
+        let plot = Plot(History { events: stopped.0.events.clone(), ..History::default() }).workers();
+        plot.end(16, TWO, 2, How::Ok).attempt(1, 1, 1, outcome).row("completed", 2, 2, 2)
+    };
+    stopped("lost").breaks(&[]);
+    stopped("failed").breaks(&[Rule::Overlap, Rule::StaleWrite]);
+    // lost or given back before it began: nothing is known of it
+    for outcome in ["lost", "released"] {
+        let plot = Plot::committed(retries(3)).start(12, TWO, 2).end(13, TWO, 2, How::Ok);
+        plot.attempt(1, 1, 1, outcome).row("completed", 2, 2, 2).breaks(&[]);
+    }
+}
+
+#[test]
+fn a_stale_dead_letter() {
+    let dead = |how| Plot::committed(retries(0)).start(3, ONE, 1).end(4, ONE, 1, how);
+    dead(FAILED).attempt(1, 1, 1, "failed").row("dead", 1, 1, 1).breaks(&[]);
+    // under a lease that is not the last one, of another worker, in an attempt that is not on record
+    dead(FAILED)
+        .attempt(1, 1, 1, "failed")
+        .attempt(2, 1, 1, "released")
+        .row("dead", 1, 1, 1)
+        .breaks(&[Rule::StaleWrite]);
+    dead(FAILED).attempt(1, 1, 1, "failed").row("dead", 1, 1, 2).breaks(&[Rule::StaleWrite]);
+    dead(FAILED).row("dead", 1, 1, 1).breaks(&[Rule::StaleWrite, Rule::GivenUp]);
+    // a handler may give up early; that of a stale attempt may not
+    let given_up = || Plot::committed(retries(3)).start(3, ONE, 1).end(15, ONE, 1, How::Dead);
+    given_up().attempt(1, 1, 1, "failed").row("dead", 1, 1, 1).breaks(&[]);
+    let stale = given_up().event(4, ONE, What::Stopped).event(14, ONE, What::Continued).start(12, TWO, 2);
+    stale.attempt(1, 1, 1, "failed").row("dead", 1, 1, 1).breaks(&[Rule::Overlap, Rule::StaleWrite, Rule::GivenUp]);
+}
+
+#[test]
+fn a_cancellation_that_nobody_asked_for() {
+    let cancelled = |how| {
+        let plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, how);
+        plot.attempt(1, 1, 1, "cancelled").row("cancelled", 1, 1, 1)
+    };
+    cancelled(How::Cancelled).breaks(&[]);
+    cancelled(How::Dropped).breaks(&[Rule::StaleWrite, Rule::Cancelled]);
+    Plot::committed(retries(3)).row("cancelled", 0, 0, 0).breaks(&[Rule::StaleWrite, Rule::Cancelled]);
+    // it did ask, and was not current any more
+    cancelled(How::Cancelled).start(9, TWO, 2).breaks(&[Rule::StaleWrite]);
 }
 
 #[test]
@@ -267,6 +347,15 @@ fn a_job_before_its_time() {
     };
     retried(1500).breaks(&[]);
     retried(2500).breaks(&[Rule::Early]);
+    // snoozed twice under one number: when it was refused the second time, that pause is not kept
+    let again = |second: &str, next| {
+        let pause = How::Snoozed { retry_ms: 1500 };
+        let plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, pause).start(6, ONE, 1);
+        let plot = plot.end(9, ONE, 1, pause).start(10, TWO, next).end(11, TWO, next, How::Ok);
+        plot.attempt(1, 1, 1, "snoozed").attempt(2, 1, 1, second).row("completed", next, 3, 2)
+    };
+    again("lost", 2).breaks(&[]);
+    again("snoozed", 1).breaks(&[Rule::Early]);
     // by the database's clock it is due, when that is put forward in between; not when that was before
     retried(2500).event(5, ONE, What::ClockForward).breaks(&[]);
     retried(2500).event(3, ONE, What::ClockForward).breaks(&[Rule::Early]);

@@ -1,12 +1,13 @@
 //! Workers stand still.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::Ground;
-use crate::load::{Mix, long};
-use crate::record::{self, Event, What};
+use crate::load::{Mix, late};
+use crate::record::{self, Event, How, What};
 use crate::scene::LEASE;
 
 pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
@@ -14,14 +15,14 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().lease(LEASE))?;
     crew.ready().await?;
-    let load = scene.load(None, &Mix { bulk: 15, plan: long, ahead: Some(150), ..Mix::usual() })?;
+    let load = scene.load(None, &Mix { bulk: 15, plan: late, ahead: Some(150), ..Mix::usual() })?;
     crew.work(Duration::from_secs(1)).await?;
     let (planned, mut stops) = (scene.rounds(3, 100), 0);
-    // where the other worker is late as well, nobody may have declared this one gone yet when it wakes up
-    while stops < planned || (stops < planned * 5 && leases_lost(&record::read(scene.folder())?) == 0) {
+    // where the other worker is late as well, nobody may have begun anew when this one wakes up
+    while stops < planned || (stops < planned * 8 && overtaken(&record::read(scene.folder())?) == 0) {
         stops += 1;
         let seat = scene.rng.usize(..crew.len());
-        let pause = scene.between(LEASE.mul_f64(1.3), LEASE.mul_f64(2.0));
+        let pause = scene.between(LEASE.mul_f64(1.05), LEASE.mul_f64(2.0));
         crew.pause(seat, true);
         crew.work(pause).await?;
         crew.pause(seat, false);
@@ -29,15 +30,50 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
         crew.work(pause).await?;
     }
     let history = scene.judge(Some(load), crew).await?;
-    let learned = leases_lost(&history.events);
-    if learned == 0 {
-        bail!("{stops} stops beyond the lease, and no worker lost its lease: this shows nothing");
+    let learned = history.events.iter().filter(|event| event.what == What::LeaseLost).count();
+    let overtaken = overtaken(&history.events);
+    if learned == 0 || overtaken == 0 {
+        bail!("{stops} stops, {learned} leases lost, {overtaken} ends while another attempt ran: this shows nothing");
     }
-    scene.note(format!("{stops} stops of 1.3 to 2 leases, {learned} leases lost"));
+    scene.note(format!(
+        "{stops} stops of 1.05 to 2 leases, {learned} leases lost; {overtaken} handlers failed, snoozed or gave up while a \
+         later attempt ran"
+    ));
     Ok(scene.notes)
 }
 
-/// How often a worker learned that it had lost its lease.
-fn leases_lost(events: &[Event]) -> usize {
-    events.iter().filter(|event| event.what == What::LeaseLost).count()
+/// Ends other than good ones, of attempts beside which a later one ran by then: were they accepted, they would end that one.
+fn overtaken(events: &[Event]) -> usize {
+    let mut running: HashMap<i64, Vec<i64>> = HashMap::new();
+    let mut count = 0;
+    for event in events {
+        match event.what {
+            What::Started { tag, attempt, .. } => running.entry(tag).or_default().push(attempt),
+            What::Ended { tag, attempt, how, .. } => {
+                let attempts = running.entry(tag).or_default();
+                let late = attempts.iter().any(|other| *other > attempt);
+                count += usize::from(late && !matches!(how, How::Ok | How::Dropped));
+                attempts.retain(|other| *other != attempt);
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overtaken;
+    use crate::record::{Event, How, What};
+
+    #[test]
+    fn an_end_beside_a_later_attempt_is_counted() {
+        let event = |at, what| Event { at, process: at, what };
+        let start = |at, attempt| event(at, What::Started { job: 1, tag: 1, attempt });
+        let end = |at, attempt, how| event(at, What::Ended { job: 1, tag: 1, attempt, how });
+        let failed = How::Failed { retry_ms: 1 };
+        assert_eq!(overtaken(&[start(1, 1), start(2, 2), end(3, 1, failed), end(4, 2, failed)]), 1);
+        assert_eq!(overtaken(&[start(1, 1), start(2, 2), end(3, 1, How::Ok), end(4, 2, failed)]), 0);
+        assert_eq!(overtaken(&[start(1, 1), start(2, 2), end(3, 2, How::Ok), end(4, 1, failed)]), 0);
+    }
 }

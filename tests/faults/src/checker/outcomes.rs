@@ -1,0 +1,114 @@
+//! What the tables say of attempts that did not complete their jobs.
+//!
+//! The record knows attempts by their processes and numbers; leases are known to the database alone. So a row is held
+//! against what its worker's process wrote of the attempt with that number. What the record cannot decide is let pass: an
+//! attempt that was lost or given back may have been claimed and not begun, and a handler that ran out of time may block its
+//! thread beyond that, and return anything.
+
+use std::collections::HashMap;
+
+use queue_test_support::Row;
+
+use super::{Checker, Rule, Story};
+use crate::record::{How, What};
+
+/// What a handler must have said for this outcome; `None` where it need not have said anything.
+fn said(outcome: &str) -> Option<fn(How) -> bool> {
+    Some(match outcome {
+        "failed" => |how| matches!(how, How::Failed { .. } | How::Dead),
+        "snoozed" => |how| matches!(how, How::Snoozed { .. }),
+        "cancelled" => |how| how == How::Cancelled,
+        // its future is dropped while the stack is unwound
+        "panicked" => |how| how == How::Dropped,
+        _ => return None,
+    })
+}
+
+impl Checker<'_> {
+    /// Each recorded attempt was run by its worker's process, ended there as it says, and was current then; a dead letter, or
+    /// a cancellation, is the work of the last one.
+    pub(super) fn outcomes(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        // rows with the same words: a number is given again after a snooze
+        let mut alike: HashMap<(i64, i64, &str), usize> = HashMap::new();
+        for it in &job.attempts {
+            let (outcome, attempt, worker) = (it.outcome.as_str(), it.attempt, it.worker);
+            let Some(&process) = self.of_worker.get(&worker) else {
+                broken(Rule::StaleWrite, format!("attempt {attempt} {outcome} by worker {worker}, which never was"));
+                continue;
+            };
+            let began = job.starts().any(|(_, by, of)| by == process && of == attempt);
+            if outcome == "timed_out" && !began {
+                broken(
+                    Rule::StaleWrite,
+                    format!("attempt {attempt} {outcome} in process {process}, where it never ran"),
+                );
+            }
+            let Some(said) = said(outcome) else { continue };
+            let count = alike.entry((process, attempt, outcome)).or_default();
+            *count += 1;
+            let ends = self.current_ends(job, process, attempt, said);
+            if ends < *count {
+                broken(
+                    Rule::StaleWrite,
+                    format!(
+                        "attempt {attempt} {outcome} in process {process} under lease {}, {count} times, and it ended so \
+                         there {ends} times while it was current",
+                        it.lease
+                    ),
+                );
+            }
+        }
+        let [(_, row)] = job.rows.as_slice() else { return };
+        if row.state != "dead" && row.state != "cancelled" {
+            return;
+        }
+        if let Some((_, by, attempt)) = job.starts().find(|(_, _, attempt)| *attempt > row.attempt) {
+            let state = &row.state;
+            broken(
+                Rule::StaleWrite,
+                format!("{state} in attempt {}, although attempt {attempt} began in process {by}", row.attempt),
+            );
+        }
+        let last = job.attempts.last();
+        if last.is_none_or(|it| (it.lease, it.attempt, it.worker) != (row.lease, row.attempt, row.worker)) {
+            let what = last.map_or("no attempt is recorded".to_owned(), |it| {
+                format!(
+                    "the last attempt on record is {} under lease {}, by worker {}",
+                    it.attempt, it.lease, it.worker
+                )
+            });
+            let Row { state, attempt, lease, worker, .. } = row;
+            broken(
+                Rule::StaleWrite,
+                format!("{state} in attempt {attempt} under lease {lease}, by worker {worker}; {what}"),
+            );
+        }
+    }
+
+    /// How often a process ended an attempt so, while no later one had begun anywhere: one that begins has been claimed, and
+    /// what was claimed before is stale.
+    fn current_ends(&self, job: &Story<'_>, process: i64, number: i64, said: impl Fn(How) -> bool) -> usize {
+        let later = job.starts().filter(|(_, _, attempt)| *attempt > number).map(|(at, ..)| at).min();
+        let ends = job.runs.iter().filter(|event| match event.what {
+            What::Ended { attempt, how, .. } => event.process == process && attempt == number && said(how),
+            _ => false,
+        });
+        ends.filter(|event| later.is_none_or(|later| event.at < later)).count()
+    }
+
+    /// Whether an attempt ended so in a worker's process, while it was current.
+    pub(super) fn said(&self, job: &Story<'_>, worker: i64, attempt: i64, said: impl Fn(How) -> bool) -> bool {
+        self.of_worker.get(&worker).is_some_and(|process| self.current_ends(job, *process, attempt, said) > 0)
+    }
+
+    /// A job is cancelled because its handler wants it so.
+    pub(super) fn cancellation(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let [(_, row)] = job.rows.as_slice() else { return };
+        if row.state == "cancelled" && !self.said(job, row.worker, row.attempt, |how| how == How::Cancelled) {
+            broken(
+                Rule::Cancelled,
+                format!("cancelled in attempt {}, and nobody asked for it: {}", row.attempt, row.error),
+            );
+        }
+    }
+}
