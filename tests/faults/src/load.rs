@@ -30,8 +30,18 @@ pub struct Desk {
     pub journal: Journal,
     /// The next job's tag.
     pub tags: Arc<AtomicI64>,
+    /// How many jobs were committed so far, by whomever.
+    pub committed: Arc<AtomicUsize>,
     /// Of each enqueued job.
     pub max_retries: u32,
+}
+
+impl Desk {
+    /// The database said that they are committed.
+    pub fn commit(&self, tags: Vec<i64>) {
+        self.committed.fetch_add(tags.len(), Ordering::Relaxed);
+        self.journal.write_for_good(What::Committed { tags });
+    }
 }
 
 /// Producers at work, until [`Load::stop`].
@@ -143,7 +153,7 @@ impl Producer {
         }
         match answer.unwrap_or(Answer::Unknown) {
             Answer::Committed => {
-                self.desk.journal.write_for_good(What::Committed { tags });
+                self.desk.commit(tags);
                 return count;
             }
             Answer::RolledBack => self.desk.journal.write(What::RolledBack { tags }),
@@ -234,6 +244,6 @@ pub async fn enqueue_batch(
     let jobs: Vec<_> = jobs.collect();
     desk.journal.write(What::Asked { tags: tags.clone(), options });
     each!(db, pool => queue::enqueue_all(pool, jobs).await)?;
-    desk.journal.write_for_good(What::Committed { tags: tags.clone() });
+    desk.commit(tags.clone());
     Ok(tags)
 }

@@ -1,5 +1,7 @@
 //! What is asked for on the command line.
 
+use std::fmt;
+
 use anyhow::{Result, bail};
 
 /// How much is to be done.
@@ -18,10 +20,20 @@ pub struct Order {
     pub seed: u64,
     /// How much is to be done.
     pub form: Form,
-    /// How many jobs at most, if said.
+    /// How many jobs at least, if said.
     pub jobs: Option<usize>,
     /// How many faults, if said.
     pub rounds: Option<u32>,
+}
+
+/// The words that ask for the same again.
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Order { seed, form, jobs, rounds } = self;
+        write!(f, "--seed {seed} {}", if *form == Form::Short { "--short" } else { "--long" })?;
+        jobs.map_or(Ok(()), |jobs| write!(f, " --jobs {jobs}"))?;
+        rounds.map_or(Ok(()), |rounds| write!(f, " --rounds {rounds}"))
+    }
 }
 
 impl Order {
@@ -50,5 +62,13 @@ mod tests {
         order(Form::Long).promised("4 s", 4.0, 3.0).expect_err("more than promised");
         let note = order(Form::Short).promised("4 s", 4.0, 3.0).expect("only noted");
         assert_eq!(note, "4 s, more than the 3 s that are promised");
+    }
+
+    #[test]
+    fn the_same_can_be_asked_for_again() {
+        let order = Order { seed: 7, form: Form::Long, jobs: None, rounds: None };
+        assert_eq!(order.to_string(), "--seed 7 --long");
+        let order = Order { form: Form::Short, jobs: Some(300), rounds: Some(2), ..order };
+        assert_eq!(order.to_string(), "--seed 7 --short --jobs 300 --rounds 2");
     }
 }

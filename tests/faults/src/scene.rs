@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -91,7 +91,7 @@ impl Scene {
         let db = Db::open(&base).await;
         let folder = TempDir::with_prefix("queue-faults-").context("making a temporary folder")?;
         let journal = Journal::open(folder.path())?;
-        let desk = Desk { journal, tags: Arc::new(AtomicI64::new(1)), max_retries: 20 };
+        let desk = Desk { journal, tags: Arc::new(AtomicI64::new(1)), committed: Arc::default(), max_retries: 20 };
         let rng = Rng::with_seed(order.seed);
         Ok(Scene { engine, order, rng, db, desk, notes: Vec::new(), base, server, folder })
     }
@@ -229,12 +229,16 @@ impl Scene {
         Ok(History { events: record::read(self.folder())?, tables, ledger: ledger.into_iter().collect() })
     }
 
-    /// Drains, ends the workers, and lets the checker decide.
+    /// Waits for as many jobs as were asked for, drains, ends the workers, and lets the checker decide.
     ///
     /// # Errors
     /// When a promise was broken, with the whole story of each job.
     pub async fn judge(&mut self, load: Option<Load>, mut crew: Crew) -> Result<History> {
         if let Some(load) = load {
+            // however long the fault took: so many were asked for
+            while self.desk.committed.load(Ordering::Relaxed) < self.order.jobs.unwrap_or_default() {
+                crew.work(LOOK * 3).await?;
+            }
             let enqueued = load.stop().await;
             tracing::debug!(enqueued, "the load is over");
         }

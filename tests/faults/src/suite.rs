@@ -25,7 +25,7 @@ pub struct Args {
     /// Where everything random comes from; a new one each time if left out
     #[arg(long)]
     seed: Option<u64>,
-    /// At least so many jobs, where a fault counts them
+    /// At least so many jobs of the load
     #[arg(long)]
     jobs: Option<usize>,
     /// How many times a fault happens
@@ -47,6 +47,12 @@ pub struct Args {
 
 /// A fault in its short form takes no longer, not even on a slow machine that is busy with other things.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// Who asks for so many jobs, or rounds, waits for them.
+fn limit(order: Order) -> Duration {
+    let usual = order.form == Form::Short && order.jobs.is_none() && order.rounds.is_none();
+    if usual { LIMIT } else { Duration::MAX }
+}
 
 struct Trial {
     fault: Fault,
@@ -148,7 +154,7 @@ fn run_one(trial: &Trial) -> Outcome {
                     tokio::time::sleep(process::TICK * 5).await;
                 }
             };
-            let limit = if trial.ground.order.form == Form::Short { LIMIT } else { Duration::MAX };
+            let limit = limit(trial.ground.order);
             tokio::select! {
                 result = work => result,
                 () = interrupted => Err(process::Interrupted.into()),
@@ -182,14 +188,9 @@ fn tell(trial: &Trial, outcome: &Outcome, took: Duration) -> usize {
             2
         }
         Outcome::Failed(error) => {
-            let Order { seed, form, .. } = ground.order;
-            let form = if form == Form::Short { "--short" } else { "--long" };
             println!("\n{name} ({seconds:.1} s): {error:#}");
-            println!(
-                "again: cargo xtask faults --engine {} --fault {} --seed {seed} {form}",
-                ground.engine.name(),
-                fault.name
-            );
+            let order = ground.order;
+            println!("again: cargo xtask faults --engine {} --fault {} {order}", ground.engine.name(), fault.name);
             println!("test {name} ... FAILED");
             1
         }

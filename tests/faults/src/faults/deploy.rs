@@ -54,6 +54,6 @@ async fn enqueue<J: Job>(scene: &Scene, job: impl Fn(i64) -> J) -> Result<()> {
     let options = Options { max_retries: 9, ..Options::default() };
     scene.desk.journal.write(What::Asked { tags: vec![tag], options });
     each!(&scene.db, pool => job(tag).max_retries(9).enqueue(pool).await)?;
-    scene.desk.journal.write_for_good(What::Committed { tags: vec![tag] });
+    scene.desk.commit(vec![tag]);
     Ok(())
 }

@@ -66,7 +66,7 @@ async fn limited(scene: &Scene, plan: Plan) -> Result<()> {
     let options = Options { max_retries: 3, priority: -9, blocking: true, ..Options::default() };
     scene.desk.journal.write(What::Asked { tags: vec![tag], options });
     each!(&scene.db, pool => Limited { tag, plan }.max_retries(3).priority(-9).enqueue(pool).await)?;
-    scene.desk.journal.write_for_good(What::Committed { tags: vec![tag] });
+    scene.desk.commit(vec![tag]);
     Ok(())
 }
 

@@ -46,21 +46,22 @@ pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
 }
 
 pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
-    const JOBS: usize = 12;
-    // these, with the first ones, are no more than a worker has room for
     const LATE: usize = 4;
     let mut scene = ground.scene().await?;
+    let jobs = scene.jobs(12, 12);
+    // a worker has room for all of them
+    let room = u32::try_from(jobs + LATE)?;
     let mut delays = Vec::new();
     let mut in_transactions = 0;
     for _ in 0..scene.rounds(1, 20) {
         let (mut proxy, url) = proxy(ground, &scene).await;
         let mut crew = scene.crew();
-        let cut_off = crew.hire(scene.worker().url(&url))?;
+        let cut_off = crew.hire(scene.worker().url(&url).concurrency(room))?;
         let options = Options { max_retries: 20, ..Options::default() };
         // none of them ends before the network does, however slow the machine is
-        let plans = vec![Plan::Ignore { ms: 300_000 }; JOBS];
+        let plans = vec![Plan::Ignore { ms: 300_000 }; jobs];
         let tags = enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
-        let began = async |scene: &Scene| Ok((starts(scene, &tags, None)?.len() == JOBS).then_some(()));
+        let began = async |scene: &Scene| Ok((starts(scene, &tags, None)?.len() == jobs).then_some(()));
         scene.wait("all jobs run", PATIENCE, began).await?;
         let process = crew.pid(cut_off).context("a running worker")?;
         // The last that the server hears of it is a transaction without an end, where jobs are claimed in one.
@@ -75,10 +76,10 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
         in_transactions += u32::from(in_transaction);
         proxy.freeze();
         let frozen = now();
-        crew.hire(scene.worker())?;
+        crew.hire(scene.worker().concurrency(room))?;
         let elsewhere = async |scene: &Scene| {
             let (first, late) = (starts(scene, &tags, Some(process))?, starts(scene, &late, None)?);
-            Ok((first.len() >= JOBS && late.len() >= LATE).then(|| [first, late].concat()))
+            Ok((first.len() >= jobs && late.len() >= LATE).then(|| [first, late].concat()))
         };
         let found = scene.wait("all jobs run elsewhere", PATIENCE, elsewhere).await?;
         delays.extend(found.into_iter().map(|at| at - frozen).filter(|after| *after > 0));
@@ -106,8 +107,8 @@ pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
     let (proxy, url) = proxy(ground, &scene).await;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().url(&url))?;
-    let load = scene.load(Some(&url), &Mix::usual())?;
     crew.ready().await?;
+    let load = scene.load(Some(&url), &Mix::usual())?;
     crew.work(Duration::from_millis(500)).await?;
     proxy.delay(Duration::from_millis(200));
     let time = scene.span(Duration::from_secs(4), Duration::from_secs(120));
@@ -123,8 +124,8 @@ pub(super) async fn stall(ground: &Ground) -> Result<Vec<String>> {
     let (proxy, url) = proxy(ground, &scene).await;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().url(&url))?;
-    let load = scene.load(Some(&url), &Mix { producers: 4, ..Mix::usual() })?;
     crew.ready().await?;
+    let load = scene.load(Some(&url), &Mix { producers: 4, ..Mix::usual() })?;
     for round in 0..u64::from(scene.rounds(4, 100)) {
         let pause = scene.between(Duration::from_millis(100), Duration::from_millis(600));
         crew.work(pause).await?;

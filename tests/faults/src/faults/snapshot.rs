@@ -38,10 +38,9 @@ pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
     let snapshot = async {
         let held = session(&scene, &[(begin[0], none), (begin[1], time), ("ROLLBACK", none)]).await;
         over.store(true, Ordering::Relaxed);
-        held
+        held.map(|held| (held, now()))
     };
-    let (held, ()) = tokio::try_join!(snapshot, full_load(&scene, &mut crew, &over))?;
-    let until = now();
+    let ((held, until), ()) = tokio::try_join!(snapshot, full_load(&scene, &mut crew, &over))?;
     if !held {
         bail!("the snapshot was not held");
     }
@@ -62,7 +61,8 @@ async fn full_load(scene: &Scene, crew: &mut Crew, over: &AtomicBool) -> Result<
     let options = Options { max_retries: 20, ..Options::default() };
     let mut rng = fastrand::Rng::with_seed(scene.order.seed);
     let (mut tail, mut enqueued) = (Tail::default(), 0);
-    while !over.load(Ordering::Relaxed) {
+    // beside the snapshot, and then as many as were asked for
+    while !over.load(Ordering::Relaxed) || enqueued < scene.jobs(0, 0) {
         if enqueued < tail.starts(scene.folder())? + BACKLOG {
             let plans: Vec<_> = (0..1000).map(|_| short(&mut rng)).collect();
             enqueued += enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?.len();
