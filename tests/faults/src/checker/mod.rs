@@ -191,8 +191,13 @@ impl<'a> Checker<'a> {
             self.times(job, &mut broken);
             self.overlaps(job, &mut broken);
         }
-        found.extend(self.order());
+        found.extend(self.order().found);
         found
+    }
+
+    /// How many jobs of a queue that is served in order began while others waited: what the order was judged by.
+    pub fn compared(&self) -> usize {
+        self.order().starts
     }
 
     /// How many jobs were committed.

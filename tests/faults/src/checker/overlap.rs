@@ -53,7 +53,7 @@ impl Checker<'_> {
         stopped || self.of(process).any(|it| it.what == What::LeaseLost && learned(it.at))
     }
 
-    fn of(&self, process: i64) -> impl Iterator<Item = &crate::record::Event> {
+    pub(super) fn of(&self, process: i64) -> impl Iterator<Item = &crate::record::Event> {
         self.processes.get(&process).into_iter().flatten().copied()
     }
 

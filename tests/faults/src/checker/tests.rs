@@ -332,7 +332,21 @@ fn a_broken_order() {
     second(first(20), 1, 2, 22, -1).breaks(&[Rule::Order]);
     second(first(22), 1, 2, 20, -1).breaks(&[]);
     // it came only just before
-    second(first(20), 18, 19, 22, -1).breaks(&[]);
+    let late = |start| second(first(20), 17, 18, start, -1);
+    late(22).breaks(&[]);
+    // and yet before the one who took the other was started, in the place of one who had served the queue
+    let next = |at| {
+        let plot = late(22).event(1, PRODUCER, What::Asked { tags: vec![9], options: ordered(0) });
+        let plot = plot.event(2, PRODUCER, What::Committed { tags: vec![9] });
+        let plot = plot.event(3, TWO, What::Started { job: 90, tag: 9, attempt: 1 });
+        let plot = plot.event(4, TWO, What::Ended { job: 90, tag: 9, attempt: 1, how: How::Ok });
+        plot.row_of(90, 9, "completed", 1, 1, 2).event(at, TWO, What::Exited)
+    };
+    next(17).breaks(&[]);
+    next(19).breaks(&[Rule::Order]);
+    let compared = |plot: Plot| Checker::new(&plot.0).compared();
+    assert_eq!((compared(late(22)), compared(next(17)), compared(next(19))), (0, 0, 1));
+    assert_eq!(compared(second(first(20), 1, 2, 22, 0)), 1, "what is in order was compared as well");
 }
 
 #[test]

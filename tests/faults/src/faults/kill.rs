@@ -8,14 +8,18 @@ use queue_test_support::Engine;
 use super::Ground;
 use crate::checker::Checker;
 use crate::figures::Spread;
-use crate::load::{Mix, everyday, long, short};
+use crate::jobs::Plan;
+use crate::load::{Mix, enqueue_batch, everyday, long, short};
 use crate::point::{Death, Point};
-use crate::scene::{Form, LEASE};
+use crate::record::Options;
+use crate::scene::{Form, LEASE, Scene};
 
 /// What is promised of the library's defaults.
 const RESCUED_WITHIN: f64 = 10.0;
 /// Workers that are known to be gone.
 const STOPPED: &str = "SELECT COUNT(*) FROM queue_workers WHERE stopped_at IS NOT NULL";
+/// What waits in order when its only worker is killed, at least.
+const BACKLOG: usize = 60;
 /// Time for a worker to come to the point at which it kills itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -128,8 +132,23 @@ pub(super) async fn the_only_claimer(ground: &Ground) -> Result<Vec<String>> {
     for _ in 0..scene.rounds(3, 60) {
         let pause = scene.between(Duration::from_millis(400), Duration::from_millis(900));
         crew.work(pause).await?;
+        backlog(&mut scene).await?;
         crew.kill(seat)?;
     }
-    scene.judge(Some(load), crew).await?;
+    let history = scene.judge(Some(load), crew).await?;
+    let compared = Checker::new(&history).compared();
+    if compared < BACKLOG {
+        bail!("{compared} jobs began while others waited: this shows nothing");
+    }
+    scene.note(format!("{compared} jobs began while others waited"));
     Ok(scene.notes)
+}
+
+/// Jobs of several priorities, which the next claimer finds when it begins.
+async fn backlog(scene: &mut Scene) -> Result<()> {
+    for _ in 0..BACKLOG / 10 {
+        let options = Options { ordered: true, priority: scene.rng.i16(-2..3), max_retries: 20, ..Options::default() };
+        enqueue_batch(&scene.desk, &scene.db, vec![Plan::Ok { ms: 5 }; 10], options, Some("ordered")).await?;
+    }
+    Ok(())
 }
