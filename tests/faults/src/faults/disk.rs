@@ -3,18 +3,25 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use queue_test_servers::{Durability, Settings, is_root, paths};
 use queue_test_support::Engine;
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use super::{Ground, Skipped};
 use crate::crew::Crew;
 use crate::load::Mix;
-use crate::scene::{Place, Scene};
+use crate::scene::{LOOK, Place, Scene};
+
+/// Until the database needs room, beyond what it has in store.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that waits for room says nothing for so long.
+const STILL: Duration = Duration::from_secs(3);
 
 /// A small disk in memory. Taken away when dropped.
 struct Disk(TempDir);
@@ -76,21 +83,52 @@ pub(super) async fn full(ground: &Ground) -> Result<Vec<String>> {
     crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     crew.work(Duration::from_secs(1)).await?;
-    let (rounds, mut ends) = (scene.rounds(1, 10), 0);
+    scene.execute(FOREIGN).await?;
+    let (rounds, mut ends, mut words) = (scene.rounds(1, 10), 0, String::new());
     for _ in 0..rounds {
         let filler = disk.fill()?;
         let time = scene.span(Duration::from_secs(4), Duration::from_secs(30));
-        crew.work(time).await?;
+        let begin = Instant::now();
+        let mut refused = None;
+        while begin.elapsed() < time || refused.is_none() {
+            ensure!(begin.elapsed() < time + PATIENCE, "everything was written to a full disk: this shows nothing");
+            if refused.is_none() {
+                refused = refusal(&scene).await;
+            }
+            crew.work(LOOK).await?;
+        }
+        words = refused.unwrap_or_default();
         fs::remove_file(filler).context("freeing the disk")?;
         ends += revive(&mut scene, &mut crew).await?;
         crew.work(Duration::from_secs(1)).await?;
     }
     scene.judge(Some(load), crew).await?;
-    scene.note(format!("the disk was full {rounds} times; the server ended by itself {ends} times"));
+    scene.note(format!(
+        "the disk was full {rounds} times, to somebody else the database said: {words}; the server ended by itself {ends} times"
+    ));
     // before its disk
     let notes = std::mem::take(&mut scene.notes);
     drop(scene);
     Ok(notes)
+}
+
+/// A table of somebody else's, which needs room.
+const FOREIGN: &str = "CREATE TABLE foreign_notes (note TEXT)";
+
+/// What the database says when it is to write something that needs room, and does not; in its log, if it waits for room.
+async fn refusal(scene: &Scene) -> Option<String> {
+    let mut rng = fastrand::Rng::new();
+    // what does not get smaller when it is packed
+    let note: String = (0..32_000).map(|_| rng.alphanumeric()).collect();
+    let sql = format!("INSERT INTO foreign_notes (note) VALUES ('{note}')");
+    match timeout(STILL, scene.execute(&sql)).await {
+        Ok(answer) => answer.err().map(|error| error.to_string()),
+        Err(_) => {
+            let log = scene.server.as_ref().map(|server| server.log()).unwrap_or_default();
+            let full = |line: &&str| line.contains("No space left") || line.to_lowercase().contains("disk is full");
+            log.lines().rfind(full).map(str::to_owned)
+        }
+    }
 }
 
 async fn on(disk: &Disk, ground: &Ground) -> Result<Scene> {
@@ -109,16 +147,25 @@ async fn on(disk: &Disk, ground: &Ground) -> Result<Scene> {
     Scene::new(ground.engine, place, ground.order).await
 }
 
-/// Some servers end when they cannot write; whoever looks after them starts them again.
+/// Some servers end when they cannot write, some of them when there is room again; whoever looks after them starts them
+/// again. Until something can be written.
 async fn revive(scene: &mut Scene, crew: &mut Crew) -> Result<u32> {
-    crew.work(Duration::from_millis(500)).await?;
-    let Some(server) = &mut scene.server else { return Ok(0) };
-    if server.is_running() {
-        return Ok(0);
+    let (mut ends, end) = (0, Instant::now() + PATIENCE);
+    loop {
+        crew.work(Duration::from_millis(500)).await?;
+        if let Some(server) = &mut scene.server
+            && !server.is_running()
+        {
+            ends += 1;
+            tokio::task::block_in_place(|| server.start_again())?;
+        }
+        let written = timeout(STILL, scene.execute("INSERT INTO foreign_notes (note) VALUES ('again')")).await;
+        if matches!(written, Ok(Ok(()))) {
+            return Ok(ends);
+        }
+        if Instant::now() > end {
+            let log = scene.server.as_ref().map(|server| server.log()).unwrap_or_default();
+            bail!("nothing can be written {PATIENCE:?} after the disk was freed: {written:?}\n{log}");
+        }
     }
-    tokio::task::block_in_place(|| server.start_again())?;
-    if !server.is_running() {
-        bail!("the server ended again:\n{}", server.log());
-    }
-    Ok(1)
 }

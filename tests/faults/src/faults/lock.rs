@@ -1,35 +1,43 @@
 //! Foreign sessions on our tables.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use queue_test_support::{Engine, each};
 use sqlx::AssertSqlSafe;
+use sqlx::mysql::MySqlDatabaseError;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Ground;
+use crate::crew::Crew;
 use crate::load::Mix;
-use crate::scene::Scene;
+use crate::scene::{LOOK, Scene};
 use crate::worker;
 
-/// Runs statements on one connection, some time apart. An error ends the transaction: the other side won.
-pub(super) async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> Result<bool> {
+/// Runs statements on one connection, some time apart. Tells how many rows there were in all; none when a statement was
+/// refused, which ends the transaction: the other side won.
+pub(super) async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> Result<Option<usize>> {
     let db = worker::pool(scene.url(), 1, Duration::from_secs(5))?;
+    let mut rows = 0;
     each!(&db, pool => {
         let mut connection = pool.acquire().await?;
         for (sql, pause) in statements {
             let sql = AssertSqlSafe((*sql).to_owned());
-            if sqlx::raw_sql(sql).execute(&mut *connection).await.is_err() {
-                return Ok(false);
-            }
+            let Ok(found) = sqlx::raw_sql(sql).fetch_all(&mut *connection).await else { return Ok(None) };
+            rows += found.len();
             sleep(*pause).await;
         }
     });
-    Ok(true)
+    Ok(Some(rows))
 }
+
+/// Until one of those who press has given way.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a lock is tried for in vain: the other side may win, and there may be no row to lock.
+const TRIES: u32 = 10;
 
 pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
@@ -43,25 +51,34 @@ pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
         Engine::Postgres => &["BEGIN", "LOCK TABLE queue_jobs IN EXCLUSIVE MODE", "ROLLBACK"],
         _ => &["DO 0", "LOCK TABLES queue_jobs WRITE, queue_history WRITE", "UNLOCK TABLES"],
     };
-    let mut held = 0;
-    for _ in 0..scene.rounds(1, 20) {
+    let mut rows = 0;
+    let rounds = scene.rounds(1, 20);
+    for _ in 0..rounds {
         crew.work(Duration::from_millis(400)).await?;
         for (sql, time) in [
             ("SELECT id FROM queue_jobs ORDER BY id LIMIT 100 FOR UPDATE", longer),
             ("SELECT id FROM queue_workers FOR UPDATE", longer),
             ("SELECT id FROM queue_jobs FOR UPDATE", briefly),
         ] {
-            held += u32::from(session(&scene, &[("BEGIN", none), (sql, time), ("ROLLBACK", none)]).await?);
-            crew.work(Duration::from_millis(200)).await?;
+            rows += held(&scene, &mut crew, &[("BEGIN", none), (sql, time), ("ROLLBACK", none)], 1).await?;
         }
-        held += u32::from(session(&scene, &[(whole[0], none), (whole[1], briefly), (whole[2], none)]).await?);
-    }
-    if held == 0 {
-        bail!("no lock was held: this shows nothing");
+        held(&scene, &mut crew, &[(whole[0], none), (whole[1], briefly), (whole[2], none)], 0).await?;
     }
     scene.judge(Some(load), crew).await?;
-    scene.note(format!("{held} locks held, {longer:?} at most"));
+    scene.note(format!("{} locks held, {longer:?} at most, on {rows} rows and on the whole tables", rounds * 4));
     Ok(scene.notes)
+}
+
+/// Holds a lock, on so many rows at least, beside the workers. Tells on how many.
+async fn held(scene: &Scene, crew: &mut Crew, statements: &[(&str, Duration)], least: usize) -> Result<usize> {
+    for _ in 0..TRIES {
+        let rows = session(scene, statements).await?;
+        crew.work(Duration::from_millis(200)).await?;
+        if let Some(rows) = rows.filter(|rows| *rows >= least) {
+            return Ok(rows);
+        }
+    }
+    bail!("no lock was held in {TRIES} tries: {}\n{}", statements[1].0, scene.logs());
 }
 
 pub(super) async fn deadlocks(ground: &Ground) -> Result<Vec<String>> {
@@ -70,31 +87,36 @@ pub(super) async fn deadlocks(ground: &Ground) -> Result<Vec<String>> {
     crew.hire_many(2, &scene.worker())?;
     crew.ready().await?;
     let load = scene.load(None, &Mix { producers: 3, ..Mix::usual() })?;
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, defeated) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let mut sessions = JoinSet::new();
     for direction in ["ASC", "DESC", "ASC", "DESC"] {
-        sessions.spawn(pressure(scene.url().to_owned(), direction, over.clone()));
+        sessions.spawn(pressure(scene.url().to_owned(), direction, over.clone(), defeated.clone()));
     }
     let time = scene.span(Duration::from_secs(4), Duration::from_secs(120));
     crew.work(time).await?;
+    let end = Instant::now() + PATIENCE;
+    while defeated.load(Ordering::Relaxed) == 0 && Instant::now() < end {
+        crew.work(LOOK).await?;
+    }
     over.store(true, Ordering::Relaxed);
-    let (mut updates, mut defeats) = (0, 0);
-    while let Some(counts) = sessions.join_next().await {
-        let (updated, defeated) = counts??;
-        updates += updated;
-        defeats += defeated;
+    let mut updates = 0;
+    while let Some(count) = sessions.join_next().await {
+        updates += count??;
     }
     scene.judge(Some(load), crew).await?;
+    let defeats = defeated.load(Ordering::Relaxed);
+    ensure!(defeats > 0, "{updates} rows updated, and no session was deadlocked: this shows nothing");
     scene.note(format!(
         "foreign sessions updated rows {updates} times, and were deadlocked or timed out {defeats} times"
     ));
     Ok(scene.notes)
 }
 
-/// Updates rows of ours one after the other, in one transaction after the other. Nothing is changed by it.
-async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>) -> Result<(u32, u32)> {
+/// Updates rows of ours one after the other, in one transaction after the other. Nothing is changed by it. Tells how often,
+/// and counts how often it is the one who gives way.
+async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>, defeated: Arc<AtomicU32>) -> Result<u32> {
     let db = worker::pool(&url, 1, Duration::from_secs(5))?;
-    let (mut updates, mut defeats) = (0, 0);
+    let mut updates = 0;
     let choose = format!("SELECT id FROM queue_jobs ORDER BY id {direction} LIMIT 30");
     while !over.load(Ordering::Relaxed) {
         each!(&db, pool => {
@@ -103,8 +125,8 @@ async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>) -> Result
             let Ok(mut tx) = pool.begin().await else { continue };
             for id in ids {
                 let sql = AssertSqlSafe(format!("UPDATE queue_jobs SET enqueued_at = enqueued_at WHERE id = {id}"));
-                if sqlx::raw_sql(sql).execute(&mut *tx).await.is_err() {
-                    defeats += 1;
+                if let Err(error) = sqlx::raw_sql(sql).execute(&mut *tx).await {
+                    defeated.fetch_add(u32::from(is_defeat(&error)), Ordering::Relaxed);
                     break;
                 }
                 updates += 1;
@@ -113,5 +135,14 @@ async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>) -> Result
         });
         sleep(Duration::from_millis(5)).await;
     }
-    Ok((updates, defeats))
+    Ok(updates)
+}
+
+/// A deadlock, or a wait for a lock that took too long.
+fn is_defeat(error: &sqlx::Error) -> bool {
+    let Some(error) = error.as_database_error() else { return false };
+    match error.try_downcast_ref::<MySqlDatabaseError>() {
+        Some(error) => matches!(error.number(), 1205 | 1213),
+        None => matches!(error.code().as_deref(), Some("40P01" | "55P03")),
+    }
 }

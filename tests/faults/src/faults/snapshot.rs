@@ -41,7 +41,7 @@ pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
         held.map(|held| (held, now()))
     };
     let ((held, until), ()) = tokio::try_join!(snapshot, full_load(&scene, &mut crew, &over))?;
-    if !held {
+    if held.is_none() {
         bail!("the snapshot was not held");
     }
     let history = scene.judge(None, crew).await?;
