@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use fastrand::Rng;
@@ -137,8 +137,9 @@ impl Producer {
         let first = self.desk.tags.fetch_add(count as i64, Ordering::Relaxed);
         let tags: Vec<i64> = (first..).take(count).collect();
         let options = self.options(ledger);
+        self.desk.journal.write(What::Asked { tags: tags.clone(), options: options.clone() });
+        // a time of day counts from after that
         let jobs: Vec<Enqueue<Work>> = tags.iter().map(|tag| self.job(*tag, &options)).collect();
-        self.desk.journal.write(What::Asked { tags: tags.clone(), options });
         let answer = if ledger {
             let commit = self.rng.u32(..10) < 7;
             timeout(PATIENCE, in_transaction(&self.db, &tags, jobs, commit)).await
@@ -164,8 +165,10 @@ impl Producer {
 
     fn options(&mut self, ledger: bool) -> Options {
         let varied = self.mix.varied;
+        let delay_ms = if varied && self.rng.u32(..10) < self.mix.delayed { self.rng.i64(100..2000) } else { 0 };
         Options {
-            delay_ms: if varied && self.rng.u32(..10) == 0 { self.rng.i64(100..2000) } else { 0 },
+            delay_ms,
+            absolute: delay_ms > 0 && self.rng.bool(),
             priority: if varied && self.rng.u32(..5) == 0 { self.rng.i16(-2..3) } else { 0 },
             max_retries: self.desk.max_retries.into(),
             ledger,
@@ -177,12 +180,21 @@ impl Producer {
     fn job(&mut self, tag: i64, options: &Options) -> Enqueue<Work> {
         let plan = (self.mix.plan)(&mut self.rng);
         let job = Work { tag, plan }.max_retries(self.desk.max_retries).priority(options.priority);
-        let job =
-            if options.delay_ms > 0 { job.after(Duration::from_millis(options.delay_ms.cast_unsigned())) } else { job };
+        let job = later(job, options);
         match self.mix.ordered {
             Some(queue) => job.queue(queue),
             None => job,
         }
+    }
+}
+
+/// Delayed, if it is to be: by a pause, or until a time of day.
+fn later(job: Enqueue<Work>, options: &Options) -> Enqueue<Work> {
+    match Duration::from_millis(options.delay_ms.cast_unsigned()) {
+        Duration::ZERO => job,
+        // engines that count in milliseconds cut off the rest
+        delay if options.absolute => job.at((SystemTime::now() + delay + Duration::from_millis(1)).into()),
+        delay => job.after(delay),
     }
 }
 
@@ -237,12 +249,12 @@ pub async fn enqueue_batch(
     let tags: Vec<i64> = (first..).take(plans.len()).collect();
     let retries = u32::try_from(options.max_retries)?;
     let jobs = tags.iter().zip(plans).map(|(&tag, plan)| {
-        let job = Work { tag, plan }.max_retries(retries).priority(options.priority);
-        let job = job.after(Duration::from_millis(options.delay_ms.cast_unsigned()));
+        let job = later(Work { tag, plan }.max_retries(retries).priority(options.priority), &options);
         queue.map_or(job.clone(), |queue| job.queue(queue))
     });
+    desk.journal.write(What::Asked { tags: tags.clone(), options: options.clone() });
+    // a time of day counts from after that
     let jobs: Vec<_> = jobs.collect();
-    desk.journal.write(What::Asked { tags: tags.clone(), options });
     each!(db, pool => queue::enqueue_all(pool, jobs).await)?;
     desk.commit(tags.clone());
     Ok(tags)

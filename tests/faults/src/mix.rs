@@ -17,6 +17,8 @@ pub struct Mix {
     pub pause: Duration,
     /// Some jobs are delayed, and have priorities.
     pub varied: bool,
+    /// How many of ten enqueues are delayed, if some are: half of them by a pause, half until a time of day.
+    pub delayed: u32,
     /// What the jobs do.
     pub plan: fn(&mut Rng) -> Plan,
     /// The queue that one worker serves, one job at a time.
@@ -34,6 +36,7 @@ impl Mix {
             bulk: 40,
             pause: Duration::from_millis(150),
             varied: true,
+            delayed: 1,
             plan: everyday,
             ordered: None,
             ahead: Some(1000),

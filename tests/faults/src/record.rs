@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use nix::time::{ClockId, clock_gettime};
@@ -79,6 +80,11 @@ pub enum What {
     },
     /// A worker lost its lease and knows it.
     LeaseLost,
+    /// What a process takes for the time of day.
+    Clock {
+        /// Microseconds since 1970.
+        micros: i64,
+    },
     /// A worker process is ready.
     ProcessStarted,
     /// A process is killed, by itself or by the suite. Written just before.
@@ -99,6 +105,9 @@ pub struct Options {
     /// Not before this many milliseconds have passed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay_ms: i64,
+    /// That is a time of day, which stays where it is when a clock is set.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub absolute: bool,
     /// Smaller runs first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i16,
@@ -150,6 +159,12 @@ pub enum How {
 pub fn now() -> i64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("a monotonic clock");
     time.tv_sec() * 1_000_000 + time.tv_nsec() / 1_000
+}
+
+/// Microseconds since 1970, by the clock that can be set, and that `faketime` changes.
+pub fn time_of_day() -> i64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The file that a process appends its events to.

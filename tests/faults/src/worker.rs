@@ -26,7 +26,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::faults::hostile::{Note, Play, Spreads};
 use crate::jobs::{Limited, Work, new, old};
 use crate::point::{Death, Watcher};
-use crate::record::Journal;
+use crate::record::{Journal, What, time_of_day};
 
 /// Runs jobs until SIGTERM.
 #[derive(Debug, clap::Args)]
@@ -91,6 +91,7 @@ pub async fn run(args: Args) -> Result<()> {
         setrlimit(Resource::RLIMIT_AS, megabytes << 20, megabytes << 20).context("limiting the memory")?;
     }
     let journal = Journal::open(&args.records)?;
+    journal.write(What::Clock { micros: time_of_day() });
     write_log(&args, &journal)?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let shutdown = async move {

@@ -135,7 +135,8 @@ impl Checker<'_> {
         };
         if let (Some((asked, options)), Some((at, ..))) = (job.asked, job.starts().next()) {
             let due = asked + options.delay_ms * 1000;
-            if at < due && !forward(asked, at) {
+            // by a clock that was slow and is right again, a pause is over and a time of day is not
+            if at < due && (options.absolute || !forward(asked, at)) {
                 broken(Rule::Early, early(at, due));
             }
         }

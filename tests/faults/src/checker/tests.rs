@@ -354,6 +354,14 @@ fn a_job_before_its_time() {
     let delayed = Options { delay_ms: 5000, ..retries(0) };
     let plot = Plot::committed(delayed).start(3, ONE, 1).end(4, ONE, 1, How::Ok);
     plot.row("completed", 1, 1, 1).breaks(&[Rule::Early]);
+    // put forward, the database's clock ends a pause, and brings no time of day nearer
+    let forward = |absolute| {
+        let delayed = Options { delay_ms: 5000, absolute, ..retries(0) };
+        let plot = Plot::committed(delayed).event(2, PRODUCER, What::ClockForward).start(3, ONE, 1);
+        plot.end(4, ONE, 1, How::Ok).row("completed", 1, 1, 1)
+    };
+    forward(false).breaks(&[]);
+    forward(true).breaks(&[Rule::Early]);
     let retried = |pause| {
         let plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, How::Failed { retry_ms: pause });
         let plot = plot.start(6, ONE, 2).end(7, ONE, 2, How::Ok);

@@ -1,17 +1,20 @@
 //! Clocks that are wrong. `libfaketime` (Debian's package `faketime`) makes them so.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use queue_test_servers::{Durability, Settings, paths, programs};
 use tempfile::TempDir;
 
 use super::{Ground, Skipped};
-use crate::load::Mix;
-use crate::record::What;
-use crate::scene::LEASE;
+use crate::checker::History;
+use crate::jobs::Plan;
+use crate::load::{Mix, enqueue_batch};
+use crate::record::{Event, Options, What, now, time_of_day};
+use crate::scene::{LEASE, Scene};
 
 /// The library that lies about the time.
 fn library() -> Result<String> {
@@ -22,14 +25,22 @@ fn library() -> Result<String> {
 /// Only the time of day: what measures durations goes on as ever.
 const DURATIONS: (&str, &str) = ("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 
+/// The clocks of three workers, and by how many seconds they are off.
+const CLOCKS: [(&str, i64); 3] = [("+0", 0), ("+1d", 86_400), ("-1d", -86_400)];
+/// How often a server is asked that may stand still.
+const TRIES: u32 = 20;
+/// Between two looks at two clocks, in microseconds.
+const TOLERANCE: i64 = 60_000_000;
+
 pub(super) async fn of_workers(ground: &Ground) -> Result<Vec<String>> {
     let library = library()?;
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
-    for clock in ["+0", "+1d", "-1d"] {
-        let setup = scene.worker().lease(LEASE).variable("LD_PRELOAD", &library).variable("FAKETIME", clock);
+    for clock in CLOCKS {
+        let setup = scene.worker().lease(LEASE).variable("LD_PRELOAD", &library).variable("FAKETIME", clock.0);
         crew.hire(setup.variable(DURATIONS.0, DURATIONS.1))?;
     }
+    crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     for _ in 0..scene.rounds(4, 100) {
         let pause = scene.between(Duration::from_millis(500), Duration::from_millis(1500));
@@ -37,9 +48,28 @@ pub(super) async fn of_workers(ground: &Ground) -> Result<Vec<String>> {
         let seat = scene.rng.usize(..crew.len());
         crew.kill(seat)?;
     }
-    scene.judge(Some(load), crew).await?;
-    scene.note("clocks of three workers: right, a day ahead, a day behind");
+    let history = scene.judge(Some(load), crew).await?;
+    let wrong = CLOCKS.map(|(_, by)| processes_off_by(&history, by));
+    ensure!(
+        wrong.iter().all(|count| *count > 0),
+        "so many processes had clocks that are off like {CLOCKS:?}: {wrong:?}"
+    );
+    let [right, ahead, behind] = wrong;
+    scene.note(format!("clocks of the workers' processes: {right} right, {ahead} a day ahead, {behind} a day behind"));
     Ok(scene.notes)
+}
+
+/// In how many processes that were at work the time of day was off by so many seconds, by their own word.
+fn processes_off_by(history: &History, seconds: i64) -> usize {
+    // microseconds of the record at the beginning of 1970
+    let zero = now() - time_of_day();
+    let ready = history.events.iter().filter(|event| event.what == What::ProcessStarted);
+    let ready: HashSet<i64> = ready.map(|event| event.process).collect();
+    let off = |event: &&Event| match event.what {
+        What::Clock { micros } => (micros - (event.at - zero) - seconds * 1_000_000).abs() < TOLERANCE,
+        _ => false,
+    };
+    history.events.iter().filter(off).filter(|event| ready.contains(&event.process)).count()
 }
 
 /// A clock that can be set. Removed when dropped.
@@ -81,28 +111,68 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.own(settings).await?;
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker().lease(LEASE))?;
-    // a delay that was asked for while the clock was wrong is over at once when it is right again, by that clock
-    let load = scene.load(None, &Mix { varied: false, ..Mix::usual() })?;
+    // A pause that was asked for while the clock was wrong is over at once when it is right again, by that clock; a time of
+    // day is not. What is asked for before waits for the clock to come by again.
+    let load = scene.load(None, &Mix { delayed: 5, ..Mix::usual() })?;
     for _ in 0..scene.rounds(1, 20) {
         crew.work(Duration::from_secs(1)).await?;
         let before = clock_of(&scene).await?;
         clock.set("-1h")?;
         let after = clock_of(&scene).await?;
-        anyhow::ensure!(before - after > 3000, "the server's clock went from {before} to {after}: it was not set back");
+        ensure!(before - after > 3000, "the server's clock went from {before} to {after}: it was not set back");
         let time = scene.span(Duration::from_secs(3), Duration::from_secs(20));
         crew.work(time).await?;
         crew.kill(0)?;
         crew.work(Duration::from_secs(1)).await?;
+        put_off(&scene).await?;
         scene.record(What::ClockForward);
         clock.set("+0")?;
     }
-    scene.judge(Some(load), crew).await?;
-    scene.note("the clock was an hour slow for a while");
+    let history = scene.judge(Some(load), crew).await?;
+    let waited = pending(&history);
+    ensure!(waited > 0, "no job waited for a time of day while the clock was put right: this shows nothing");
+    scene.note(format!(
+        "the clock was an hour slow for a while; {waited} jobs waited for a time of day when it was put right"
+    ));
     Ok(scene.notes)
 }
 
+/// Enqueues jobs whose time of day is still to come when this is done. A server whose clock was set back may stand still for a
+/// while.
+async fn put_off(scene: &Scene) -> Result<()> {
+    const DELAY: i64 = 3000;
+    for _ in 0..TRIES {
+        let options = Options { delay_ms: DELAY, absolute: true, max_retries: 20, ..Options::default() };
+        let begin = now();
+        enqueue_batch(&scene.desk, &scene.db, vec![Plan::Ok { ms: 1 }; 10], options, None).await?;
+        if now() - begin < DELAY * 1000 / 2 {
+            return Ok(());
+        }
+    }
+    bail!("to enqueue ten jobs took more than half of {DELAY} ms, {TRIES} times")
+}
+
+/// Jobs whose time of day was still to come when the clock was put right: a moment later than that they would have begun too
+/// early, had they begun with the others.
+fn pending(history: &History) -> usize {
+    let forward: Vec<i64> =
+        history.events.iter().filter(|it| it.what == What::ClockForward).map(|event| event.at).collect();
+    let started: HashSet<i64> = (history.events.iter())
+        .filter_map(|event| if let What::Started { tag, .. } = event.what { Some(tag) } else { None })
+        .collect();
+    let waits = |event: &Event| match &event.what {
+        What::Asked { tags, options } if options.absolute => {
+            let span = event.at..event.at + options.delay_ms * 1000;
+            let waited = forward.iter().any(|at| span.contains(at));
+            tags.iter().filter(|tag| waited && started.contains(*tag)).count()
+        }
+        _ => 0,
+    };
+    history.events.iter().map(waits).sum()
+}
+
 /// Seconds since 1970, by the server.
-async fn clock_of(scene: &crate::scene::Scene) -> Result<i64> {
+async fn clock_of(scene: &Scene) -> Result<i64> {
     let sql = match scene.engine {
         queue_test_support::Engine::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)",
         _ => "SELECT CAST(UNIX_TIMESTAMP() AS SIGNED)",
