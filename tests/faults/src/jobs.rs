@@ -173,18 +173,33 @@ async fn act(ctx: &JobContext, running: Running, journal: &Journal, mut plan: Pl
     Ok(())
 }
 
+/// Ends well, or fails, in each attempt.
+fn end(running: Running, fails: bool) -> Result<(), JobError> {
+    const PAUSE: u64 = 20;
+    if fails {
+        running.end(How::Failed { retry_ms: PAUSE.cast_signed() });
+        return Err(JobError::retry_after(Duration::from_millis(PAUSE), "told to fail"));
+    }
+    running.end(How::Ok);
+    Ok(())
+}
+
 /// The job as an old binary knows it. The suite's deploy runs it beside [`new`].
 pub mod old {
-    use super::{How, JobContext, JobError, Journal, Running, State, job};
+    use super::{How, JobContext, JobError, Journal, Running, State, end, job};
 
     /// Two arguments.
     ///
     /// # Errors
-    /// Never.
+    /// When it is told to fail.
     #[job(name = "deployed", max_retries = 5)]
-    pub async fn deployed(ctx: JobContext, State(journal): State<Journal>, tag: i64) -> Result<(), JobError> {
-        Running::start(&ctx, journal, tag).end(How::Ok);
-        Ok(())
+    pub async fn deployed(
+        ctx: JobContext,
+        State(journal): State<Journal>,
+        tag: i64,
+        fails: bool,
+    ) -> Result<(), JobError> {
+        end(Running::start(&ctx, journal, tag), fails)
     }
 
     /// Known to the old binary only.
@@ -200,7 +215,7 @@ pub mod old {
 
 /// The job as a new binary knows it.
 pub mod new {
-    use super::{How, JobContext, JobError, Journal, Running, State, job};
+    use super::{How, JobContext, JobError, Journal, Running, State, end, job};
 
     fn friendly() -> String {
         "hello".into()
@@ -209,19 +224,19 @@ pub mod new {
     /// One argument more, with a default, and another number of retries.
     ///
     /// # Errors
-    /// When the default is not what it should be.
+    /// When it is told to fail, or the default is not what it should be.
     #[job(name = "deployed", max_retries = 9)]
     pub async fn deployed(
         ctx: JobContext,
         State(journal): State<Journal>,
         tag: i64,
+        fails: bool,
         #[serde(default = "friendly")] greeting: String,
     ) -> Result<(), JobError> {
         if greeting.is_empty() {
             return Err(JobError::dead("no greeting"));
         }
-        Running::start(&ctx, journal, tag).end(How::Ok);
-        Ok(())
+        end(Running::start(&ctx, journal, tag), fails)
     }
 
     /// Known to the new binary only.

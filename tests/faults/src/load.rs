@@ -171,6 +171,7 @@ impl Producer {
             absolute: delay_ms > 0 && self.rng.bool(),
             priority: if varied && self.rng.u32(..5) == 0 { self.rng.i16(-2..3) } else { 0 },
             max_retries: self.desk.max_retries.into(),
+            by_claimer: false,
             ledger,
             ordered: self.mix.ordered.is_some(),
             blocking: false,

@@ -85,6 +85,11 @@ pub enum What {
         /// Microseconds since 1970.
         micros: i64,
     },
+    /// How often the binary of this process lets a job be retried whose row does not say so.
+    Retries {
+        /// The default of its kind.
+        by_default: i64,
+    },
     /// A worker process is ready.
     ProcessStarted,
     /// A process is killed, by itself or by the suite. Written just before.
@@ -113,6 +118,9 @@ pub struct Options {
     pub priority: i16,
     /// How often it may be retried.
     pub max_retries: i64,
+    /// Its row does not say so: the binary that claims it first does.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub by_claimer: bool,
     /// A row of the ledger is written in the same transaction.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ledger: bool,

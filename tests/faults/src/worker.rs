@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use nix::sys::resource::{Resource, setrlimit};
-use queue::{Worker, WorkerBuilder};
+use queue::{Job as _, Worker, WorkerBuilder};
 use queue_test_support::{Db, each};
 use sqlx::Connection as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
@@ -92,6 +92,14 @@ pub async fn run(args: Args) -> Result<()> {
     }
     let journal = Journal::open(&args.records)?;
     journal.write(What::Clock { micros: time_of_day() });
+    let deployed = match args.generation {
+        Generation::Load => None,
+        Generation::Old => Some(old::Deployed::MAX_RETRIES),
+        Generation::New => Some(new::Deployed::MAX_RETRIES),
+    };
+    if let Some(retries) = deployed {
+        journal.write(What::Retries { by_default: retries.into() });
+    }
     write_log(&args, &journal)?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let shutdown = async move {

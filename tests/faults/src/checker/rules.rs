@@ -94,8 +94,8 @@ impl Checker<'_> {
 
     /// As many attempts as are allowed, and each number once.
     pub(super) fn attempts(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
-        let Some((_, options)) = job.asked else { return };
-        let allowed = options.max_retries + 1;
+        // who claimed it first is not known before an attempt of it is on record
+        let allowed = self.retries(job).map_or(i64::MAX, |retries| retries + 1);
         if let Some((_, by, attempt)) = job.starts().find(|(_, _, attempt)| *attempt > allowed) {
             broken(Rule::TooMany, format!("attempt {attempt} of {allowed} in process {by}"));
         }
@@ -105,6 +105,7 @@ impl Checker<'_> {
         }
         if let [(_, row)] = job.rows.as_slice()
             && row.state == "dead"
+            && allowed < i64::MAX
             && counted < allowed
             && job.attempts.iter().all(|it| it.outcome != "undecodable")
             && !self.said(job, row.worker, row.attempt, |how| how == How::Dead)
@@ -124,6 +125,19 @@ impl Checker<'_> {
                 );
             }
         }
+    }
+
+    /// How often it may be retried: as its row says from the beginning, or as the binary wants it that claimed it first.
+    fn retries(&self, job: &Story<'_>) -> Option<i64> {
+        let (_, options) = job.asked?;
+        if !options.by_claimer {
+            return Some(options.max_retries);
+        }
+        let first = job.attempts.first().filter(|it| it.lease == 1)?;
+        self.of(*self.of_worker.get(&first.worker)?).find_map(|event| match event.what {
+            What::Retries { by_default } => Some(by_default),
+            _ => None,
+        })
     }
 
     /// Not before it is due, at first and after each pause that it asked for.

@@ -296,6 +296,25 @@ fn too_many_attempts() {
 }
 
 #[test]
+fn who_claims_a_job_first_says_how_often_it_is_retried() {
+    let plot = |default: i64, attempts: i64| {
+        let options = Options { by_claimer: true, ..Options::default() };
+        let mut plot = Plot::committed(options).event(1, ONE, What::Retries { by_default: default });
+        plot = plot.event(1, TWO, What::Retries { by_default: 9 });
+        for attempt in 1..=attempts {
+            let (process, worker) = if attempt == 1 { (ONE, 1) } else { (TWO, 2) };
+            plot = plot.start(attempt * 10, process, attempt).end(attempt * 10 + 1, process, attempt, FAILED);
+            plot = plot.attempt(attempt, attempt, worker, "failed");
+        }
+        plot.row("dead", attempts, attempts, if attempts == 1 { 1 } else { 2 })
+    };
+    plot(2, 3).breaks(&[]);
+    plot(2, 2).breaks(&[Rule::GivenUp]);
+    plot(2, 4).breaks(&[Rule::TooMany]);
+    plot(0, 1).breaks(&[]);
+}
+
+#[test]
 fn a_job_given_up_too_early() {
     let plot = Plot::committed(retries(2)).start(3, ONE, 1).event(4, ONE, What::Killed);
     plot.attempt(1, 1, 1, "lost").row("dead", 1, 1, 1).breaks(&[Rule::GivenUp]);

@@ -1,17 +1,21 @@
 //! An old binary and a new one on one database.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use queue::Job;
+use anyhow::{Result, bail, ensure};
+use queue::{Enqueue, Job};
 use queue_test_support::each;
 
 use super::Ground;
 use crate::jobs::{new, old};
 use crate::load::Mix;
-use crate::record::{Options, What};
+use crate::record::{self, Event, Options, What};
 use crate::scene::Scene;
+
+/// The retries that producers want, where they say so.
+const RETRIES: i64 = 9;
 
 pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
@@ -21,39 +25,120 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     crew.hire(before)?;
     let load = scene.load(None, &Mix::usual())?;
     let rounds = scene.rounds(6, 200);
-    let mut count = 0;
-    for round in 0..rounds {
+    let mut enqueued = Enqueued::default();
+    let mut round = 0;
+    // chance has it who claims a job first
+    while round < rounds || (enqueued.by_claimer(&scene)?.len() < 2 && round < rounds * 10) {
         if round == rounds / 2 {
             // the first of two is replaced; the other goes on beside it
             crew.next(first, after.clone());
             crew.kill(first)?;
         }
-        count += enqueue_each(&scene).await?;
+        enqueued.one_of_each(&scene).await?;
         each!(&scene.db, pool => queue::migrate(pool).await)?;
         crew.work(Duration::from_millis(300)).await?;
+        round += 1;
     }
     let history = scene.judge(Some(load), crew).await?;
-    if history.tables.jobs.values().flatten().any(|row| row.state == "dead") {
-        bail!("jobs of one binary are dead letters of the other\n{}", scene.logs());
+    let dead = history.tables.jobs.values().flatten().filter(|row| row.state == "dead");
+    let dead: HashSet<i64> = dead.map(|row| serde_json::from_str(&row.args).map_or(-1, |Tag { tag }| tag)).collect();
+    if dead != enqueued.failing {
+        bail!(
+            "dead letters: {dead:?}, jobs that fail in every attempt: {:?}: the others are those of one binary that the other \
+             one does not understand\n{}",
+            enqueued.failing,
+            scene.logs()
+        );
     }
-    scene.note(format!("{count} jobs of four kinds, two of them known to one binary only"));
+    let by_claimer = enqueued.by_claimer(&scene)?;
+    ensure!(by_claimer.len() > 1, "only one binary claimed jobs first whose rows do not say how often to retry them");
+    scene.note(format!(
+        "{} jobs of four kinds, two of them known to one binary only; {} failed to the end; of those whose rows say nothing so \
+         many were retried so often: {by_claimer:?}",
+        enqueued.count,
+        dead.len()
+    ));
     Ok(scene.notes)
 }
 
-/// One of each kind, by producers of both generations.
-async fn enqueue_each(scene: &Scene) -> Result<usize> {
-    enqueue(scene, |tag| old::Deployed { tag }).await?;
-    enqueue(scene, |tag| old::Retired { tag }).await?;
-    enqueue(scene, |tag| new::Deployed { tag, greeting: "hi".into() }).await?;
-    enqueue(scene, |tag| new::Introduced { tag }).await?;
-    Ok(4)
+/// The arguments of every job of the suite have this.
+#[derive(serde::Deserialize)]
+struct Tag {
+    tag: i64,
 }
 
-async fn enqueue<J: Job>(scene: &Scene, job: impl Fn(i64) -> J) -> Result<()> {
-    let tag = scene.desk.tags.fetch_add(1, Ordering::Relaxed);
-    let options = Options { max_retries: 9, ..Options::default() };
-    scene.desk.journal.write(What::Asked { tags: vec![tag], options });
-    each!(&scene.db, pool => job(tag).max_retries(9).enqueue(pool).await)?;
-    scene.desk.commit(vec![tag]);
-    Ok(())
+#[derive(Default)]
+struct Enqueued {
+    count: usize,
+    /// What fails in every attempt.
+    failing: HashSet<i64>,
+    /// What was written by SQL, without a word on retries.
+    silent: Vec<i64>,
+}
+
+impl Enqueued {
+    /// Of each kind, by producers of both generations: what ends well, with retries of its own; what fails, with those that the
+    /// producer's binary has by default; and what fails, with those of whoever claims it first.
+    async fn one_of_each(&mut self, scene: &Scene) -> Result<()> {
+        let hi = || "hi".to_owned();
+        let own = |retries: i64| Options { max_retries: retries, ..Options::default() };
+        self.enqueue(scene, own(RETRIES), |tag| old::Deployed { tag, fails: false }.max_retries(9)).await?;
+        self.enqueue(scene, own(RETRIES), |tag| old::Retired { tag }.max_retries(9)).await?;
+        self.enqueue(scene, own(RETRIES), |tag| new::Deployed { tag, fails: false, greeting: hi() }.max_retries(9))
+            .await?;
+        self.enqueue(scene, own(RETRIES), |tag| new::Introduced { tag }.max_retries(9)).await?;
+        let old_ones = own(old::Deployed::MAX_RETRIES.into());
+        let tag = self.enqueue(scene, old_ones, |tag| old::Deployed { tag, fails: true }.into()).await?;
+        self.failing.insert(tag);
+        let new_ones = own(new::Deployed::MAX_RETRIES.into());
+        let tag =
+            self.enqueue(scene, new_ones, |tag| new::Deployed { tag, fails: true, greeting: hi() }.into()).await?;
+        self.failing.insert(tag);
+        let tag = self.ask(scene, Options { by_claimer: true, ..Options::default() });
+        let args = format!(r#"{{"tag":{tag},"fails":true}}"#);
+        scene.execute(&format!("INSERT INTO queue_jobs (kind, args) VALUES ('deployed', '{args}')")).await?;
+        scene.desk.commit(vec![tag]);
+        self.failing.insert(tag);
+        self.silent.push(tag);
+        Ok(())
+    }
+
+    async fn enqueue<J: Job>(
+        &mut self,
+        scene: &Scene,
+        options: Options,
+        job: impl Fn(i64) -> Enqueue<J>,
+    ) -> Result<i64> {
+        let tag = self.ask(scene, options);
+        each!(&scene.db, pool => job(tag).enqueue(pool).await)?;
+        scene.desk.commit(vec![tag]);
+        Ok(tag)
+    }
+
+    fn ask(&mut self, scene: &Scene, options: Options) -> i64 {
+        let tag = scene.desk.tags.fetch_add(1, Ordering::Relaxed);
+        scene.desk.journal.write(What::Asked { tags: vec![tag], options });
+        self.count += 1;
+        tag
+    }
+
+    /// How many of those that say nothing were begun first by a binary with so many retries.
+    fn by_claimer(&self, scene: &Scene) -> Result<HashMap<i64, usize>> {
+        let events = record::read(scene.folder())?;
+        let defaults: HashMap<i64, i64> = (events.iter())
+            .filter_map(|event| match event.what {
+                What::Retries { by_default } => Some((event.process, by_default)),
+                _ => None,
+            })
+            .collect();
+        let begins = |event: &&Event, silent: i64| matches!(event.what, What::Started { tag, .. } if tag == silent);
+        let mut counts = HashMap::new();
+        for silent in &self.silent {
+            let first = events.iter().find(|event| begins(event, *silent));
+            if let Some(retries) = first.and_then(|event| defaults.get(&event.process)) {
+                *counts.entry(*retries).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
 }
