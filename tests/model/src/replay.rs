@@ -11,6 +11,9 @@ use crate::trace::{Event, Holding, Refused, Trace, What};
 /// How often each step was taken.
 pub type Tally = BTreeMap<&'static str, usize>;
 
+/// By so many microseconds two clocks of one machine differ: SQLite's counts in milliseconds.
+const ROUNDING: i64 = 2000;
+
 /// A worker from some time on.
 struct Since {
     at: i64,
@@ -99,17 +102,20 @@ impl Replay {
                 self.database.leave(number);
                 let life = self.life(number);
                 let expires = life.since.last().map_or(0, |last| last.expires);
-                let (killed, expired) = (trace.killed.get(&life.process), expires < event.at);
+                let killed = trace.killed.get(&life.process).is_some_and(|killed| *killed <= event.at);
                 life.since.push(since(expires, true));
-                if !expired && killed.is_some_and(|killed| event.at < *killed) {
-                    return Err(
-                        "a worker is declared gone before its lease ran out, and before it was killed".to_owned()
-                    );
-                }
-                self.count(match (expired, killed) {
-                    (true, _) => "expire",
-                    (false, None) => "leave",
-                    (false, Some(_)) => "declare",
+                // whoever is declared gone says so too, when it learns it
+                let left = trace.left.get(&event.id).is_some_and(|left| *left - ROUNDING <= event.at);
+                self.count(match (expires < event.at, left, killed) {
+                    (true, ..) => "expire",
+                    (false, true, _) => "leave",
+                    (false, false, true) => "declare",
+                    (false, false, false) => {
+                        return Err(
+                            "a worker that lives, and did not leave, is declared gone before its lease ran out"
+                                .to_owned(),
+                        );
+                    }
                 });
             }
             _ => return Err("a worker joins twice, or was never there".to_owned()),

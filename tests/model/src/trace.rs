@@ -62,6 +62,8 @@ pub struct Trace {
     pub returned: HashSet<(i64, i32, i64)>,
     /// Processes that were killed, and when.
     pub killed: HashMap<i64, i64>,
+    /// Workers that gave their numbers up themselves, by their own word, and when they said so.
+    pub left: HashMap<i64, i64>,
 }
 
 /// A change that the model does not allow.

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use queue::{JobContext, JobError, State, job};
 
@@ -19,8 +19,17 @@ impl Recorder {
 
     /// One line, `start|end <job> <attempt> <process>`: this process's handler starts, or is about to return.
     fn write(&self, what: &str, ctx: &JobContext) {
-        let line = format!("{what} {} {} {}\n", ctx.id(), ctx.attempt(), std::process::id());
-        (&*self.0).write_all(line.as_bytes()).expect("the record file takes a line");
+        self.line(&format!("{what} {} {} {}", ctx.id(), ctx.attempt(), std::process::id()));
+    }
+
+    /// One line, `left <worker> <microseconds since 1970> <process>`: this process is about to give up the number of a worker.
+    pub(crate) fn left(&self, worker: i64) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        self.line(&format!("left {worker} {now} {}", std::process::id()));
+    }
+
+    fn line(&self, line: &str) {
+        (&*self.0).write_all(format!("{line}\n").as_bytes()).expect("the record file takes a line");
     }
 }
 

@@ -2,6 +2,7 @@
 //! with SIGTERM.
 
 mod jobs;
+mod leaving;
 
 use std::env;
 use std::error::Error;
@@ -14,6 +15,8 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// A worker's own connections, and one to spare.
 const CONNECTIONS: u32 = 6;
@@ -33,8 +36,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some("postgres") => Worker::builder(PgPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
         _ => Worker::builder(MySqlPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
     };
+    let recorder = jobs::Recorder::open(Path::new(&records))?;
+    tracing_subscriber::registry().with(leaving::Watcher(recorder.clone())).init();
     let worker = builder
-        .state(jobs::Recorder::open(Path::new(&records))?)
+        .state(recorder)
         .concurrency(4)
         .heartbeat(lease / 4)
         .lease(lease)

@@ -197,6 +197,15 @@ async fn doctored_traces_are_refused() {
     doctored.events[stops].at = doctored.events[claim].at;
     refused(&doctored, "before its lease ran out");
 
+    // a worker that lives, declared gone while its lease ran: it does not say that it left, or only when it learns it
+    let living = trace.events.iter().rfind(|event| matches!(event.what, What::Stops)).expect("it ended");
+    let mut doctored = trace.clone();
+    doctored.left.remove(&living.id).expect("the other worker said that it left");
+    refused(&doctored, "a worker that lives, and did not leave, is declared gone");
+    let mut doctored = trace.clone();
+    doctored.left.insert(living.id, living.at + 500_000);
+    refused(&doctored, "a worker that lives, and did not leave, is declared gone");
+
     // one that was declared gone and goes on
     let mut doctored = trace.clone();
     let mut beat = doctored.events[stops].clone();

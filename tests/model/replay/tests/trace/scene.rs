@@ -173,6 +173,7 @@ impl Scene {
             events: rows.iter().map(|row| event(row)).collect(),
             returned: returned.collect(),
             killed: self.killed.lock().expect("no panic").clone(),
+            left: self.records("left").into_iter().map(|[worker, at, _]| (worker, at)).collect(),
         }
     }
 }
