@@ -322,7 +322,7 @@ impl Store for MadeUp {
         if lanes.is_empty() {
             lanes.push(job("q", 1).lane);
         }
-        let head = |lane| LaneHead { lane, run_at: 0, due_in: Duration::ZERO };
+        let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
         Box::pin(std::future::ready(Ok(lanes.into_iter().map(head).collect())))
     }
 
@@ -379,7 +379,7 @@ impl Store for MadeUp {
         fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
         fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
         fn send_back(ids: &'a [i64]) -> Vec<i64>;
-        fn delete(ids: &'a [i64]) -> Vec<i64>;
+        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
         fn edit(id: JobId, args: &'a str) -> bool;
         fn set_paused(queue: &'a str, paused: bool) -> ();
         fn queues() -> Vec<QueueInfo>;

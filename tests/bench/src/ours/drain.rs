@@ -29,7 +29,8 @@ pub(super) async fn ahead(db: &Db) -> Result<Value> {
 /// Jobs of a hundred queues in turn, all due at one and the same moment, as what is to be done for each customer every night.
 pub(super) async fn of_many_queues(db: &Db) -> Result<Value> {
     let moment = SystemTime::now() - Duration::from_secs(60);
-    let jobs = || Noop::many(MANY).zip((0..100).cycle()).map(|(job, n)| job.queue(format!("customer {n}")).at(moment.into()));
+    let jobs =
+        || Noop::many(MANY).zip((0..100).cycle()).map(|(job, n)| job.queue(format!("customer {n}")).at(moment.into()));
     each!(db, pool => queue::enqueue_all(pool, jobs()).await)?;
     waiting(db).await
 }
