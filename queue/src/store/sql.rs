@@ -86,9 +86,9 @@ impl<DB: Dialect> SqlStore<DB> {
                 Err(error) => error,
             };
             tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
-            if error.blames_the_row() {
-                refused = None;
-            } else if refused.replace(error).is_some() {
+            let second = refused.is_some();
+            refused = Some(error).filter(|error| !error.blames_the_row());
+            if second && refused.is_some() {
                 break;
             }
         }
