@@ -18,7 +18,7 @@ pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
 pub(crate) const WORKER_GONE: &str = "worker.gone";
 /// A worker that lost its lease has another number. Fields: `worker`.
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
-/// The database does not answer. Once per outage. Fields: `error`.
+/// The database does not answer. Once per outage, again each minute, and for each different error. Fields: `error`.
 pub(crate) const DATABASE_LOST: &str = "database.lost";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";

@@ -314,7 +314,7 @@ impl Dialect for MySql {
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let outer = reach.numbers().map(Bind::from);
-        let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
+        let union = united(include_str!("sql/peek_many.mysql.sql"), &outer, PARTS, asks, |ask, wanted| {
             peek_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
         });
         let rows = fetch(conn, union.sql, &union.binds).await?;

@@ -179,7 +179,7 @@ impl Dialect for Sqlite {
         let oldest =
             if to_id { include_str!("sql/peek_to_id.sqlite.sql") } else { include_str!("sql/peek.sqlite.sql") };
         let sql = [oldest, include_str!("sql/peek_newest.sqlite.sql")];
-        let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
+        let union = united(include_str!("sql/peek_many.sqlite.sql"), &outer, parts, asks, |ask, wanted| {
             let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
             let (time, id) = reach.end_in(&ask.lane);
             binds.extend([time, id].map(Bind::from));

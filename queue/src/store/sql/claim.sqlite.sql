@@ -14,6 +14,6 @@ WHERE id IN (
                     AND w.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
-    LIMIT $7)
+    LIMIT +$7)
 RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
           CASE WHEN length(CAST(args AS BLOB)) <= $9 THEN args END

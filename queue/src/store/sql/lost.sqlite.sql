@@ -9,4 +9,4 @@ WITH RECURSIVE holder (id) AS (
 SELECT j.id, j.worker_id
 FROM holder CROSS JOIN queue_jobs AS j INDEXED BY queue_jobs_held ON j.worker_id = holder.id AND j.worker_id <> 0
 WHERE NOT EXISTS (SELECT 1 FROM queue_workers AS w WHERE w.id = holder.id AND w.stopped_at IS NULL)
-LIMIT $1
+LIMIT +$1

@@ -7,4 +7,4 @@ WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3
   AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $2)
   AND (run_at, id) > (coalesce($4 / 1000, -9223372036854775808), $5)
 ORDER BY run_at, id
-LIMIT $6
+LIMIT +$6

@@ -4,4 +4,4 @@ WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3
   AND run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
   AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $2)
 ORDER BY run_at DESC, queue_jobs.id DESC
-LIMIT $4
+LIMIT +$4

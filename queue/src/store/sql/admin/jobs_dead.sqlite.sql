@@ -6,4 +6,4 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        finished_at * 1000, nullif(worker_id, 0), 0, error
 FROM queue_dead
 WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
-ORDER BY id LIMIT $4
+ORDER BY id LIMIT +$4

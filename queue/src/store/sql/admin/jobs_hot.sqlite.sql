@@ -10,4 +10,4 @@ FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
                      ELSE 'ready' END AS state
       FROM queue_jobs) AS j
 WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
-ORDER BY id LIMIT $5
+ORDER BY id LIMIT +$5

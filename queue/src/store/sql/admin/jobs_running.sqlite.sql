@@ -6,4 +6,4 @@ SELECT id, kind, queue, 'running', priority, attempt, max_retries,
        cancel_requested_at IS NOT NULL, NULL
 FROM queue_jobs INDEXED BY queue_jobs_held
 WHERE worker_id <> 0 AND id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
-ORDER BY id LIMIT $4
+ORDER BY id LIMIT +$4
