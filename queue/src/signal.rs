@@ -159,12 +159,17 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     tokio::spawn(async move {
         let mut kept = None;
         loop {
-            match timeout(LIMIT, send(&pool, kept.take())).await {
-                // the next one needs no other, unless somebody waits for this one
-                Ok(Ok(conn)) => kept = can_spare_one(&pool).then_some(conn),
+            match timeout(LIMIT, send(&pool, &mut kept)).await {
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the signal for an enqueue was not sent; {POLLED}"),
-                Err(_) => tracing::debug!("the signal for an enqueue was not sent in time; {POLLED}"),
+                Err(_) => {
+                    tracing::debug!("the signal for an enqueue was not sent in time; {POLLED}");
+                    // it may be inside a statement
+                    kept.take().iter_mut().for_each(PoolConnection::close_on_drop);
+                }
             }
+            // the next one needs no other, unless somebody waits for this one
+            kept = kept.filter(|_| can_spare_one(&pool));
             sleep(COALESCE).await;
             let mut databases = databases();
             let Some(local) = databases.get_mut(&sending.key) else { return };
@@ -177,19 +182,15 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
 
 const POLLED: &str = "polling will find it";
 
-/// Sends a signal through the connection that sent the one before, if that is still good, and returns what it was sent through.
-async fn send<DB: Signals>(
-    pool: &sqlx::Pool<DB>,
-    kept: Option<PoolConnection<DB>>,
-) -> Result<PoolConnection<DB>, sqlx::Error> {
-    if let Some(mut conn) = kept.filter(|_| !pool.is_closed())
-        && DB::notify(&mut conn).await.is_ok()
+/// Sends a signal through the connection that sent the one before, if that is still good, or another one.
+async fn send<DB: Signals>(pool: &sqlx::Pool<DB>, kept: &mut Option<PoolConnection<DB>>) -> Result<(), sqlx::Error> {
+    if let Some(conn) = kept.as_mut().filter(|_| !pool.is_closed())
+        && DB::notify(conn).await.is_ok()
     {
-        return Ok(conn);
+        return Ok(());
     }
-    let mut conn = pool.acquire().await?;
-    DB::notify(&mut conn).await?;
-    Ok(conn)
+    *kept = None;
+    DB::notify(kept.insert(pool.acquire().await?)).await
 }
 
 /// A task sends signals, until this is dropped or ended.
