@@ -36,7 +36,7 @@ const MOST_BYTES: usize = 1024 * 1024;
 const LINGER: Duration = Duration::from_millis(2);
 /// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
 /// word, for ever.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });
 /// How often an enqueue that was in the way of others is repeated.
 const TRIES: u32 = 6;
 
@@ -459,7 +459,7 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<N
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
     use futures_util::FutureExt;
-    use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+    use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
     use super::*;
 
@@ -509,6 +509,23 @@ mod tests {
         let _others = [pool.acquire().await.expect("one"), pool.acquire().await.expect("another")];
         write(&pool, NewJob::example("k")).await.expect("written");
         assert!(!in_use(&pool), "the last connection of the pool");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_come_is_not_waited_for_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        pool(&folder).await.close().await;
+        let file = folder.path().join("queue.sqlite");
+        let options = SqliteConnectOptions::new().filename(&file).busy_timeout(LIMIT * 5);
+        let patient = SqlitePoolOptions::new().max_connections(3).connect_with(options).await.expect("a pool");
+        // another process, as far as the pool knows: it gives no answer while the file is locked
+        let other = SqlitePool::connect(&format!("sqlite:{}", file.display())).await.expect("another pool");
+        let lock = other.begin_with("BEGIN IMMEDIATE").await.expect("the lock");
+        let error =
+            timeout(LIMIT * 2, write(&patient, NewJob::example("k"))).await.expect("an end").expect_err("locked");
+        assert!(error.to_string().contains("whether it was written is not known"), "{error}");
+        lock.rollback().await.expect("the lock is given back");
+        timeout(SOON, write(&patient, NewJob::example("k"))).await.expect("in time").expect("by another connection");
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use crate::registry::JobDefinition;
 use crate::signal::Subscription;
 use crate::store::{Beat, Bury, Finish, Holding, NewWorker, Place, PutBack, Rank, Reply, Rescued, Scope, Share, Store};
 use crate::worker::config::{Config, Timing};
+use crate::worker::made_up::unused;
 use crate::worker::record::{self, Recorder};
 use crate::worker::shutdown;
 
@@ -43,16 +44,6 @@ struct Tables {
 struct Fake {
     tables: Mutex<Tables>,
     began: Instant,
-}
-
-/// Verbs that the claim loop does not use.
-macro_rules! unused {
-    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $reply:ty;)*) => {
-        $(fn $name<'a>(&'a self $(, $arg: $type)*) -> Reply<'a, $reply> {
-            $(let _ = $arg;)*
-            unreachable!("the claim loop does not call {}", stringify!($name))
-        })*
-    };
 }
 
 impl Fake {

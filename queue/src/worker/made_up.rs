@@ -232,7 +232,7 @@ impl DatabaseError for Refusal {
     }
 }
 
-/// Verbs that none of these tests comes to.
+/// Verbs of a made-up store that none of its tests comes to.
 macro_rules! unused {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $reply:ty;)*) => {
         $(fn $name<'a>(&'a self $(, $arg: $type)*) -> Reply<'a, $reply> {
@@ -241,6 +241,7 @@ macro_rules! unused {
         })*
     };
 }
+pub(super) use unused;
 
 impl Store for MadeUp {
     fn engine(&self) -> &'static str {

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::ArgAction;
 use queue_test_servers::{Durability, Engine, Servers, process};
 
-use crate::faults::{FAULTS, Fault, Ground, Skipped};
+use crate::faults::{FAULTS, Fault, Ground, Skipped, WITHOUT_ROUNDS};
 use crate::scene::{Form, Order};
 
 /// Tries the promises of delivery by faults, and lets a checker decide from records alone.
@@ -105,6 +105,10 @@ fn list() {
 fn trials(args: &Args, engines: &[Engine], servers: &Servers, order: Order) -> Result<VecDeque<Trial>> {
     if let Some(name) = args.faults.iter().find(|name| FAULTS.iter().all(|fault| fault.name != **name)) {
         bail!("there is no fault {name:?}; --list tells which there are");
+    }
+    if let Some(name) = args.faults.iter().find(|name| args.rounds.is_some() && WITHOUT_ROUNDS.contains(&name.as_str()))
+    {
+        bail!("{name} has no rounds: leave --rounds out (--jobs and --long make it longer)");
     }
     let mut trials = VecDeque::new();
     for fault in FAULTS.iter().filter(|it| args.faults.is_empty() || args.faults.iter().any(|name| name == it.name)) {

@@ -129,3 +129,6 @@ faults! {
     "bad-rows" on ALL: hostile::bad_rows, "as many bad rows as good ones, written by SQL";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
+
+/// Those that do what they do once, for a time or for so many jobs.
+pub const WITHOUT_ROUNDS: &[&str] = &["server-stop", "delay", "deadlocks", "snapshot", "checkpoint", "bad-rows"];
