@@ -91,7 +91,7 @@ pub struct JobDetail {
     pub args: String,
     /// The result of a completed job, as JSON text; None for `()`.
     pub result: Option<String>,
-    /// Every attempt, oldest first.
+    /// Every attempt, oldest first; of those that do not count (snoozes, give-backs at a shutdown) the last hundred or two.
     pub attempts: Vec<Attempt>,
 }
 

@@ -60,7 +60,8 @@ impl JobError {
         Self(Failure::Cancel { reason: reason.into() })
     }
 
-    /// Not now: run again after `delay`. Not counted as an attempt.
+    /// Not now: run again after `delay`. Not counted as an attempt, so a job may do so without end; its last hundred snoozes
+    /// stay on record.
     pub fn snooze(delay: Duration) -> Self {
         Self(Failure::Snooze { delay })
     }

@@ -81,6 +81,8 @@ pub(crate) enum For {
     All,
     /// Those whose attempt goes into `queue_attempts`.
     Recorded,
+    /// Those that have come back so often that some of their attempts are forgotten.
+    Forgetting,
     /// All, and it touches one row for each that is accepted. When none is missing, that is the answer.
     Each,
     /// Asks which were accepted, when some were not.

@@ -8,6 +8,10 @@ use super::sql::json;
 use super::{Bury, Finish, Outcome, PutBack, WorkerId};
 use crate::error::Error;
 
+/// Of attempts that do not count, which may be without end, the last hundred are kept, and up to as many before them: every
+/// hundredth forgets.
+const KEPT: i32 = 100;
+
 impl<DB: Dialect> SqlStore<DB> {
     pub(super) async fn ending<E: Ending>(
         &self,
@@ -21,17 +25,19 @@ impl<DB: Dialect> SqlStore<DB> {
         }
         let mode = if script.len() == 1 { Mode::Write } else { Mode::Transaction };
         let recorded = batch.iter().any(Ending::recorded);
+        let forgetting = batch.iter().any(|ending| ending.forget().is_some());
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
         batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();
-        let args = (worker, E::list::<DB>(&batch), recorded, all);
-        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, recorded, all)| {
+        let args = (worker, E::list::<DB>(&batch), all);
+        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
             async move {
                 let binds = [(*worker).into(), list.as_str().into()];
                 let (mut accepted, mut refused) = (Vec::new(), false);
                 for (jobs, sql) in script {
                     match jobs {
                         For::Recorded if !recorded => {}
+                        For::Forgetting if !forgetting => {}
                         For::Refused if !refused => {}
                         For::Each => match execute::<DB>(conn, sql, &binds).await? {
                             count if count == all.len() as u64 => accepted.extend(all),
@@ -54,6 +60,8 @@ pub(super) trait Ending: serde::Serialize + Clone + Sync {
     /// Whether the attempt goes into `queue_attempts`.
     fn recorded(&self) -> bool;
     fn error(&mut self) -> Option<&mut String>;
+    /// The lease up to which the job's attempts that do not count are forgotten, if that is to be done now.
+    fn forget(&self) -> Option<i32>;
 
     /// A batch as one JSON text.
     fn list<DB: Dialect>(batch: &[Self]) -> String
@@ -85,6 +93,9 @@ impl Ending for Finish {
     fn error(&mut self) -> Option<&mut String> {
         self.error.as_mut()
     }
+    fn forget(&self) -> Option<i32> {
+        None
+    }
     fn list<DB: Dialect>(batch: &[Self]) -> String {
         if !DB::FINISH_IN_ARRAYS {
             return json(batch);
@@ -104,6 +115,18 @@ impl Ending for PutBack {
     fn error(&mut self) -> Option<&mut String> {
         self.error.as_mut()
     }
+    fn forget(&self) -> Option<i32> {
+        (self.uncount > 0 && self.lease % KEPT == 0).then_some(self.lease - KEPT)
+    }
+    fn list<DB: Dialect>(batch: &[Self]) -> String {
+        #[derive(serde::Serialize)]
+        struct Item<'a> {
+            #[serde(flatten)]
+            end: &'a PutBack,
+            forget: Option<i32>,
+        }
+        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>())
+    }
 }
 
 impl Ending for Bury {
@@ -116,7 +139,11 @@ impl Ending for Bury {
     fn error(&mut self) -> Option<&mut String> {
         Some(&mut self.error)
     }
+    fn forget(&self) -> Option<i32> {
+        None
+    }
 }
+
 fn without_nul(text: &str) -> Option<String> {
     text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
 }

@@ -236,6 +236,7 @@ impl Dialect for MySql {
     const PUT_BACK: Script = &[
         (For::All, include_str!("sql/ending_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/put_back_attempts.mysql.sql")),
+        (For::Forgetting, include_str!("sql/put_back_forget.mysql.sql")),
         (For::All, include_str!("sql/put_back_history.mysql.sql")),
         (For::All, include_str!("sql/put_back_delete.mysql.sql")),
         (For::All, include_str!("sql/put_back.mysql.sql")),

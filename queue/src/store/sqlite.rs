@@ -112,6 +112,7 @@ impl Dialect for Sqlite {
     const FINISH_IN_ARRAYS: bool = true;
     const PUT_BACK: Script = &[
         (For::Recorded, include_str!("sql/put_back_attempts.sqlite.sql")),
+        (For::Forgetting, include_str!("sql/put_back_forget.sqlite.sql")),
         (For::All, include_str!("sql/put_back_history.sqlite.sql")),
         (For::All, include_str!("sql/put_back_delete.sqlite.sql")),
         (For::All, include_str!("sql/put_back.sqlite.sql")),

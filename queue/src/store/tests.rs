@@ -347,6 +347,39 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int(waiting).await, 1);
 }
 
+async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[job("a"), job("b")]).await;
+    let worker = db.worker().await;
+    let failed = db.take(worker, 1).await;
+    db.store.put_back(worker, &[PutBack { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
+    let other = db.store.claim(worker, &[ask("b", 1)]).await.unwrap();
+    for lease in 2..=350 {
+        let mut jobs = db.take(worker, 1).await;
+        let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {lease}"));
+        assert_eq!(job.lease, lease);
+        let outcome = if lease % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
+        let snoozed = PutBack { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
+        if lease == 300 {
+            let stale = PutBack { lease: 299, ..snoozed.clone() };
+            let count = "SELECT COUNT(*) FROM queue_attempts";
+            let before = db.int(count).await;
+            assert!(db.store.put_back(worker, &[stale]).await.unwrap().is_empty());
+            assert_eq!(db.int(count).await, before);
+            // one that is not accepted forgets nothing, whatever it says
+            let foreign = PutBack { lease: 400, ..snoozed.clone() };
+            assert!(db.store.put_back(worker, &[foreign]).await.unwrap().is_empty());
+            assert_eq!(db.int(count).await, before);
+        }
+        // beside another that forgets nothing
+        let batch = if lease == 200 { vec![back(&other[0]), snoozed] } else { vec![snoozed] };
+        assert_eq!(db.store.put_back(worker, &batch).await.unwrap().len(), batch.len());
+    }
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE lease > 200 AND lease <= 350").await, 150);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE lease BETWEEN 2 AND 200").await, 0);
+    let failures = "SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'failed' AND lease = 1";
+    assert_eq!(db.int(failures).await, 2, "of what counts everything is kept");
+}
+
 async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
@@ -1180,6 +1213,7 @@ on_each!(
     one_has_the_turn_to_claim,
     claim_honours_its_asks,
     late_writes_are_refused,
+    attempts_without_count_are_not_kept_without_end,
     a_refused_batch_is_not_half_recorded,
     a_cancelled_job_does_not_go_back,
     a_beat_sees_jobs_that_wait,

@@ -78,6 +78,16 @@ pub enum What {
         /// The job's number.
         job: i64,
     },
+    /// Somebody is about to ask, through `Admin`, for a job to be cancelled.
+    CancelAsked {
+        /// The job's number.
+        job: i64,
+    },
+    /// The library said that it is cancelled, or that its handler is told to stop.
+    CancelAccepted {
+        /// The job's number.
+        job: i64,
+    },
     /// A worker lost its lease and knows it.
     LeaseLost,
     /// What a process takes for the time of day.

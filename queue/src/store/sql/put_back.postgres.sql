@@ -1,9 +1,10 @@
 -- Back to waiting, unless somebody asked to cancel the job meanwhile: then it ends as cancelled. For "IS TRUE" see
--- finish.postgres.sql.
+-- finish.postgres.sql. Of a job that comes back again and again without counting (snoozes, give-backs), only the last of
+-- those attempts are kept.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json)
         AS d (id bigint, lease integer, ran_us bigint, outcome text, delay_us bigint, uncount integer, record boolean,
-              error text)
+              forget integer, error text)
 ), held AS MATERIALIZED (
     SELECT j.id, j.lease, j.attempt, j.cancel_requested_at IS NOT NULL AS cancelled
     FROM queue_jobs AS j
@@ -33,5 +34,10 @@ WITH batch AS MATERIALIZED (
     FROM held AS h JOIN batch AS d USING (id)
     WHERE d.record
     ON CONFLICT DO NOTHING
+), forgotten AS (
+    DELETE FROM queue_attempts
+    WHERE job_id = ANY (ARRAY(SELECT h.id FROM held AS h JOIN batch AS d USING (id) WHERE d.forget IS NOT NULL))
+      AND lease <= (SELECT d.forget FROM batch AS d WHERE d.id = job_id)
+      AND outcome IN ('snoozed', 'released')
 )
 SELECT id FROM held

@@ -46,8 +46,10 @@ pub enum Rule {
     RanAgain,
     /// A write of an attempt that was not current was accepted.
     StaleWrite,
-    /// A job was cancelled, and its handler had not asked for it. Nobody else does in this suite.
+    /// A job was cancelled, and neither its handler nor anybody else had asked for it.
     Cancelled,
+    /// A job began again although its cancellation had been accepted.
+    Uncancelled,
     /// There were more attempts than allowed.
     TooMany,
     /// A job was given up although attempts were left.
@@ -123,6 +125,8 @@ pub struct Checker<'a> {
     jobs: BTreeMap<i64, Story<'a>>,
     /// What happened to a process, as opposed to in it.
     processes: HashMap<i64, Vec<&'a Event>>,
+    /// When it was accepted that a job, by its number, is cancelled; `None` where that was asked for, and no more is known.
+    cancels: HashMap<i64, Option<i64>>,
     /// Processes by the numbers of their workers.
     of_worker: &'a HashMap<i64, i64>,
 }
@@ -130,8 +134,13 @@ pub struct Checker<'a> {
 impl<'a> Checker<'a> {
     /// Sorts what is known by job and by process.
     pub fn new(history: &'a History) -> Checker<'a> {
-        let mut checker =
-            Checker { history, jobs: BTreeMap::new(), processes: HashMap::new(), of_worker: &history.tables.processes };
+        let mut checker = Checker {
+            history,
+            jobs: BTreeMap::new(),
+            processes: HashMap::new(),
+            cancels: HashMap::new(),
+            of_worker: &history.tables.processes,
+        };
         history.events.iter().for_each(|event| checker.take(event));
         for (&id, rows) in &history.tables.jobs {
             for row in rows {
@@ -173,6 +182,12 @@ impl<'a> Checker<'a> {
                 tags.iter().for_each(|tag| self.job(*tag).fate = Fate::RolledBack);
             }
             What::Unknown { tags } => tags.iter().for_each(|tag| self.job(*tag).fate = Fate::Unknown),
+            What::CancelAsked { job } => {
+                self.cancels.entry(*job).or_default();
+            }
+            What::CancelAccepted { job } => {
+                self.cancels.insert(*job, Some(event.at));
+            }
             What::Started { tag, .. } | What::Ended { tag, .. } => self.job(*tag).runs.push(event),
             _ => self.processes.entry(event.process).or_default().push(event),
         }

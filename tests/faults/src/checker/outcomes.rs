@@ -28,6 +28,7 @@ impl Checker<'_> {
     /// Each recorded attempt was run by its worker's process, ended there as it says, and was current then; a dead letter, or
     /// a cancellation, is the work of the last one.
     pub(super) fn outcomes(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
+        let told = job.rows.iter().any(|(id, _)| self.cancels.contains_key(id));
         // rows with the same words: a number is given again after a snooze
         let mut alike: HashMap<(i64, i64, &str), usize> = HashMap::new();
         for it in &job.attempts {
@@ -43,7 +44,10 @@ impl Checker<'_> {
                     format!("attempt {attempt} {outcome} in process {process}, where it never ran"),
                 );
             }
-            let Some(said) = said(outcome) else { continue };
+            // whatever else a handler returns that was told to stop
+            let stopped = |how| how != How::Ok;
+            let said = if told && outcome == "cancelled" { Some(stopped as fn(How) -> bool) } else { said(outcome) };
+            let Some(said) = said else { continue };
             let count = alike.entry((process, attempt, outcome)).or_default();
             *count += 1;
             let ends = self.current_ends(job, process, attempt, said);
@@ -68,6 +72,10 @@ impl Checker<'_> {
                 Rule::StaleWrite,
                 format!("{state} in attempt {}, although attempt {attempt} began in process {by}", row.attempt),
             );
+        }
+        if told && row.state == "cancelled" {
+            // while it waited, or by the put-back of an attempt that is on record as something else
+            return;
         }
         let last = job.attempts.last();
         if last.is_none_or(|it| (it.lease, it.attempt, it.worker) != (row.lease, row.attempt, row.worker)) {
@@ -101,13 +109,24 @@ impl Checker<'_> {
         self.of_worker.get(&worker).is_some_and(|process| self.current_ends(job, *process, attempt, said) > 0)
     }
 
-    /// A job is cancelled because its handler wants it so.
+    /// A job is cancelled because its handler wants it so, or somebody else does; and that is its end.
     pub(super) fn cancellation(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
-        let [(_, row)] = job.rows.as_slice() else { return };
-        if row.state == "cancelled" && !self.said(job, row.worker, row.attempt, |how| how == How::Cancelled) {
+        let [(id, row)] = job.rows.as_slice() else { return };
+        let asked = self.cancels.get(id);
+        let by_handler = || self.said(job, row.worker, row.attempt, |how| how == How::Cancelled);
+        if row.state == "cancelled" && asked.is_none() && !by_handler() {
             broken(
                 Rule::Cancelled,
                 format!("cancelled in attempt {}, and nobody asked for it: {}", row.attempt, row.error),
+            );
+        }
+        // the one that was claimed by then, and had not begun
+        if let Some(at) = asked.copied().flatten()
+            && let Some((_, by, attempt)) = job.starts().filter(|(start, ..)| *start > at).nth(1)
+        {
+            broken(
+                Rule::Uncancelled,
+                format!("attempt {attempt} began in process {by}, the second one since it was accepted to be cancelled"),
             );
         }
     }

@@ -287,6 +287,31 @@ fn a_cancellation_that_nobody_asked_for() {
 }
 
 #[test]
+fn a_cancellation_that_somebody_asked_for() {
+    let asked = |plot: Plot, at| {
+        let plot = plot.event(at, PRODUCER, What::CancelAsked { job: 70 });
+        plot.event(at, PRODUCER, What::CancelAccepted { job: 70 })
+    };
+    let waiting = || asked(Plot::committed(retries(3)), 3);
+    waiting().row("cancelled", 0, 0, 0).breaks(&[]);
+    // it was claimed by then, and its handler begins, and is told to stop
+    let told = || waiting().start(4, ONE, 1).end(5, ONE, 1, How::Dropped);
+    told().attempt(1, 1, 1, "cancelled").row("cancelled", 1, 1, 1).breaks(&[]);
+    told().start(6, ONE, 2).end(7, ONE, 2, How::Ok).attempt(1, 1, 1, "lost").row("completed", 2, 2, 1).breaks(&[
+        Rule::Uncancelled,
+    ]);
+    // an attempt that ended well is none that was stopped
+    let well = waiting().start(4, ONE, 1).end(5, ONE, 1, How::Ok);
+    well.attempt(1, 1, 1, "cancelled").row("cancelled", 1, 1, 1).breaks(&[Rule::StaleWrite]);
+    // of another job
+    let other = Plot::committed(retries(3)).event(3, PRODUCER, What::CancelAccepted { job: 71 });
+    other.row("cancelled", 0, 0, 0).breaks(&[Rule::StaleWrite, Rule::Cancelled]);
+    // asked for, and not known whether it was accepted: it may run as often as it wants
+    let unknown = completed().event(2, PRODUCER, What::CancelAsked { job: 70 });
+    unknown.breaks(&[]);
+}
+
+#[test]
 fn too_many_attempts() {
     let plot = Plot::committed(retries(0)).start(3, ONE, 1).event(4, ONE, What::Killed);
     let plot = plot.start(12, TWO, 2).end(13, TWO, 2, How::Ok);

@@ -1,4 +1,4 @@
--- The recorded attempts of a job up to a lease. Attempts are only ever added, so these are the ones that the job's row,
+-- The recorded attempts of a job up to a lease. None is added under a lease that is over, so these are the ones that the job's row,
 -- read just before, had behind it.
 SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), outcome, error

@@ -1,4 +1,4 @@
--- The recorded attempts of a job up to a lease. Attempts are only ever added, so these are the ones that the job's row,
+-- The recorded attempts of a job up to a lease. None is added under a lease that is over, so these are the ones that the job's row,
 -- read just before, had behind it.
 SELECT attempt, worker_id, w.host || ':' || w.pid, a.started_at * 1000,
        ended_at * 1000, outcome, error
