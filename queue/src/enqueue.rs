@@ -149,11 +149,15 @@ impl<J: Job> From<J> for Enqueue<J> {
 
 /// Writes many jobs of one type in a handful of round trips: all of them or none. Returns their numbers in the order given.
 ///
-/// Each item is a job, or a job with options. A large batch is several statements in one transaction (a savepoint when
-/// `target` is in a transaction already): of 1,000 jobs on MySQL and MariaDB, 5,000 on SQLite, 64 MiB on PostgreSQL.
+/// Each item is a job, or a job with options. A large batch is several statements in one transaction (behind a savepoint when
+/// `target` is in a transaction already): of at most 1,000 jobs on MySQL and MariaDB, 5,000 on SQLite, 64 MiB on PostgreSQL.
 ///
 /// # Errors
 /// As [`Enqueue::enqueue`]; one unusable job refuses the whole batch before anything is written.
+///
+/// # Cancellation
+/// Through a pool as [`Enqueue::enqueue`]: all or none are written. In a transaction of yours a batch that is dropped midway may
+/// have written a part: roll back, to a savepoint or altogether. What you wrote before it stays as it was.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -5,6 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use queue::{Error, Job, JobId, JobState, MAX_ARGS_BYTES};
+use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Placed, Play};
 use queue_tests::{AnyPool, Db, What, each, eventually, within};
 use sqlx::Connection as _;
@@ -30,6 +31,8 @@ conformance! {
     keeps_nobody_waiting_when_it_is_not_polled,
     survives_being_dropped_in_bulk,
     survives_being_dropped_in_bulk_on_a_connection,
+    leaves_a_transaction_whole_when_it_is_dropped_in_bulk,
+    goes_with_a_transaction_begun_by_sql,
 }
 
 async fn takes_every_target(db: Db) {
@@ -408,6 +411,43 @@ async fn survives_being_dropped_in_bulk_on_a_connection(db: Db) {
         });
     }
     is_healthy(&db, &pool).await;
+}
+
+/// Whatever becomes of a batch in the caller's transaction, what he wrote before it is committed with it.
+async fn leaves_a_transaction_whole_when_it_is_dropped_in_bulk(db: Db) {
+    let pool = db.open(2).await;
+    let mut kept = Vec::new();
+    for n in 0..60 {
+        let patience = Duration::from_micros(fastrand::u64(0..if n % 2 == 0 { 2_000 } else { 30_000 }));
+        let mut tx = within("a transaction", pool.begin()).await;
+        kept.push(tx.enqueue(Note::new(format!("{n}"))).await.expect("enqueued"));
+        // so many that each engine but PostgreSQL takes several statements
+        let many = (0..if n % 2 == 0 { 40 } else { 5_001 }).map(|_| Play::new("a", Vec::new()));
+        drop(tokio::time::timeout(patience, tx.enqueue_all(many)).await);
+        within("the commit", tx.commit()).await;
+    }
+    assert_eq!(db.count("queue_jobs WHERE kind = 'note'").await, kept.len() as i64);
+}
+
+/// sqlx knows nothing of a transaction that was begun by SQL; a batch is part of it all the same.
+async fn goes_with_a_transaction_begun_by_sql(db: Db) {
+    // on SQLite of one statement: sqlx's own transaction is refused within another
+    let sizes: &[usize] = if db.engine() == Engine::Sqlite { &[40] } else { &[40, 1_001] };
+    for size in sizes {
+        each!(AnyPool, db.pool(), pool => {
+            let mut conn = pool.acquire().await.expect("a connection");
+            for end in ["ROLLBACK", "COMMIT"] {
+                sqlx::raw_sql("BEGIN").execute(&mut *conn).await.expect("begun");
+                Note::new("before").enqueue(&mut *conn).await.expect("enqueued");
+                let many = (0..*size).map(|_| Play::new("a", Vec::new()));
+                queue::enqueue_all(&mut *conn, many).await.expect("enqueued");
+                sqlx::raw_sql(end).execute(&mut *conn).await.expect("ended");
+            }
+        });
+        let (notes, plays) = ("queue_jobs WHERE kind = 'note'", "queue_jobs WHERE kind = 'play'");
+        assert_eq!((db.count(notes).await, db.count(plays).await), (1, *size as i64));
+        db.sql("DELETE FROM queue_jobs").await;
+    }
 }
 
 const BATCH: i64 = 1500;

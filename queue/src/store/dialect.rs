@@ -207,6 +207,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     ) -> impl Future<Output = Result<i64, Error>> + Send;
     /// Runs text without values: session settings, migrations.
     fn raw(conn: &mut Self::Connection, sql: &'static str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Sets the [savepoint](super::together::SAVEPOINT) if the connection is in a transaction, and answers whether it is.
+    fn savepoint(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
     /// The statement failed because of others and may succeed when repeated. Nothing of it was done.
     fn is_transient(error: &Error) -> bool;
 

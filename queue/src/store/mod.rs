@@ -24,6 +24,7 @@ mod session;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod together;
 pub(crate) mod turns;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod union;

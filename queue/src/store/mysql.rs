@@ -15,6 +15,7 @@ use super::dialect::{
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
+use super::together::{RELEASE, SAVEPOINT, Together};
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
@@ -279,6 +280,23 @@ impl Dialect for MySql {
         Ok(done.last_insert_id().cast_signed())
     }
 
+    async fn savepoint(conn: &mut MySqlConnection) -> Result<bool, Error> {
+        Self::raw(conn, SAVEPOINT).await?;
+        if conn.is_in_transaction() {
+            return Ok(true);
+        }
+        // without a transaction there is none now; one may have been begun by SQL, or by `autocommit = 0`
+        match Self::raw(conn, RELEASE).await {
+            Ok(()) => Self::raw(conn, SAVEPOINT).await.map(|()| true),
+            Err(Error::Database(error))
+                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1305) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn is_transient(error: &Error) -> bool {
         let Error::Database(error) = error else { return false };
         // deadlock, lock wait timeout, MariaDB: the record has changed since the last read
@@ -359,18 +377,9 @@ impl Dialect for MySql {
             let first = insert_chunk(conn, jobs).await?;
             return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
         }
-        let mut transaction = conn.begin().await?;
-        let step = step(&mut transaction).await?;
-        let mut all = Vec::with_capacity(jobs.len());
-        let mut rest = jobs;
-        while !rest.is_empty() {
-            let (chunk, later) = rest.split_at(fitting(rest, chunk_of(rest.len()), CHUNK_BYTES));
-            let first = insert_chunk(&mut transaction, chunk).await?;
-            all.extend((0..chunk.len() as i64).map(|n| first + n * step));
-            rest = later;
-        }
-        transaction.commit().await?;
-        Ok(all)
+        let mut together = Together::<Self>::begin(conn).await?;
+        let ids = insert_chunks(together.connection(), jobs).await;
+        together.end(ids).await
     }
 
     async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
@@ -398,6 +407,19 @@ fn of_kinds(sql: &str, count: usize) -> String {
 /// Numbers of one statement are consecutive; clusters give every n-th.
 async fn step(conn: &mut MySqlConnection) -> Result<i64, Error> {
     sqlx::query_scalar("SELECT CAST(@@auto_increment_increment AS SIGNED)").fetch_one(conn).await
+}
+
+async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let step = step(conn).await?;
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(fitting(rest, chunk_of(rest.len()), CHUNK_BYTES));
+        let first = insert_chunk(conn, chunk).await?;
+        all.extend((0..chunk.len() as i64).map(|n| first + n * step));
+        rest = later;
+    }
+    Ok(all)
 }
 
 /// How many of `jobs` rows go into one statement: one of few sizes.

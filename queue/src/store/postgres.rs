@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::postgres::{PgListener, PgRow};
-use sqlx::{Connection, Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
+use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
 use crate::migrate::Engine;
 
@@ -13,6 +13,7 @@ use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
+use super::together::{SAVEPOINT, Together};
 use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
@@ -162,6 +163,15 @@ impl Dialect for Postgres {
         Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
     }
 
+    async fn savepoint(conn: &mut PgConnection) -> Result<bool, Error> {
+        match Self::raw(conn, SAVEPOINT).await {
+            Ok(()) => Ok(true),
+            // no transaction, neither sqlx's nor one that was begun by SQL
+            Err(Error::Database(error)) if error.code().is_some_and(|code| code == "25P01") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn is_transient(error: &Error) -> bool {
         // serialization failure, deadlock, lock not available
         matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
@@ -224,16 +234,9 @@ impl Dialect for Postgres {
         if fitting(jobs, usize::MAX, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
         }
-        let mut transaction = conn.begin().await?;
-        let mut all = Vec::with_capacity(jobs.len());
-        let mut rest = jobs;
-        while !rest.is_empty() {
-            let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
-            all.extend(insert_chunk(&mut transaction, chunk).await?);
-            rest = later;
-        }
-        transaction.commit().await?;
-        Ok(all)
+        let mut together = Together::<Self>::begin(conn).await?;
+        let ids = insert_chunks(together.connection(), jobs).await;
+        together.end(ids).await
     }
 
     async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
@@ -265,6 +268,17 @@ impl Dialect for Postgres {
             }
         }
     }
+}
+
+async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
+        all.extend(insert_chunk(conn, chunk).await?);
+        rest = later;
+    }
+    Ok(all)
 }
 
 async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

@@ -15,6 +15,7 @@ use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
+use super::together::{SAVEPOINT, Together};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
 use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -152,6 +153,14 @@ impl Dialect for Sqlite {
         Ok(done.last_insert_rowid())
     }
 
+    async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
+        // outside of a transaction a savepoint would begin one; beside one that was begun by SQL, `BEGIN` is refused
+        if !conn.is_in_transaction() {
+            return Ok(false);
+        }
+        Self::raw(conn, SAVEPOINT).await.map(|()| true)
+    }
+
     fn is_transient(error: &Error) -> bool {
         let Error::Database(error) = error else { return false };
         let code = error.code().and_then(|code| code.parse::<u32>().ok());
@@ -226,16 +235,9 @@ impl Dialect for Sqlite {
         if fitting(jobs, CHUNK, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
         }
-        let mut transaction = conn.begin().await?;
-        let mut all = Vec::with_capacity(jobs.len());
-        let mut rest = jobs;
-        while !rest.is_empty() {
-            let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
-            all.extend(insert_chunk(&mut transaction, chunk).await?);
-            rest = later;
-        }
-        transaction.commit().await?;
-        Ok(all)
+        let mut together = Together::<Self>::begin(conn).await?;
+        let ids = insert_chunks(together.connection(), jobs).await;
+        together.end(ids).await
     }
 
     async fn pool_beside(pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
@@ -267,6 +269,17 @@ impl Dialect for Sqlite {
             wake();
         }
     }
+}
+
+async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
+        all.extend(insert_chunk(conn, chunk).await?);
+        rest = later;
+    }
+    Ok(all)
 }
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

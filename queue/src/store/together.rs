@@ -1,0 +1,56 @@
+//! Several INSERTs of which all or none count, on a connection that may be the caller's, in the middle of a transaction.
+//!
+//! sqlx nests transactions, too. But one that is dropped while its savepoint is on its way rolls the whole transaction back, and
+//! the caller's commit says nothing of it; nor does it know of a transaction that was begun by SQL, which `BEGIN` would commit
+//! on MySQL.
+
+use sqlx::{Connection, Error, Transaction};
+
+use super::dialect::Dialect;
+
+pub(super) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
+pub(super) const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
+const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
+
+/// What the statements are in.
+pub(super) enum Together<'c, DB: Dialect> {
+    /// A transaction for them alone.
+    Alone(Transaction<'c, DB>),
+    /// The caller's transaction, behind a savepoint. Who drops this has a part of them in the transaction.
+    Part(&'c mut DB::Connection),
+}
+
+impl<'c, DB: Dialect> Together<'c, DB> {
+    pub(super) async fn begin(conn: &'c mut DB::Connection) -> Result<Self, Error> {
+        if DB::savepoint(conn).await? {
+            return Ok(Self::Part(conn));
+        }
+        Ok(Self::Alone(conn.begin().await?))
+    }
+
+    pub(super) fn connection(&mut self) -> &mut DB::Connection {
+        match self {
+            Self::Alone(transaction) => transaction,
+            Self::Part(conn) => conn,
+        }
+    }
+
+    /// Keeps them if all went well, else undoes what was done and answers with what went wrong.
+    pub(super) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
+        match (self, result) {
+            (Self::Alone(transaction), Ok(it)) => transaction.commit().await.map(|()| it),
+            (Self::Part(conn), Ok(it)) => DB::raw(conn, RELEASE).await.map(|()| it),
+            // whether the rollback fails or not, the first error says what is wrong
+            (Self::Alone(transaction), Err(error)) => {
+                let _ = transaction.rollback().await;
+                Err(error)
+            }
+            (Self::Part(conn), Err(error)) => {
+                if DB::raw(conn, ROLLBACK).await.is_ok() {
+                    let _ = DB::raw(conn, RELEASE).await;
+                }
+                Err(error)
+            }
+        }
+    }
+}
