@@ -68,11 +68,11 @@ pub struct Job {
     pub enqueued_at: DateTime<Utc>,
     /// When it was or will be due.
     pub run_at: DateTime<Utc>,
-    /// When its current or last attempt was claimed.
+    /// When its attempt was claimed, while it runs, or the last one, when it is over; None while it waits.
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
-    /// The worker that holds it, or held it last.
+    /// The worker that holds it, or held it when it ended; None while it waits.
     pub worker: Option<i64>,
     /// Whether somebody asked to cancel it while it runs.
     pub cancel_requested: bool,
@@ -91,7 +91,8 @@ pub struct JobDetail {
     pub args: String,
     /// The result of a completed job, as JSON text; None for `()`.
     pub result: Option<String>,
-    /// Every attempt, oldest first; of those that do not count (snoozes, give-backs at a shutdown) the last hundred or two.
+    /// Every attempt, oldest first; of those that do not count (snoozes, give-backs at a shutdown) the last hundred or two, and of
+    /// all the last 1,000.
     pub attempts: Vec<Attempt>,
 }
 
@@ -170,6 +171,9 @@ pub struct Page<T> {
 }
 
 /// Which jobs to list or to act on: all that match every condition set.
+///
+/// Jobs are found along their ids. A page of a kind or a queue that is rare among many millions of jobs reads many of them, for
+/// two minutes at most; [`after`](Self::after) starts nearer to it.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub(crate) kind: Option<String>,
@@ -177,8 +181,19 @@ pub struct Filter {
     pub(crate) state: Option<JobState>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u32>,
-    /// Only jobs that wait or run: what some operations need not look for in the history.
-    pub(crate) unfinished: bool,
+    /// Only in some states, where none is named.
+    pub(crate) among: Among,
+}
+
+/// What an operation need not look through, because it changes nothing there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Among {
+    #[default]
+    All,
+    /// Jobs that wait or run.
+    Unfinished,
+    /// Scheduled ones and dead letters.
+    Retryable,
 }
 
 impl Filter {
@@ -216,8 +231,7 @@ impl Filter {
     }
 
     /// At most so many. Of a list: in a page, 1 to 1,000, 100 by default. Of an operation on all that match: changed in all,
-    /// those with the lowest ids (by [`retry_all`](Admin::retry_all) scheduled ones before dead ones); without a limit by
-    /// default.
+    /// those with the lowest ids; without a limit by default.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
@@ -227,7 +241,7 @@ impl Filter {
     /// The same, among the jobs that wait or run; None when a condition excludes them all.
     fn unfinished(&self) -> Option<Self> {
         let excluded = self.state.is_some_and(JobState::is_final);
-        (!excluded).then(|| Self { unfinished: true, ..self.clone() })
+        (!excluded).then(|| Self { among: Among::Unfinished, ..self.clone() })
     }
 
     pub(crate) fn page(&self) -> u32 {
@@ -268,23 +282,24 @@ impl Admin {
         self.one(id, Operation::Retry).await
     }
 
-    /// Retries all scheduled and dead jobs that match. Returns how many.
+    /// Retries all scheduled and dead jobs that match, each of them once. Returns how many.
     pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
-        let mut count = 0;
-        for (state, operation) in [(JobState::Scheduled, Operation::RunNow), (JobState::Dead, Operation::SendBack)] {
-            if filter.state.is_none_or(|wanted| wanted == state) {
-                let limit = filter.limit.map(|limit| limit.saturating_sub(count.try_into().unwrap_or(limit)));
-                count += self.all(Filter { limit, ..filter.clone().state(state) }, operation).await?;
-            }
-        }
-        Ok(count)
+        let operation = match filter.state {
+            // one walk over both: a scheduled job that was made ready, and has died by the end of a first walk, would be sent
+            // back by a second one
+            None => Operation::Retry,
+            Some(JobState::Scheduled) => Operation::RunNow,
+            Some(JobState::Dead) => Operation::SendBack,
+            Some(_) => return Ok(0),
+        };
+        self.all(Filter { among: Among::Retryable, ..filter.clone() }, operation).await
     }
 
     /// Cancels a job: a waiting one at once; a running one is told through its token within a heartbeat, and counts as
     /// cancelled when it stops because of that (one that completes all the same is completed).
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a job that is over, [`Error::NotFound`].
+    /// [`Error::Conflict`] for a completed job and a dead letter, [`Error::NotFound`]. One that is cancelled already is no error.
     pub async fn cancel(&self, id: JobId) -> Result<(), Error> {
         self.one(id, Operation::Cancel).await
     }
@@ -401,7 +416,7 @@ impl Admin {
                 return Ok(());
             }
             if tries == 5 || !operation.applies_to(state) {
-                return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure() });
+                return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure(state) });
             }
         }
     }
@@ -506,8 +521,9 @@ impl Operation {
     }
 
     /// What to do instead where it does not apply.
-    fn cure(&self) -> &'static str {
+    fn cure(&self, state: JobState) -> &'static str {
         match self {
+            Self::Retry | Self::RunNow if state == JobState::Running => "that is what a retry would come to",
             Self::Retry | Self::RunNow => "only scheduled jobs and dead letters can be retried; enqueue a new job",
             Self::SendBack => "only dead letters can be sent back",
             Self::Cancel => "it is over; delete it if it is in the way",

@@ -96,6 +96,9 @@ impl<J: Job> Enqueue<J> {
     /// Writes the job. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut` connection or transaction:
     /// then the job is part of what that transaction commits or rolls back, and no worker sees it before the commit.
     ///
+    /// On PostgreSQL a process that only ever enqueues in transactions should make an [`Admin`](crate::Admin) of its pool once,
+    /// so that it knows where to wake workers after the commit; without that an idle one looks every 2.5 seconds.
+    ///
     /// # Errors
     /// [`Error::TooLarge`] over [`MAX_ARGS_BYTES`], [`Error::TooDeep`] over [`MAX_ARGS_DEPTH`], [`Error::Payload`] when the arguments do not serialize,
     /// [`Error::Config`] for an unusable queue name, [`Error::Database`]. All name the kind.

@@ -11,7 +11,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// How a handler's attempt failed, or why it ended without a result.
 ///
-/// Any error converts with `?` and means: count a failure, wait for the backoff, try again. The constructors say more.
+/// Any error type converts with `?` and means: count a failure, wait for the backoff, try again. The constructors say more.
+/// What is no error type itself (`anyhow::Error`, a [`BoxError`], a text) converts with `.map_err(JobError::retry)?`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use super::operation::{COUNT_LIMIT, From, Mode, SqlStore};
-use crate::admin::{Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::admin::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::Error;
 use crate::job::JobId;
 use crate::signal::Signals;
@@ -196,7 +196,8 @@ pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
     filter: &Filter,
 ) -> Result<Page<Job>, Error> {
     store
-        .run(From::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
+        // a page of what is rare may read many rows
+        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
             page::<DB>(conn, filter).boxed()
         })
         .await
@@ -217,13 +218,15 @@ async fn page<DB: Dialect + AdminDialect>(
     let state = filter.state.map(JobState::as_str);
     let limit = size as i64 + 1; // one more tells whether there is another page
     let any: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), state.into(), limit.into()];
+    let scheduled: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), Scheduled.as_str().into(), limit.into()];
     let known: [Bind<'_>; 4] = [after.into(), kind.into(), queue.into(), limit.into()];
     let statements: &[(&'static str, &[Bind<'_>])] = match filter.state {
         Some(Scheduled | Ready) => &[(DB::JOBS_HOT, &any)],
         Some(Running) => &[(DB::JOBS_RUNNING, &known)],
         Some(Completed | Cancelled) => &[(DB::JOBS_OVER, &any)],
         Some(Dead) => &[(DB::JOBS_DEAD, &known)],
-        None if filter.unfinished => &[(DB::JOBS_HOT, &any)],
+        None if filter.among == Among::Unfinished => &[(DB::JOBS_HOT, &any)],
+        None if filter.among == Among::Retryable => &[(DB::JOBS_HOT, &scheduled), (DB::JOBS_DEAD, &known)],
         None => &[(DB::JOBS_HOT, &any), (DB::JOBS_OVER, &any), (DB::JOBS_DEAD, &known)],
     };
     let mut jobs = std::collections::BTreeMap::new();
@@ -276,6 +279,7 @@ async fn detail<DB: Dialect + AdminDialect>(
             })
         })
         .collect::<Result<_, sqlx::Error>>()?;
+    attempts.reverse();
     if let Some(outcome) = current {
         attempts.push(Attempt {
             attempt: job.attempt,

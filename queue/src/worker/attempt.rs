@@ -373,17 +373,19 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// An error and its causes, one a line.
+/// An error and its causes, one a line: no more than a few, since an error may be its own.
 fn chain(error: &BoxError) -> String {
+    const MOST: usize = 64;
     let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source.filter(|_| text.len() < MAX_ERROR_BYTES) {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str("\ncaused by: ");
-            text.push_str(&cause_text);
+    for cause in std::iter::successors(error.source(), |cause| cause.source()).take(MOST) {
+        if text.len() >= MAX_ERROR_BYTES {
+            break;
         }
-        source = cause.source();
+        let cause = cause.to_string();
+        if !text.ends_with(&cause) {
+            text.push_str("\ncaused by: ");
+            text.push_str(&cause);
+        }
     }
     text
 }
@@ -428,6 +430,23 @@ mod tests {
         let inner = "x".parse::<i32>().unwrap_err();
         let error: BoxError = Box::new(Outer(inner));
         assert_eq!(chain(&error), "outer\ncaused by: invalid digit found in string");
+    }
+
+    #[test]
+    fn an_error_may_be_its_own_cause() {
+        #[derive(Debug)]
+        struct Round;
+        impl std::fmt::Display for Round {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("round")
+            }
+        }
+        impl std::error::Error for Round {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(self)
+            }
+        }
+        assert_eq!(chain(&(Box::new(Round) as BoxError)), "round");
     }
 
     #[test]
