@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use queue::{Admin, Error, Filter, JobDetail, JobId, JobState};
+use queue::{Admin, Error, Filter, Job as _, JobDetail, JobId, JobState};
 use queue_test_support::Engine;
-use queue_tests::Db;
+use queue_tests::jobs::Play;
+use queue_tests::{Db, Step, eventually};
 
 conformance! {
     every_state_is_listed_counted_and_shown,
@@ -22,6 +23,7 @@ conformance! {
     a_pause_is_kept_until_it_is_taken_back,
     operations_on_thousands_reach_all_that_match_and_no_other,
     many_hands_change_each_job_once,
+    what_is_retried_is_not_retried_again_when_it_dies_at_once,
     a_job_on_the_move_is_in_one_place_and_never_missed,
     odd_numbers_and_times_are_shown_as_well_as_they_can_be,
 }
@@ -455,6 +457,18 @@ async fn operations_on_thousands_reach_all_that_match_and_no_other(db: Db) {
     assert_eq!(db.all(&mine).await.len(), 100, "the running ones");
     assert_eq!(db.all(&Filter::new().limit(1000).after(9000.into())).await, [9001, 9002, 9003]);
     assert_eq!(db.attempts().await, 100 + 3 * 2);
+}
+
+async fn what_is_retried_is_not_retried_again_when_it_dies_at_once(db: Db) {
+    const JOBS: i64 = 2_500; // several pages
+    let hour = Duration::from_secs(3600);
+    let fails = |n: i64| Play::new(n.to_string(), vec![Step::Fail("still down".into())]).after(hour).max_retries(0);
+    db.pool().enqueue_all((0..JOBS).map(fails)).await.expect("enqueued");
+    let worker = db.start(db.worker());
+    assert_eq!(db.admin().retry_all(&Filter::new()).await.expect("an answer"), JOBS as u64);
+    eventually("dead letters", async || (db.count("queue_dead").await == JOBS).then_some(())).await;
+    worker.stop().await;
+    assert_eq!((db.count("queue_dead").await, db.count("queue_attempts").await), (JOBS, JOBS));
 }
 
 async fn many_hands_change_each_job_once(db: Db) {
