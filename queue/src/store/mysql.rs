@@ -93,9 +93,21 @@ async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> 
     Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
 }
 
-/// The asks for which something is due, each starting there. To step over the remains of rows that were taken costs a
-/// locking read some twenty times what it costs this one, because it asks of each who may have locked it: with many
-/// processes, whose claims begin where each of them was last, that was most of what the server did.
+/// What is due of an ask, and no more than that, starting at the first of it; None when nothing is. A read that locks is to begin and to end at rows that
+/// are there. To step over the remains of rows that were taken costs it some twenty times what it costs this one, because it
+/// asks of each who may have locked it; and when the last row is not enough for its limit it goes on, over all remains behind it
+/// up to the next row of any lane or worker.
+async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error> {
+    let part = |ask, _| peek_one(ask, ask.take.into(), NEVER);
+    let union = united(include_str!("sql/due.mysql.sql"), &[], ["", ""], std::slice::from_ref(ask), part);
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (Some(time), take) = (row.maybe_int(1)?, row.int(0)?) else { return Ok(None) };
+    let behind = if ask.newest_first { ask.behind } else { Some((time, row.int(2)?.saturating_sub(1))) };
+    Ok(Some(Ask { take: u32::try_from(take).unwrap_or(ask.take), behind, ..ask.clone() }))
+}
+
+/// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
 async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
     let at = |ask: &Ask| ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() });
     if let Some(asks) = asks.iter().map(at).collect() {
@@ -341,15 +353,13 @@ impl Dialect for MySql {
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let asks = starts(conn, asks).await?;
-        if asks.is_empty() {
-            return Ok(Vec::new());
-        }
-        let jobs = if let [ask] = &*asks {
-            let (sql, binds) = claim_one(worker, ask);
+        let jobs = if let [ask] = asks {
+            let Some(ask) = due(conn, ask).await? else { return Ok(Vec::new()) };
+            let (sql, binds) = claim_one(worker, &ask);
             let rows = rows::<Self>(conn, sql, &binds).await?;
             rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?
         } else {
+            let asks = starts(conn, asks).await?;
             let asks = allowed(conn, worker, &asks).await?;
             lock_many(conn, &asks).await?
         };
