@@ -238,9 +238,10 @@ fn repeated(job: &Job) -> bool {
     names.iter().enumerate().any(|(i, name)| names[..i].contains(name))
 }
 
-/// Whether an argument is a `str` or a `[T]`; the compiler says so itself (E0277), with the cure.
+/// Whether an argument is a `str` or a `[T]`; the compiler says so itself (E0277), with the cure. What else is called `Path` or
+/// the like may be the user's own, and of a size.
 fn has_unsized(job: &Job) -> bool {
-    job.arguments().any(|argument| syn::parse2(argument.ty.clone()).is_ok_and(|ty: Type| types::is_unsized(&ty)))
+    job.arguments().any(|argument| syn::parse2(argument.ty.clone()).is_ok_and(|ty: Type| types::is_never_sized(&ty)))
 }
 
 /// Kind and aliases: the function's name too must fit into the column, and no name stands twice.

@@ -319,7 +319,11 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     let constants = constants(job, krate);
     let output = match &job.output {
         None => quote!(()),
-        Some(ty) => on_type(&ty.to_token_stream(), quote!(#private::Outcome), "Output"),
+        // not by way of the whole type: its error may be private although the job is not
+        Some(ty) => match types::ok_of_result(ty) {
+            Some(ok) => ok.to_token_stream(),
+            None => on_type(&ty.to_token_stream(), quote!(#private::Outcome), "Output"),
+        },
     };
     let context = Ident::new("context", Span::mixed_site());
     let body = run_body(job, private, &context);

@@ -111,13 +111,28 @@ fn check_reference(name: &Ident, reference: &TypeReference, errors: &mut Errors)
     }
 }
 
+/// `T` of what is written as `Result<T, E>`. (With another number of types it is an alias, and may be anything.)
+pub(crate) fn ok_of_result(ty: &Type) -> Option<&Type> {
+    let (_, arguments) = last_segment(ty).filter(|(name, _)| *name == "Result")?;
+    let mut types = arguments?.args.iter();
+    match (types.next(), types.next(), types.next()) {
+        (Some(GenericArgument::Type(ok)), Some(GenericArgument::Type(_)), None) => Some(ok),
+        _ => None,
+    }
+}
+
 fn is_word(ty: &Type, word: &str) -> bool {
     last_segment(ty).is_some_and(|(ident, arguments)| ident == word && arguments.is_none())
 }
 
 pub(crate) fn is_unsized(ty: &Type) -> bool {
+    is_never_sized(ty) || is_word(peel(ty), "Path")
+}
+
+/// The same of what cannot be anything else.
+pub(crate) fn is_never_sized(ty: &Type) -> bool {
     let ty = peel(ty);
-    matches!(ty, Type::Slice(_)) || is_word(ty, "str") || is_word(ty, "Path")
+    matches!(ty, Type::Slice(_)) || is_word(ty, "str")
 }
 
 /// What owns a `ty`: `String` for `str`, `Vec<T>` for `[T]`, `PathBuf` for `Path`, else `ty` itself.

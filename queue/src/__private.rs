@@ -18,10 +18,18 @@ pub fn state<T: Clone + Send + Sync + 'static>(ctx: &JobContext) -> State<T> {
     )
 }
 
-/// Runs a `#[job(blocking)]` function off the async threads; its panics go on in the caller.
+/// Runs a `#[job(blocking)]` function off the async threads; its panics go on in the caller. When the attempt is given up while
+/// the function waits for a thread, it does not start any more: another attempt may be current by then.
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    struct Guard<R>(tokio::task::JoinHandle<R>);
+    impl<R> Drop for Guard<R> {
+        fn drop(&mut self) {
+            self.0.abort(); // what has begun goes on
+        }
+    }
     let span = tracing::Span::current();
-    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
+    let mut task = Guard(tokio::task::spawn_blocking(move || span.in_scope(work)));
+    match (&mut task.0).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -218,4 +226,31 @@ pub fn deserialize_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) ->
     }
 
     deserializer.deserialize_any(Nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_function_that_is_given_up_before_it_has_a_thread_does_not_start() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build();
+        let runtime = runtime.expect("a runtime");
+        let started = Arc::new(AtomicBool::new(false));
+        runtime.block_on(async {
+            let (release, held) = mpsc::channel::<()>();
+            let holder = tokio::task::spawn_blocking(move || held.recv());
+            let begun = started.clone();
+            let second = blocking(move || begun.store(true, Ordering::Relaxed));
+            tokio::time::timeout(Duration::from_millis(10), second).await.expect_err("the only thread is taken");
+            drop(release);
+            let _ = holder.await;
+            blocking(|| ()).await; // behind it
+        });
+        assert!(!started.load(Ordering::Relaxed));
+    }
 }

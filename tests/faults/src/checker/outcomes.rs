@@ -126,7 +126,9 @@ impl Checker<'_> {
         {
             broken(
                 Rule::Uncancelled,
-                format!("attempt {attempt} began in process {by}, the second one since it was accepted to be cancelled"),
+                format!(
+                    "attempt {attempt} began in process {by}, the second one since it was accepted to be cancelled"
+                ),
             );
         }
     }

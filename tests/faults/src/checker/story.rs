@@ -39,7 +39,9 @@ impl Checker<'_> {
             | What::RolledBack { tags }
             | What::Unknown { tags } => tags.contains(&tag),
             What::Started { tag: of, .. } | What::Ended { tag: of, .. } => *of == tag,
-            What::Refused { job: id } | What::CancelAsked { job: id } | What::CancelAccepted { job: id } => job.rows.iter().any(|(of, _)| of == id),
+            What::Refused { job: id } | What::CancelAsked { job: id } | What::CancelAccepted { job: id } => {
+                job.rows.iter().any(|(of, _)| of == id)
+            }
             // what happened to the processes in which it ran
             _ => job.runs.iter().any(|run| run.process == event.process),
         };

@@ -297,9 +297,12 @@ fn a_cancellation_that_somebody_asked_for() {
     // it was claimed by then, and its handler begins, and is told to stop
     let told = || waiting().start(4, ONE, 1).end(5, ONE, 1, How::Dropped);
     told().attempt(1, 1, 1, "cancelled").row("cancelled", 1, 1, 1).breaks(&[]);
-    told().start(6, ONE, 2).end(7, ONE, 2, How::Ok).attempt(1, 1, 1, "lost").row("completed", 2, 2, 1).breaks(&[
-        Rule::Uncancelled,
-    ]);
+    told()
+        .start(6, ONE, 2)
+        .end(7, ONE, 2, How::Ok)
+        .attempt(1, 1, 1, "lost")
+        .row("completed", 2, 2, 1)
+        .breaks(&[Rule::Uncancelled]);
     // an attempt that ended well is none that was stopped
     let well = waiting().start(4, ONE, 1).end(5, ONE, 1, How::Ok);
     well.attempt(1, 1, 1, "cancelled").row("cancelled", 1, 1, 1).breaks(&[Rule::StaleWrite]);
