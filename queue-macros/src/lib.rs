@@ -55,7 +55,7 @@ use proc_macro::TokenStream;
 /// | `max_retries = 3` | `20` | How often a failed job is tried again: 3 retries are 4 attempts. |
 /// | `timeout = "30s"` | none | How long one attempt may take before it is cancelled and counts as failed. |
 /// | `backoff = …` | `exponential("2s", max = "1h")` | How long to wait after a failure, see below. |
-/// | `blocking` | | For a plain `fn`: it runs on a thread of its own, where it may block. |
+/// | `blocking` | | For a plain `fn`: it runs on one of tokio's threads for blocking work. Nothing stops it there: let it look at `ctx.cancelled()`. |
 /// | `struct_name = "SendEmailJob"` | the function's name in `UpperCamelCase` | The struct's name, where the usual one is taken. |
 /// | `crate = my_crate::queue` | `::queue` | The path of this crate, for those who reach it through a re-export. |
 ///
