@@ -14,6 +14,7 @@ use queue::{Admin, Filter, JobId, JobRow, JobState};
 const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
   stats               how many jobs of each kind, queue and state, and since when
   workers             who is at work
+  running             what runs, the longest first
   dead [KIND]         the oldest dead letters, with their errors
   job ID              one job with its arguments and attempts
   send-back KIND [N]  dead letters of this kind run again from the first attempt: all, or the oldest N
@@ -46,6 +47,7 @@ async fn run() -> anyhow::Result<()> {
     match words[..] {
         ["stats"] => stats(&admin).await?,
         ["workers"] => workers(&admin).await?,
+        ["running"] => running(&admin).await?,
         ["dead"] => dead(&admin, Filter::new()).await?,
         ["dead", kind] => dead(&admin, Filter::new().kind(kind)).await?,
         ["job", id] => show(&admin, id.parse()?).await?,
@@ -95,6 +97,27 @@ async fn workers(admin: &Admin) -> anyhow::Result<()> {
         let life = if it.alive { "alive" } else { "gone" };
         let queues = if it.queues.is_empty() { "all queues".to_owned() } else { it.queues.join(", ") };
         println!("{:>6}  {life:5}  {}:{}, runs {} of {}, {queues}", it.id, it.host, it.pid, it.running, it.concurrency);
+    }
+    Ok(())
+}
+
+async fn running(admin: &Admin) -> anyhow::Result<()> {
+    let mut filter = Filter::new().state(JobState::Running).limit(1000);
+    let mut jobs = Vec::new();
+    loop {
+        let page = admin.jobs(&filter).await?;
+        jobs.extend(page.items);
+        let Some(next) = page.next else { break };
+        filter = filter.after(next);
+    }
+    jobs.sort_by_key(|job| job.claimed_at);
+    for job in jobs {
+        let since = job.claimed_at.map_or_else(|| "?".to_owned(), |at| at.format(TIME).to_string());
+        let worker = job.worker.unwrap_or_default();
+        println!(
+            "{:>9}  since {since}  {}, queue {}, attempt {}, worker {worker}",
+            job.id, job.kind, job.queue, job.attempt
+        );
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The rules across function and options.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, Type};
@@ -11,8 +11,51 @@ use crate::model::{Function, Job};
 use crate::types;
 
 /// Names that every module knows, and `Job` itself, which must be in scope to enqueue: a struct would hide them.
-const TAKEN: [&str; 14] = [
-    "Box", "Clone", "Debug", "Default", "Err", "Job", "None", "Ok", "Option", "Result", "Send", "Some", "String", "Vec",
+const TAKEN: [&str; 44] = [
+    "AsMut",
+    "AsRef",
+    "AsyncFn",
+    "AsyncFnMut",
+    "AsyncFnOnce",
+    "Box",
+    "Clone",
+    "Copy",
+    "Debug",
+    "Default",
+    "DoubleEndedIterator",
+    "Drop",
+    "Eq",
+    "Err",
+    "ExactSizeIterator",
+    "Extend",
+    "Fn",
+    "FnMut",
+    "FnOnce",
+    "From",
+    "FromIterator",
+    "Future",
+    "Into",
+    "IntoFuture",
+    "IntoIterator",
+    "Iterator",
+    "Job",
+    "None",
+    "Ok",
+    "Option",
+    "Ord",
+    "PartialEq",
+    "PartialOrd",
+    "Result",
+    "Send",
+    "Sized",
+    "Some",
+    "String",
+    "Sync",
+    "ToOwned",
+    "ToString",
+    "TryFrom",
+    "TryInto",
+    "Vec",
 ];
 
 /// Attributes that cannot stand beside `#[job]`, and why.
@@ -213,11 +256,20 @@ fn struct_name(job: &mut Job, errors: &mut Errors) {
         format!("no name for the struct can be made of `{function}`: {}", option("SendEmailJob"))
     } else if TAKEN.contains(&name.as_str()) {
         format!("the struct would be called `{name}` and hide the usual one: {}", option(&format!("{name}Job")))
+    } else if types::mentions_alone(signature(&job.function), &name) {
+        // a type that is imported by `*` would be hidden without a word
+        format!("the struct would be called `{name}`, as a type of the signature: {}", option(&format!("{name}Job")))
     } else {
         return;
     };
     errors.at(at, message);
     job.struct_ident = format_ident!("QueueJob");
+}
+
+/// The types of a function, and the names of its arguments.
+fn signature(function: &Function) -> TokenStream {
+    let (inputs, output) = (&function.sig.inputs, &function.sig.output);
+    quote!(#inputs #output)
 }
 
 /// `SendEmail` gives `send_email`.

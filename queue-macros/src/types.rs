@@ -1,6 +1,6 @@
 //! What is stored for an argument, and how it is handed to the function.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{AngleBracketedGenericArguments, GenericArgument, Generics, PathArguments, Type, TypePath, TypeReference};
@@ -221,6 +221,24 @@ pub(crate) fn mentions(tokens: TokenStream, word: &dyn Fn(&Ident) -> bool) -> Op
         TokenTree::Ident(ident) => word(&ident).then_some(ident),
         TokenTree::Group(group) => mentions(group.stream(), word),
         _ => None,
+    })
+}
+
+/// Whether `word` stands anywhere in `tokens` as a path of its own, or at the begin of one.
+pub(crate) fn mentions_alone(tokens: TokenStream, word: &str) -> bool {
+    let mut behind_colons = false;
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => !std::mem::take(&mut behind_colons) && ident == word,
+        TokenTree::Punct(punct) => {
+            // of `::` the first is joint, the one of `name: Type` stands alone
+            behind_colons = punct.as_char() == ':' && (behind_colons || punct.spacing() == Spacing::Joint);
+            false
+        }
+        TokenTree::Group(group) => {
+            behind_colons = false;
+            mentions_alone(group.stream(), word)
+        }
+        TokenTree::Literal(_) => false,
     })
 }
 

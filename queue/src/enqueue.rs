@@ -160,7 +160,8 @@ impl<J: Job> From<J> for Enqueue<J> {
 ///
 /// # Cancellation
 /// Through a pool as [`Enqueue::enqueue`]: all or none are written. In a transaction of yours a batch that is dropped midway may
-/// have written a part: roll back, to a savepoint or altogether. What you wrote before it stays as it was.
+/// have written a part: roll back, to a savepoint or altogether. What you wrote before it stays as it was. (sqlx does not bear
+/// that on MySQL and MariaDB while a statement is being prepared: the connection may then answer nothing any more.)
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -102,8 +102,14 @@ async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error
     let union = united(include_str!("sql/due.mysql.sql"), &[], ["", ""], std::slice::from_ref(ask), part);
     let rows = fetch(conn, union.sql, &union.binds).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (Some(time), take) = (row.maybe_int(1)?, row.int(0)?) else { return Ok(None) };
-    let behind = if ask.newest_first { ask.behind } else { Some((time, row.int(2)?.saturating_sub(1))) };
+    let take = row.int(0)?;
+    if take == 0 {
+        return Ok(None);
+    }
+    // times that no calendar has, written with the checks off, come first
+    let all_have_times = row.int(1)? == take;
+    let first = if all_have_times && !ask.newest_first { row.maybe_int(2)?.zip(row.maybe_int(3)?) } else { None };
+    let behind = first.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
     Ok(Some(Ask { take: u32::try_from(take).unwrap_or(ask.take), behind, ..ask.clone() }))
 }
 

@@ -1,4 +1,4 @@
-//! A type of the user's own that is called as one of the library's, by value.
+//! Types of the user's own that are called as one of the library's, by value, and as the job's struct, in a module.
 use queue::{Job, job};
 
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -11,7 +11,18 @@ async fn draw(path: Path) {
     assert_eq!(path.points.len(), 1);
 }
 
+mod shapes {
+    #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+    pub struct Shape;
+}
+
+#[job]
+async fn shape(of: shapes::Shape, more: Vec<shapes::Shape>) {
+    let _ = (of, more);
+}
+
 fn main() {
+    drop(Shape { of: shapes::Shape, more: Vec::new() });
     let path = Path { points: vec![(1, 2)] };
     let job = Draw { path: path.clone() };
     assert_eq!((Draw::KIND, job.path), ("draw", path.clone()));
