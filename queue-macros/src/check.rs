@@ -240,7 +240,7 @@ fn struct_name(job: &mut Job, errors: &mut Errors) {
                 name,
                 "the struct cannot have the name of the function: write `struct_name = \"SendEmailJob\"`, say",
             );
-            job.struct_ident = format_ident!("QueueJob");
+            job.struct_ident = format_ident!("QueueJob{name}");
         }
         return;
     }
@@ -263,7 +263,8 @@ fn struct_name(job: &mut Job, errors: &mut Errors) {
         return;
     };
     errors.at(at, message);
-    job.struct_ident = format_ident!("QueueJob");
+    // a name of its own: beside another such mistake in the module
+    job.struct_ident = format_ident!("QueueJob{name}");
 }
 
 /// The types of a function, and the names of its arguments.

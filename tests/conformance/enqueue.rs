@@ -7,7 +7,7 @@ use std::time::Duration;
 use queue::{Error, Job, JobId, JobState, MAX_ARGS_BYTES};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Placed, Play};
-use queue_tests::{AnyPool, AnyTransaction, Db, What, each, eventually, within};
+use queue_tests::{AnyPool, Db, What, each, eventually, within};
 use sqlx::Connection as _;
 
 conformance! {
