@@ -66,16 +66,16 @@ impl Checker<'_> {
         if row.state != "dead" && row.state != "cancelled" {
             return;
         }
+        if told && row.state == "cancelled" {
+            // while it waited (a snooze's number counts no more), or by the put-back of an attempt that is on record as something else
+            return;
+        }
         if let Some((_, by, attempt)) = job.starts().find(|(_, _, attempt)| *attempt > row.attempt) {
             let state = &row.state;
             broken(
                 Rule::StaleWrite,
                 format!("{state} in attempt {}, although attempt {attempt} began in process {by}", row.attempt),
             );
-        }
-        if told && row.state == "cancelled" {
-            // while it waited, or by the put-back of an attempt that is on record as something else
-            return;
         }
         let last = job.attempts.last();
         if last.is_none_or(|it| (it.lease, it.attempt, it.worker) != (row.lease, row.attempt, row.worker)) {
