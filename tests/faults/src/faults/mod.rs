@@ -1,6 +1,7 @@
 //! The faults.
 
 mod calm;
+mod cancel;
 mod clock;
 mod connections;
 mod deploy;
@@ -102,6 +103,7 @@ faults! {
     "kill9-points" on ALL: kill::at_points, "workers kill themselves after a claim, in the handler, before and in the write of its end";
     "kill9-claimer" on ALL: kill::the_only_claimer, "kill -9 of the only worker of a queue that is run one by one: the order holds";
     "calm" on SERVERS: calm::nobody_dies, "no fault, but more to compute than there are cores: nobody is taken for gone (--rounds: seconds)";
+    "cancel" on ALL: cancel::beside_kills, "jobs are cancelled in every state, while workers are killed";
     "sigstop" on ALL: stop::past_the_lease, "SIGSTOP of a worker beyond its lease, then SIGCONT";
     "server-kill" on SERVERS: server::killed, "kill -9 of the database server under load, and its restart";
     "server-stop" on SERVERS: server::stopped, "the database server is stopped for a while";
