@@ -69,6 +69,8 @@ pub struct Violation {
     pub rule: Rule,
     /// Of which job, by its tag.
     pub tag: i64,
+    /// Beside which other one.
+    pub beside: Option<i64>,
     /// How.
     pub what: String,
 }
@@ -197,7 +199,7 @@ impl<'a> Checker<'a> {
     pub fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         for job in self.jobs.values() {
-            let mut broken = |rule, what: String| found.push(Violation { rule, tag: job.tag, what });
+            let mut broken = |rule, what: String| found.push(Violation { rule, tag: job.tag, beside: None, what });
             self.presence(job, &mut broken);
             self.completion(job, &mut broken);
             self.cancellation(job, &mut broken);

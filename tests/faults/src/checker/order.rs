@@ -17,6 +17,26 @@ pub(super) struct Compared {
     pub(super) starts: usize,
 }
 
+/// A job that ran in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Run {
+    priority: i16,
+    id: i64,
+    asked: i64,
+    committed: i64,
+    tag: i64,
+}
+
+impl Run {
+    /// Whether it comes before another one. Of two that were enqueued at the same time neither does: what counts is when
+    /// their transactions began, which only the database knows. Those of one batch were asked for at once, and have their
+    /// numbers in order.
+    fn precedes(&self, other: &Self) -> bool {
+        let apart = self.committed < other.asked || self.asked == other.asked;
+        self.priority < other.priority || self.priority == other.priority && self.id < other.id && apart
+    }
+}
+
 impl Checker<'_> {
     /// A job does not begin while one that comes before it has been waiting. Smaller priorities come first, then smaller
     /// numbers. Jobs that were not run in one go (killed, snoozed, retried) or were delayed have another place.
@@ -24,7 +44,8 @@ impl Checker<'_> {
         let mut runs = Vec::new();
         let mut claimers = HashSet::new();
         for job in self.jobs.values() {
-            let Some((_, options)) = job.asked.filter(|(_, options)| options.ordered && options.delay_ms == 0) else {
+            let Some((asked, options)) = job.asked.filter(|(_, options)| options.ordered && options.delay_ms == 0)
+            else {
                 continue;
             };
             claimers.extend(job.starts().map(|(_, process, _)| process));
@@ -33,7 +54,7 @@ impl Checker<'_> {
                 continue;
             };
             if let Some((started, ..)) = job.starts().next() {
-                runs.push((started, (options.priority, *id), committed, job.tag));
+                runs.push((started, Run { priority: options.priority, id: *id, asked, committed, tag: job.tag }));
             }
         }
         runs.sort_unstable();
@@ -46,20 +67,21 @@ impl Checker<'_> {
         };
         // from the last start to the first: who started later, although it comes before and was there already?
         let mut compared = Compared::default();
-        let mut later: BTreeSet<((i16, i64), i64, i64)> = BTreeSet::new();
+        let mut later: BTreeSet<(Run, i64)> = BTreeSet::new();
         let mut first_seen = i64::MAX;
-        for (started, place, committed, tag) in runs.into_iter().rev() {
+        for (started, run) in runs.into_iter().rev() {
             compared.starts += usize::from(first_seen < started);
-            let before = later.iter().take_while(|(other, ..)| *other < place).find(|(_, seen, _)| *seen < started);
-            if let Some((_, _, other)) = before {
+            let mut before = later.iter().take_while(|(other, _)| *other < run);
+            if let Some((other, _)) = before.find(|(other, seen)| *seen < started && other.precedes(&run)) {
                 compared.found.push(Violation {
                     rule: Rule::Order,
-                    tag,
-                    what: format!("began before the job with tag {other}"),
+                    tag: run.tag,
+                    beside: Some(other.tag),
+                    what: format!("began before the job with tag {}", other.tag),
                 });
             }
-            first_seen = first_seen.min(seen(committed));
-            later.insert((place, seen(committed), tag));
+            first_seen = first_seen.min(seen(run.committed));
+            later.insert((run, seen(run.committed)));
         }
         compared
     }

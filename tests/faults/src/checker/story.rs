@@ -21,9 +21,12 @@ impl Checker<'_> {
                 break;
             }
             let _ = writeln!(text, "{violation}");
-            if !told.contains(&violation.tag) && told.len() < TOLD {
-                told.push(violation.tag);
-                text += &self.story(violation.tag);
+            for tag in [Some(violation.tag), violation.beside].into_iter().flatten() {
+                if !told.contains(&tag) && told.len() < TOLD {
+                    told.push(tag);
+                    let _ = writeln!(text, "  the job with tag {tag}:");
+                    text += &self.story(tag);
+                }
             }
         }
         text

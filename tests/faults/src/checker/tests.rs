@@ -378,6 +378,9 @@ fn a_broken_order() {
     second(first(22), 1, 2, 20, 0).breaks(&[Rule::Order]);
     second(first(20), 1, 2, 22, -1).breaks(&[Rule::Order]);
     second(first(22), 1, 2, 20, -1).breaks(&[]);
+    // both were on their way at the same time, and then one after the other
+    second(first(22), 2, 4, 20, 0).breaks(&[]);
+    second(first(22), 3, 4, 20, 0).breaks(&[Rule::Order]);
     // it came only just before
     let late = |start| second(first(20), 17, 18, start, -1);
     late(22).breaks(&[]);
