@@ -60,10 +60,14 @@ fn terminate(pid: u32) -> nix::Result<()> {
 }
 
 /// Starts the servers unless they run already. Returns their variables.
-pub(super) fn start(engines: &[Engine]) -> Result<String> {
+pub(super) fn start(engines: &[Engine], durable: bool) -> Result<String> {
     paths::create_open(&paths::servers())?;
     let _lock = paths::lock(&paths::servers())?;
-    if let Some((_, variables)) = running() {
+    if let Some((pid, variables)) = running() {
+        if durable != process::words(pid).contains("--durable") {
+            let are = if durable { "without" } else { "with" };
+            bail!("servers run already, {are} --durable: stop them first (--stop)");
+        }
         let lacks = |engine: &&Engine| engine.variable().is_some_and(|name| !variables.contains(name));
         return match engines.iter().find(lacks) {
             None => Ok(variables),
@@ -82,6 +86,7 @@ pub(super) fn start(engines: &[Engine]) -> Result<String> {
     let mut command = Command::new("setsid");
     command.arg(program).arg("servers").arg("--report").arg(path());
     command.args(engines.iter().flat_map(|engine| ["--engine", engine.name()]));
+    command.args(durable.then_some("--durable"));
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let mut keeper = command.spawn().context("starting the process that keeps the servers")?;
     eprintln!("starting the servers ...");

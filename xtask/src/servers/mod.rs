@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Leave the servers running in the background and write the variables to target/servers/env as well
     #[arg(long, conflicts_with = "stop")]
     detach: bool,
+    /// As the servers come, for measurements: what is committed survives the machine. Otherwise nothing is forced to the disk
+    #[arg(long, conflicts_with = "stop")]
+    durable: bool,
     /// Stop the servers that --detach left running
     #[arg(long)]
     stop: bool,
@@ -36,11 +39,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.stop {
         detached::stop()?;
     } else if args.detach {
-        print!("{}", detached::start(&engines)?);
+        print!("{}", detached::start(&engines, args.durable)?);
     } else {
         install(&engines)?;
         eprintln!("starting the servers ...");
-        let mut servers = Servers::start(&engines, Durability::Relaxed)?;
+        let durability = if args.durable { Durability::Stock } else { Durability::Relaxed };
+        let mut servers = Servers::start(&engines, durability)?;
         let variables = exports(&servers);
         let _report = args.report.as_deref().map(|path| detached::Report::write(path, &variables)).transpose()?;
         print!("{variables}");
