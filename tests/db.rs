@@ -385,12 +385,15 @@ impl Db {
         assert_eq!(self.count(&format!("queue_jobs WHERE id = {job} AND worker_id = {worker}")).await, 1);
     }
 
-    /// On PostgreSQL a claim leaves a note of whose these jobs are; elsewhere an index of the jobs says it.
+    /// On servers a claim leaves a note of whose these jobs are; on SQLite an index of the jobs says it.
     pub async fn note_claim(&self, which: &str, worker: i64) {
-        if self.engine() == Engine::Postgres {
-            let note = "INSERT INTO queue_claims (worker_id, job_ids) SELECT";
-            self.sql(format!("{note} {worker}, array_agg(id) FROM queue_jobs WHERE {which}")).await;
-        }
+        let ids = match self.engine() {
+            Engine::Postgres => "array_agg(id)",
+            Engine::MariaDb | Engine::MySql => "JSON_ARRAYAGG(id)",
+            Engine::Sqlite => return,
+        };
+        let note = "INSERT INTO queue_claims (worker_id, job_ids) SELECT";
+        self.sql(format!("{note} {worker}, {ids} FROM queue_jobs WHERE {which} HAVING count(*) > 0")).await;
     }
 
     /// Puts all jobs that satisfy a condition into a worker's hands, as its claim would.

@@ -22,9 +22,18 @@ CREATE TABLE IF NOT EXISTS queue_jobs (
     -- counts while somebody holds it; never NULL, because a row that changes its size at the claim costs many times the log
     claimed_at datetime(6) NOT NULL DEFAULT '1970-01-01',
     cancel_requested_at datetime(6),
-    -- The claim index: under worker 0 the waiting rows by lane (kind, queue, priority), within a lane by due time; under
-    -- every other worker what it holds.
-    KEY queue_jobs_waiting (worker_id, kind, queue, priority, run_at, id)
+    -- The claim index: rows by lane (kind, queue, priority), within a lane by due time. It knows nothing of who holds a row, as
+    -- no index here does: a claim changes no indexed column, so it writes no index entry.
+    KEY queue_jobs_order (kind, queue, priority, run_at, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- What each claim took: the way from a worker to its jobs. A heartbeat removes the claims of which the worker holds nothing
+-- any more, rescue those of workers that are gone.
+CREATE TABLE IF NOT EXISTS queue_claims (
+    id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    worker_id bigint NOT NULL,
+    job_ids longtext NOT NULL CHECK (JSON_VALID(job_ids)),
+    KEY queue_claims_worker (worker_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Completed and cancelled jobs, until retention removes them.

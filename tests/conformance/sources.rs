@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
         3,
         "runs what `prepare` made, the INSERT of many rows, and a look",
     ),
-    ("queue/src/store/mysql.rs", "insert_row(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/mysql.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/mysql.rs", "fetch(conn, union.sql, &union.binds)", 4, "runs what `united` made"),
     ("queue/src/store/mysql.rs", "fetch(conn, sql, &binds)", 1, "runs a look: what `of_kinds` and `united` made"),
     ("queue/src/store/mysql.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the four above give it"),

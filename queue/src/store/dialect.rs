@@ -147,6 +147,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const INSERT_AND_NOTIFY: Option<&'static str>;
     /// A heartbeat can see whether jobs wait.
     const BEAT_LOOKS: bool;
+    /// Sent before a heartbeat that has something to say of claims, where it does not forget those by itself. Binds: as for a
+    /// heartbeat.
+    const SETTLED: &'static [&'static str];
     /// Binds: worker, lease, kinds to look for (JSON), running jobs (JSON), settled claims (JSON), whether to look at all
     /// claims (0 or 1), the session that answered the last one on this connection (0: none).
     ///
@@ -169,8 +172,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](super::Bury).
     const BURY: Script;
-    /// Declares workers dead whose lease has run out. Binds: what the one before answered, as a list.
+    /// Declares workers dead whose lease has run out. Binds: what the first one answered, as a list.
     const EXPIRE_WORKERS: &'static [&'static str];
+    /// Forgets the claims of workers that are gone, once nothing of them is left, where that one does not. Binds: the same.
+    const FORGET_CLAIMS: &'static [&'static str];
     /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
     const LOST: &'static str;
     /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows `(id, fate)`, the fate being `ready`,

@@ -236,6 +236,8 @@ impl Dialect for MySql {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
+    const SETTLED: &'static [&'static str] =
+        &[include_str!("sql/settled.mysql.sql"), include_str!("sql/settled_unknown.mysql.sql")];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.mysql.sql"), include_str!("sql/news.mysql.sql")];
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.mysql.sql"),
@@ -243,7 +245,7 @@ impl Dialect for MySql {
         idle: include_str!("sql/session_idle.mysql.sql"),
         declare: &[include_str!("sql/declare_gone.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")],
     });
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
     const FINISH: Script = &[
         (For::All, include_str!("sql/ending_lock.mysql.sql")),
@@ -268,6 +270,8 @@ impl Dialect for MySql {
     ];
     const EXPIRE_WORKERS: &'static [&'static str] =
         &[include_str!("sql/expired_workers.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")];
+    const FORGET_CLAIMS: &'static [&'static str] =
+        &[include_str!("sql/claims_left.mysql.sql"), include_str!("sql/claims_forget.mysql.sql")];
     const LOST: &'static str = include_str!("sql/lost.mysql.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.mysql.sql");
     const RESCUE: &'static [&'static str] = &[
@@ -359,7 +363,7 @@ impl Dialect for MySql {
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let jobs = if let [ask] = asks {
+        let mut jobs = if let [ask] = asks {
             let Some(ask) = due(conn, ask).await? else { return Ok(Vec::new()) };
             let (sql, binds) = claim_one(worker, &ask);
             let rows = rows::<Self>(conn, sql, &binds).await?;
@@ -375,6 +379,12 @@ impl Dialect for MySql {
             let list = serde_json::to_string(&taken).expect("numbers serialize");
             execute::<Self>(conn, include_str!("sql/claim_mark.mysql.sql"), &[worker.into(), list.as_str().into()])
                 .await?;
+            let ids: Vec<_> = taken.iter().map(|(id, _)| id).collect();
+            let note = serde_json::to_string(&ids).expect("numbers serialize");
+            let (sql, arguments) =
+                Self::prepare(include_str!("sql/claim_note.mysql.sql"), &[worker.into(), note.as_str().into()])?;
+            let claim = Self::insert_row(conn, sql, arguments).await?;
+            jobs.iter_mut().for_each(|job| job.claim = Some(claim));
         }
         Ok(jobs)
     }

@@ -127,6 +127,7 @@ impl Dialect for Postgres {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
+    const SETTLED: &'static [&'static str] = &[];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.postgres.sql")];
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.postgres.sql"),
@@ -141,6 +142,7 @@ impl Dialect for Postgres {
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
     const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.postgres.sql")];
+    const FORGET_CLAIMS: &'static [&'static str] = &[];
     const LOST: &'static str = include_str!("sql/lost.postgres.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.postgres.sql");
     const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.postgres.sql")];

@@ -99,6 +99,27 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
+    /// Runs the first statement, and those behind it with its answer, unless that is empty: one transaction.
+    async fn about_those_of_the_first(
+        &self,
+        doing: &'static str,
+        statements: &'static [&'static str],
+    ) -> Result<(), Error> {
+        let [first, others @ ..] = statements else { return Ok(()) };
+        let mode = if others.is_empty() { Mode::Write } else { Mode::Transaction };
+        self.run(From::Upkeep, mode, doing, (first, others), |conn, (first, others)| {
+            async move {
+                let found = ids::<DB>(conn, first, &[]).await?;
+                for sql in others.iter().filter(|_| !found.is_empty()) {
+                    execute::<DB>(conn, sql, &[json(&found).as_str().into()]).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .await
+    }
+
     async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
         let kinds = scope.kinds.clone();
         let (mut lanes, took) = self
@@ -196,18 +217,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             |conn, (session, worker, busy, lease, lists, check)| {
                 async move {
                     session.hold::<DB>(conn, *worker, *busy).await?;
+                    let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
+                    let server = session.server();
+                    let binds =
+                        [(*worker).into(), (*lease).into(), look_for, running, settled, (*check).into(), server.into()];
+                    let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
+                    let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::BEAT);
                     let mut news = Vec::new();
-                    for sql in DB::BEAT {
-                        let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
-                        let binds = [
-                            (*worker).into(),
-                            (*lease).into(),
-                            look_for,
-                            running,
-                            settled,
-                            (*check).into(),
-                            session.server().into(),
-                        ];
+                    for sql in statements {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
@@ -371,21 +388,9 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn rescue(&self, limit: u32) -> Reply<'_, Rescued> {
         async move {
             let doing = "cannot look for lost workers";
-            let mode = if DB::EXPIRE_WORKERS.len() == 1 { Mode::Write } else { Mode::Transaction };
-            self.run(From::Upkeep, mode, doing, (), |conn, ()| {
-                async move {
-                    let mut expired = String::from("[]");
-                    for (number, sql) in DB::EXPIRE_WORKERS.iter().enumerate() {
-                        if number > 0 && expired == "[]" {
-                            break;
-                        }
-                        expired = json(&ids::<DB>(conn, sql, &[expired.as_str().into()]).await?);
-                    }
-                    Ok(())
-                }
-                .boxed()
-            })
-            .await?;
+            for statements in [DB::FORGET_CLAIMS, DB::EXPIRE_WORKERS] {
+                self.about_those_of_the_first(doing, statements).await?;
+            }
             let lost = self
                 .run(From::Upkeep, Mode::Read, doing, i64::from(limit), |conn, limit| {
                     async move {

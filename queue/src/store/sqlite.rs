@@ -100,9 +100,10 @@ impl Dialect for Sqlite {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
+    const SETTLED: &'static [&'static str] = &[];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql")];
     const SESSIONS: Option<Sessions> = None;
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const HOLDING: &'static str = include_str!("sql/holding.sqlite.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
@@ -124,6 +125,7 @@ impl Dialect for Sqlite {
         (For::All, include_str!("sql/ending_delete.sqlite.sql")),
     ];
     const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.sqlite.sql")];
+    const FORGET_CLAIMS: &'static [&'static str] = &[];
     const LOST: &'static str = include_str!("sql/lost.sqlite.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sqlite.sql");
     const RESCUE: &'static [&'static str] = &[

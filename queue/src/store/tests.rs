@@ -952,7 +952,7 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
             // the way to the rows follows the table's name (on MySQL after its partitions)
             let cells = |row: &DB::Row| (2..=4).map(|cell| row.maybe_text(cell).ok().flatten()).collect::<Vec<_>>();
             for row in rows.iter().map(cells) {
-                let is_ours = row[0].as_deref().is_some_and(|alias| matches!(alias, "j" | "h" | "a" | "w"));
+                let is_ours = row[0].as_deref().is_some_and(|alias| matches!(alias, "j" | "h" | "a" | "w" | "free"));
                 // none: MySQL knows by itself that there is no such row
                 let ways: Vec<_> = row[1..].iter().flatten().filter(|way| *way != "PRIMARY").collect();
                 let looks_up = ways.iter().all(|way| matches!(way.as_str(), "eq_ref" | "ref" | "const"));
@@ -1015,7 +1015,7 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
 
 /// Only where claims leave notes: a note lives as long as one job of its claim is held, by a live worker or a lost one.
 async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND != migrate::Engine::Postgres {
+    if DB::KIND == migrate::Engine::Sqlite {
         return;
     }
     let notes = async || db.int("SELECT COUNT(*) FROM queue_claims").await;
@@ -1054,22 +1054,33 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
 
 /// A server that fails may lose what it has acknowledged, with its sessions: a new one believes nothing that was learnt before.
 async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND != migrate::Engine::Postgres {
-        return;
-    }
+    let (put_back, others, end) = match DB::KIND {
+        migrate::Engine::Postgres => (
+            "INSERT INTO queue_jobs OVERRIDING SYSTEM VALUE SELECT * FROM as_before",
+            "SELECT pid::bigint FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            "SELECT pg_terminate_backend($)",
+        ),
+        migrate::Engine::MySql => (
+            "INSERT INTO queue_jobs SELECT * FROM as_before",
+            "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+            "KILL $",
+        ),
+        migrate::Engine::Sqlite => return,
+    };
     db.insert(&[job("a")]).await;
     let worker = db.worker().await;
     let first = db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().session;
     let jobs = db.take(worker, 1).await;
-    db.sql("CREATE TABLE as_before AS TABLE queue_jobs").await;
+    db.sql("CREATE TABLE as_before AS SELECT * FROM queue_jobs").await;
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
     db.sql("DELETE FROM queue_history").await;
-    db.sql("INSERT INTO queue_jobs OVERRIDING SYSTEM VALUE TABLE as_before").await;
-    db.sql(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND pid <> pg_backend_pid()",
-    )
-    .await;
+    db.sql(put_back).await;
+    let mut conn = db.pool.acquire().await.unwrap();
+    for session in ids::<DB>(&mut conn, others, &[]).await.unwrap() {
+        // it may have ended by itself
+        let _ = DB::raw(&mut conn, end.replace('$', &session.to_string()).leak()).await;
+    }
+    drop(conn);
     let settled = [jobs[0].claim.unwrap()];
     let settled = Holding { settled: &settled, ..Holding::default() };
     let second = loop {

@@ -18,7 +18,7 @@ pub struct Row {
     pub delay: u32,
     /// `cancel_requested_at`.
     pub cancel: bool,
-    /// PostgreSQL has `worker_id` in no index: a row of `queue_claims` leads from the holder to the job. The note of a claim
+    /// The servers have `worker_id` in no index: a row of `queue_claims` leads from the holder to the job. The note of a claim
     /// stays while anything of that claim is held, so it is enough to know whether this job's holder has one.
     pub noted: bool,
     /// How many claims there were. No column: it tells attempts apart when a guard is taken away.

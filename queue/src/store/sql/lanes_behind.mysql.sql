@@ -1,6 +1,6 @@
 -- Of one kind, behind a lane. Several kinds in one condition would be read from the begin of each.
 SELECT kind, queue, priority, run_at, id
-FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
+FROM queue_jobs FORCE INDEX (queue_jobs_order)
 WHERE worker_id = 0 AND kind = $1 AND (queue > $2 OR (queue = $2 AND priority > $3))
 ORDER BY queue, priority, run_at, id
 LIMIT $4

@@ -1,6 +1,6 @@
 -- Of several kinds.
 SELECT kind, queue, priority, run_at, id, -1 AS ask
-FROM queue_jobs FORCE INDEX (queue_jobs_waiting)
+FROM queue_jobs FORCE INDEX (queue_jobs_order)
 WHERE worker_id = 0 AND kind IN (/* kinds */)
 ORDER BY kind, queue, priority, run_at, id
 LIMIT $1

@@ -2,12 +2,10 @@
 SELECT queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(paused_at)),
        CAST(SUM(scheduled) AS SIGNED), CAST(SUM(ready) AS SIGNED), CAST(SUM(running) AS SIGNED)
 FROM (SELECT queue, CAST(NULL AS DATETIME(6)) AS paused_at,
-             COUNT(CASE WHEN run_at > UTC_TIMESTAMP(6) THEN 1 END) AS scheduled,
-             COUNT(CASE WHEN run_at <= UTC_TIMESTAMP(6) THEN 1 END) AS ready, 0 AS running
-      FROM queue_jobs WHERE worker_id = 0 GROUP BY queue
-      UNION ALL
-      SELECT queue, CAST(NULL AS DATETIME(6)), 0, 0, COUNT(*)
-      FROM queue_jobs WHERE worker_id <> 0 GROUP BY queue
+             COUNT(CASE WHEN worker_id = 0 AND run_at > UTC_TIMESTAMP(6) THEN 1 END) AS scheduled,
+             COUNT(CASE WHEN worker_id = 0 AND run_at <= UTC_TIMESTAMP(6) THEN 1 END) AS ready,
+             COUNT(CASE WHEN worker_id <> 0 THEN 1 END) AS running
+      FROM queue_jobs GROUP BY queue
       UNION ALL
       SELECT queue, paused_at, 0, 0, 0 FROM queue_paused) AS q
 GROUP BY queue
