@@ -248,9 +248,9 @@ impl Dialect for MySql {
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
     const FINISH: Script = &[
-        (For::All, include_str!("sql/ending_lock.mysql.sql")),
+        (For::Each, include_str!("sql/finish_history.mysql.sql")),
+        (For::Refused, include_str!("sql/ending_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/finish_attempts.mysql.sql")),
-        (For::All, include_str!("sql/finish_history.mysql.sql")),
         (For::All, include_str!("sql/ending_delete.mysql.sql")),
     ];
     const FINISH_IN_ARRAYS: bool = false;

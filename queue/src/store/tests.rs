@@ -298,6 +298,40 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
 }
 
+/// Who moves a job has its row locked: an end waits for that, and does not go by what was there before.
+async fn an_end_waits_for_whoever_moves_the_job<DB: TestDb>(db: Db<DB>) {
+    db.insert(&vec![job("a"); 8]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 8).await;
+    let store = Arc::new(SqlStore::<DB>::new(db.pool.clone()));
+    for (number, pair) in jobs.chunks(2).enumerate() {
+        let (kept, moved) = (pair[0].clone(), pair[1].clone());
+        let mut mover = db.pool.acquire().await.unwrap();
+        DB::raw(&mut mover, DB::BEGIN).await.unwrap();
+        let took = format!("UPDATE queue_jobs SET worker_id = 0 WHERE id = {}", moved.id);
+        DB::raw(&mut mover, took.leak()).await.unwrap();
+        let ends = store.clone();
+        let ids = (kept.id.get(), moved.id.get());
+        let mut end = tokio::spawn(async move {
+            let cancelled = |job| Finish { state: Outcome::Cancelled, error: Some("no".into()), ..done(job) };
+            match number {
+                0 => ends.finish(worker, &[done(&kept), done(&moved)]).await,
+                1 => ends.finish(worker, &[cancelled(&kept), cancelled(&moved)]).await,
+                2 => ends.put_back(worker, &[back(&kept), back(&moved)]).await,
+                _ => ends.bury(worker, &[buried(&kept), buried(&moved)]).await,
+            }
+        });
+        let early = tokio::time::timeout(Duration::from_millis(100), &mut end).await;
+        assert!(early.is_err(), "it did not wait: {early:?}");
+        DB::raw(&mut mover, "COMMIT").await.unwrap();
+        assert_eq!(end.await.unwrap().unwrap(), [ids.0], "{number}");
+        for table in ["queue_history WHERE id =", "queue_attempts WHERE job_id =", "queue_dead WHERE id ="] {
+            assert_eq!(db.int(format!("SELECT COUNT(*) FROM {table} {}", ids.1)).await, 0, "{table} {number}");
+        }
+    }
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 5);
+}
+
 async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
@@ -1223,6 +1257,7 @@ on_each!(
     claim_is_exclusive,
     one_has_the_turn_to_claim,
     claim_honours_its_asks,
+    an_end_waits_for_whoever_moves_the_job,
     late_writes_are_refused,
     attempts_without_count_are_not_kept_without_end,
     a_refused_batch_is_not_half_recorded,
