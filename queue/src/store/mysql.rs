@@ -450,7 +450,7 @@ async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Ve
 
 /// How many of `jobs` rows go into one statement: one of few sizes.
 fn chunk_of(jobs: usize) -> usize {
-    [CHUNK, 256, 32].into_iter().find(|size| *size <= jobs).unwrap_or(jobs)
+    [CHUNK, 512, 256, 128, 64, 32].into_iter().find(|size| *size <= jobs).unwrap_or(jobs)
 }
 
 async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64, Error> {
