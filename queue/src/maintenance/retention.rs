@@ -1,36 +1,139 @@
-//! Removes finished jobs that were kept long enough.
+//! Removes finished jobs that were kept long enough, about as fast as they come of age: removed in bursts, those of a minute
+//! take the machine away from the jobs that are due.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::Store;
 use crate::telemetry;
 
-/// Between two transactions as long as the last one took, within these: retention takes about half of the time of one
-/// connection at most.
+/// The longest pause between two transactions, with jitter; or the retention itself, where that is shorter.
+const SELDOM: Duration = Duration::from_secs(60);
+/// The shortest, whatever the retention.
+const LEAST_SELDOM: Duration = Duration::from_millis(100);
+/// Behind with its work, it pauses as long as the last transaction took, within these: retention takes about half of the time
+/// of one connection at most.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// Transactions in one round.
-const ROUNDS: u32 = 500;
+/// How full the next transaction is to be.
+const FILL: f64 = 0.8;
+/// A pause is at most so many times as long as the one before.
+const SLOWER: f64 = 4.0;
 
-/// Purges until nothing is due, or for one round. Returns whether there is more.
-pub(crate) async fn run_once(store: &dyn Store, keep: Duration) -> Result<bool, Error> {
-    let batch = store.purges_at_once();
-    let (mut total, mut more) = (0, true);
-    for _ in 0..ROUNDS {
+/// The work of one worker.
+pub(crate) struct Retention {
+    keep: Duration,
+    seldom: Duration,
+    pause: Duration,
+    /// When the last transaction began.
+    last: Instant,
+    /// When it last removed rows of workers.
+    workers: Option<Instant>,
+    /// Removed since the last event that told of it.
+    removed: u64,
+    told: Instant,
+}
+
+impl Retention {
+    pub(crate) fn new(keep: Duration) -> Self {
+        let seldom = SELDOM.min(keep).max(LEAST_SELDOM);
+        let now = Instant::now();
+        // workers that start together do not come together
+        Self { keep, seldom, pause: jittered(seldom), last: now, workers: None, removed: 0, told: now }
+    }
+
+    /// How long to wait before the next transaction.
+    pub(crate) fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Removes what is of age: one transaction of limited size.
+    pub(crate) async fn run_once(&mut self, store: &dyn Store) -> Result<(), Error> {
+        let batch = store.purges_at_once();
         let began = Instant::now();
-        let removed = store.purge(keep, batch).await?;
-        total += removed;
-        more = removed >= u64::from(batch);
-        if !more {
-            break;
+        let since = began - std::mem::replace(&mut self.last, began);
+        self.pause = jittered(self.seldom);
+        let removed = store.purge(self.keep, batch).await?;
+        self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, batch));
+        self.removed += removed;
+        if self.workers.is_none_or(|last| last.elapsed() >= self.seldom / 2) {
+            store.purge_workers(self.keep).await?;
+            self.workers = Some(Instant::now());
         }
-        sleep(began.elapsed().clamp(LEAST_PAUSE, LONGEST_PAUSE)).await;
+        let is_quiet = self.pause >= self.seldom / 2;
+        if self.removed > 0 && (is_quiet || self.told.elapsed() >= self.seldom) {
+            tracing::info!(
+                event = telemetry::JOBS_PURGED,
+                jobs = self.removed,
+                "removed finished jobs past their retention"
+            );
+            (self.removed, self.told) = (0, Instant::now());
+        }
+        Ok(())
     }
-    if total > 0 {
-        tracing::info!(event = telemetry::JOBS_PURGED, jobs = total, "removed finished jobs past their retention");
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + fastrand::f64())
+}
+
+/// After a transaction that took so long and removed so many, `since` after the one before it began.
+fn next_pause(since: Duration, took: Duration, removed: u64, batch: u32) -> Duration {
+    let least = took.clamp(LEAST_PAUSE, LONGEST_PAUSE);
+    if removed >= u64::from(batch) {
+        return least;
     }
-    Ok(more)
+    let slower = (f64::from(batch) * FILL / removed as f64).min(SLOWER);
+    since.max(LEAST_PAUSE).mul_f64(slower).saturating_sub(took).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BATCH: u32 = 5_000;
+
+    /// Rows come of age at a constant rate; removing one takes 10 µs. How many were removed each time, and the last pause.
+    fn simulated(per_second: f64, waiting: f64, steps: usize) -> (Vec<u64>, Duration) {
+        let (mut waiting, mut pause) = (waiting, SELDOM);
+        let mut took = Duration::ZERO;
+        let removed = (0..steps).map(|_| {
+            let since = took + pause;
+            waiting += per_second * since.as_secs_f64();
+            let removed = waiting.min(f64::from(BATCH)).floor();
+            waiting -= removed;
+            took = Duration::from_micros(removed as u64 * 10);
+            pause = next_pause(since, took, removed as u64, BATCH).min(SELDOM);
+            removed as u64
+        });
+        (removed.collect(), pause)
+    }
+
+    #[test]
+    fn it_keeps_up_in_steps_of_one_size() {
+        for per_second in [500.0, 5_000.0, 30_000.0] {
+            let (removed, pause) = simulated(per_second, 0.0, 2_000);
+            let last = &removed[1_900..];
+            assert!(last.iter().all(|removed| (3_000..=4_800).contains(removed)), "{per_second}: {last:?}");
+            assert!(pause < Duration::from_secs(10), "{per_second}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn it_catches_up_and_slows_down_again() {
+        let (removed, pause) = simulated(1_000.0, 1_000_000.0, 1_000);
+        let behind = removed.iter().take_while(|removed| **removed == u64::from(BATCH)).count();
+        assert!((200..300).contains(&behind), "{behind} full transactions");
+        assert!(pause > Duration::from_secs(3), "{pause:?}");
+    }
+
+    #[test]
+    fn it_seldom_looks_where_there_is_nothing() {
+        assert_eq!(simulated(0.0, 0.0, 3), (vec![0; 3], SELDOM));
+        assert_eq!(simulated(1.0, 0.0, 20).1, SELDOM);
+        let (_, pause) = simulated(0.0, 20_000.0, 20);
+        assert_eq!(pause, SELDOM, "it takes a few steps only");
+    }
 }

@@ -87,6 +87,10 @@ pub(crate) enum For {
     Each,
     /// Asks which were accepted, when some were not.
     Refused,
+    /// All, when none was refused and their numbers are few [`Runs`](super::runs::Runs): these are among the binds then.
+    Runs,
+    /// All, when it is not so.
+    Scattered,
 }
 
 /// The statements of one transaction, in order; all get the same values. The rows of those that return any are ids: the
@@ -185,8 +189,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const RESCUE: &'static [&'static str];
     /// Binds: keep, limit. Ids of history rows to remove.
     const OVER: &'static str;
-    /// Binds: ids.
-    const PURGE: &'static [&'static str];
+    /// Binds: a list of ids.
+    const PURGE: Script;
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;
 

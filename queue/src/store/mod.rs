@@ -20,6 +20,7 @@ pub(crate) mod operation;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
+mod runs;
 mod session;
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -432,11 +433,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
     /// unknown: running → ready, or dead after the last attempt.
     fn rescue(&self, limit: u32) -> Reply<'_, Rescued>;
-    /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago, and rows of workers that
-    /// are gone for as long. Returns how many jobs.
+    /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
     /// The `limit` for [`purge`](Self::purge): as many as a transaction can remove without keeping other writers.
     fn purges_at_once(&self) -> u32;
+    /// Removes the rows of workers that have been gone for longer than `keep`.
+    fn purge_workers(&self, keep: Duration) -> Reply<'_, ()>;
 
     /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
     /// engine without such a signal never returns.

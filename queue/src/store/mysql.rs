@@ -249,11 +249,12 @@ impl Dialect for MySql {
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
     const FINISH: Script = &[
         (For::Each, include_str!("sql/finish_history.mysql.sql")),
-        (For::Refused, include_str!("sql/ending_lock.mysql.sql")),
+        (For::Refused, include_str!("sql/finish_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/finish_attempts.mysql.sql")),
-        (For::All, include_str!("sql/ending_delete.mysql.sql")),
+        (For::Runs, include_str!("sql/finish_delete_runs.mysql.sql")),
+        (For::Scattered, include_str!("sql/finish_delete.mysql.sql")),
     ];
-    const FINISH_IN_ARRAYS: bool = false;
+    const FINISH_IN_ARRAYS: bool = true;
     const PUT_BACK: Script = &[
         (For::All, include_str!("sql/ending_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/put_back_attempts.mysql.sql")),
@@ -282,8 +283,12 @@ impl Dialect for MySql {
         include_str!("sql/rescue_ready.mysql.sql"),
     ];
     const OVER: &'static str = include_str!("sql/over.mysql.sql");
-    const PURGE: &'static [&'static str] =
-        &[include_str!("sql/purge_attempts.mysql.sql"), include_str!("sql/purge_history.mysql.sql")];
+    const PURGE: Script = &[
+        (For::Runs, include_str!("sql/purge_attempts_runs.mysql.sql")),
+        (For::Runs, include_str!("sql/purge_history_runs.mysql.sql")),
+        (For::Scattered, include_str!("sql/purge_attempts.mysql.sql")),
+        (For::Scattered, include_str!("sql/purge_history.mysql.sql")),
+    ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {

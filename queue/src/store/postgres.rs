@@ -147,8 +147,10 @@ impl Dialect for Postgres {
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.postgres.sql");
     const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.postgres.sql")];
     const OVER: &'static str = include_str!("sql/over.postgres.sql");
-    const PURGE: &'static [&'static str] =
-        &[include_str!("sql/purge_attempts.postgres.sql"), include_str!("sql/purge_history.postgres.sql")];
+    const PURGE: Script = &[
+        (For::All, include_str!("sql/purge_attempts.postgres.sql")),
+        (For::All, include_str!("sql/purge_history.postgres.sql")),
+    ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
-use super::dialect::{Cells, Dialect, execute, ids, rows};
+use super::dialect::{Bind, Cells, Dialect, For, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
+use super::runs::Runs;
 use super::session::Sessions;
 use super::{
     Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
@@ -432,31 +433,38 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
                 })
                 .await?;
-            let mut removed = 0;
-            if any {
-                let args = (keep, i64::from(limit));
-                let purge = self.run(From::Upkeep, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
-                    async move {
-                        let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
-                        over.sort_unstable();
-                        let list = json(&over);
-                        for sql in DB::PURGE {
-                            execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
+            if !any {
+                return Ok(0);
+            }
+            let args = (keep, i64::from(limit));
+            self.run(From::Upkeep, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+                async move {
+                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    over.sort_unstable();
+                    let list = json(&over);
+                    let mut binds: Vec<Bind<'_>> = vec![list.as_str().into()];
+                    let runs = Runs::of(&over);
+                    binds.extend(runs.iter().flat_map(Runs::binds));
+                    for (rows, sql) in DB::PURGE {
+                        match rows {
+                            For::Runs if runs.is_none() => {}
+                            For::Scattered if runs.is_some() => {}
+                            _ => execute::<DB>(conn, sql, &binds).await.map(drop)?,
                         }
-                        Ok(over.len() as u64)
                     }
-                    .boxed()
-                });
-                removed = purge.await?;
-            }
-            if removed == 0 {
-                self.run(From::Upkeep, Mode::Write, DOING, keep, |conn, keep| {
-                    async move { execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop) }.boxed()
-                })
-                .await?;
-            }
-            Ok(removed)
+                    Ok(over.len() as u64)
+                }
+                .boxed()
+            })
+            .await
         }
+        .boxed()
+    }
+
+    fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {
+        self.run(From::Upkeep, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
+            async move { execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop) }.boxed()
+        })
         .boxed()
     }
 

@@ -136,8 +136,10 @@ impl Dialect for Sqlite {
         include_str!("sql/rescue_ready.sqlite.sql"),
     ];
     const OVER: &'static str = include_str!("sql/over.sqlite.sql");
-    const PURGE: &'static [&'static str] =
-        &[include_str!("sql/purge_attempts.sqlite.sql"), include_str!("sql/purge_history.sqlite.sql")];
+    const PURGE: Script = &[
+        (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
+        (For::All, include_str!("sql/purge_history.sqlite.sql")),
+    ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {

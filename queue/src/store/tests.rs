@@ -756,8 +756,36 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     let gone = db.worker().await;
     db.store.leave(gone).await.unwrap();
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", DB::in_seconds(-8 * 86_400))).await;
-    db.store.purge(week, 5).await.unwrap();
+    db.store.purge_workers(week).await.unwrap();
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);
+}
+
+/// Many old jobs are removed by runs of consecutive ids: nothing between these goes with them.
+async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
+    db.insert(&vec![job("a"); 200]).await;
+    let worker = db.worker().await;
+    let ends: Vec<_> =
+        db.take(worker, 200).await.iter().map(|j| Finish { state: Outcome::Cancelled, ..done(j) }).collect();
+    assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 200);
+    let hour = Duration::from_secs(3_600);
+    let first = db.int("SELECT MIN(id) FROM queue_history").await;
+    let mut left: Vec<i64> = (0..200).collect();
+    // in three runs, then in too many
+    for is_old in [|n: i64| n < 90 && n != 5 && n != 50, |n| n % 3 == 0] {
+        let (old, young): (Vec<i64>, Vec<i64>) = left.iter().partition(|n| is_old(**n));
+        assert!(old.len() >= 32);
+        let old = old.iter().map(|n| (first + n).to_string()).collect::<Vec<_>>().join(", ");
+        let two_hours_ago = DB::in_seconds(-7_200);
+        db.sql(format!("UPDATE queue_history SET finished_at = {two_hours_ago} WHERE id IN ({old})")).await;
+        db.store.purge(hour, 1_000).await.unwrap();
+        for column in ["id FROM queue_history", "job_id FROM queue_attempts"] {
+            let sql: &str = format!("SELECT {column} ORDER BY 1").leak();
+            let mut conn = db.pool.acquire().await.unwrap();
+            let found: Vec<_> = ids::<DB>(&mut conn, sql, &[]).await.unwrap().iter().map(|id| id - first).collect();
+            assert_eq!(found, young, "{column}");
+        }
+        left = young;
+    }
 }
 
 async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
@@ -962,7 +990,18 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != migrate::Engine::MySql {
         return;
     }
-    db.insert(&[job("a"), job("b")]).await;
+    // so many that there are runs of them
+    db.insert(&vec![job("a"); 32]).await;
+    db.sql(
+        "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome)
+         SELECT id, 1, 1, 1, run_at, run_at, 'failed' FROM queue_jobs",
+    )
+    .await;
+    db.sql(
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at)
+         SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at FROM queue_jobs",
+    )
+    .await;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sql");
     let mut conn = db.pool.acquire().await.unwrap();
     let mut checked = 0;
@@ -974,14 +1013,18 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            if !text.contains("JSON_TABLE(") {
+            let in_runs = name.ends_with("_runs.mysql.sql");
+            if !in_runs && !text.contains("JSON_TABLE(") {
                 continue;
             }
             let statement: Vec<&str> = text.lines().filter(|line| !line.starts_with("--")).collect();
             let explain = format!("EXPLAIN FORMAT=TRADITIONAL {}", statement.join("\n")).leak();
-            let binds: Vec<Bind<'_>> = (1..=9)
-                .map(|place| if explain.contains(&format!("JSON_TABLE(${place}")) { "[]".into() } else { 1.into() })
-                .collect();
+            let bind = |place| match place {
+                place if explain.contains(&format!("JSON_TABLE(${place}")) => "[]".into(),
+                place if in_runs && explain.contains(&format!("AND ${place}")) => 32.into(),
+                _ => 1.into(),
+            };
+            let binds: Vec<Bind<'_>> = (1..=18).map(bind).collect();
             let rows = rows::<DB>(&mut conn, explain, &binds).await.unwrap_or_else(|error| panic!("{name}: {error}"));
             // the way to the rows follows the table's name (on MySQL after its partitions)
             let cells = |row: &DB::Row| (2..=4).map(|cell| row.maybe_text(cell).ok().flatten()).collect::<Vec<_>>();
@@ -989,13 +1032,45 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
                 let is_ours = row[0].as_deref().is_some_and(|alias| matches!(alias, "j" | "h" | "a" | "w" | "free"));
                 // none: MySQL knows by itself that there is no such row
                 let ways: Vec<_> = row[1..].iter().flatten().filter(|way| *way != "PRIMARY").collect();
-                let looks_up = ways.iter().all(|way| matches!(way.as_str(), "eq_ref" | "ref" | "const"));
+                let looks_up = ways.iter().all(|way| match way.as_str() {
+                    "eq_ref" | "ref" | "const" => true,
+                    way => in_runs && way == "range",
+                });
                 assert!(!is_ours || looks_up, "{name}: {row:?}");
                 checked += usize::from(is_ours);
             }
         }
     }
     assert!(checked > 30, "{checked} lookups");
+}
+
+/// The rows of a run are read from its first to its last, and the one behind it, which may be locked by anybody, is not.
+async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND == migrate::Engine::Sqlite {
+        return; // one writer at a time
+    }
+    const JOBS: usize = 120;
+    let worker = db.worker().await;
+    db.insert(&vec![job("a"); JOBS]).await;
+    let mut jobs = db.take(worker, JOBS as u32).await;
+    jobs.sort_unstable_by_key(|job| job.id);
+    let id = |n: usize| i64::from(jobs[n].id);
+    let mut other = db.pool.begin().await.unwrap();
+    let lock: &str = format!("SELECT id FROM queue_jobs WHERE id IN ({}, {}) FOR UPDATE", id(3), id(70)).leak();
+    assert_eq!(ids::<DB>(&mut other, lock, &[]).await.unwrap().len(), 2);
+    let end = async |of: &dyn Fn(usize) -> bool| {
+        let batch: Vec<_> = (0..JOBS).filter(|n| of(*n)).map(|n| done(&jobs[n])).collect();
+        assert!(batch.len() >= 32, "{} jobs would be a list", batch.len());
+        let ended = tokio::time::timeout(Duration::from_secs(1), db.store.finish(worker, &batch));
+        assert_eq!(ended.await.expect("no lock is waited for").unwrap().len(), batch.len());
+    };
+    // in a few runs, one of them alone, and in many
+    end(&|n| n < 40 && n != 3 || n == 69).await;
+    end(&|n| n > 40 && n != 70 && n % 2 == 0).await;
+    drop(other);
+    end(&|n| matches!(n, 3 | 40 | 70) || n > 40 && n != 69 && n % 2 == 1).await;
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, JOBS as i64);
 }
 
 /// How many rows were read one after the other.
@@ -1271,6 +1346,7 @@ on_each!(
     peek_counts_in_order,
     peek_ends_at_an_id,
     purge_is_bounded,
+    purge_leaves_what_is_younger,
     a_dropped_operation_leaves_the_store_usable,
     a_look_is_given_up,
     only_a_silent_transaction_ends,
@@ -1280,6 +1356,7 @@ on_each!(
     claims_are_not_forgotten_for_an_end_that_was_lost,
     plans_do_not_follow_the_statistics,
     keys_are_looked_up,
+    an_end_waits_for_no_neighbour,
     looks_walk_over_no_lane,
     #[ignore = "a measurement"]
     rate,

@@ -222,6 +222,7 @@ impl Store for Fake {
         fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
         fn rescue(limit: u32) -> Rescued;
         fn purge(keep: Duration, limit: u32) -> u64;
+        fn purge_workers(keep: Duration) -> ();
         fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
         fn stats() -> Vec<Stat>;
         fn jobs(filter: &'a Filter) -> Page<Job>;

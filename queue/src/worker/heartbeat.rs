@@ -11,7 +11,8 @@ use super::health::Failures;
 use super::liveness::{Gone, Watch};
 use super::{STUCK, Shared};
 use crate::error::Error;
-use crate::maintenance::{rescue, retention};
+use crate::maintenance::rescue;
+use crate::maintenance::retention::Retention;
 use crate::store::{Holding, WorkerId};
 use crate::telemetry;
 
@@ -22,9 +23,6 @@ const RESCUE_EVERY: u32 = 48;
 const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
-/// Between two rounds of retention, with jitter; or the retention itself, where that is shorter.
-const RETENTION_EVERY: Duration = Duration::from_secs(60);
-const RETENTION_LEAST: Duration = Duration::from_millis(100);
 
 /// Beats until the run is over.
 pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
@@ -252,21 +250,14 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     }
 }
 
-/// Removes what is past its retention, now and then, until the run is over; without a pause while there is more.
+/// Removes what is past its retention, until the run is over.
 pub(crate) async fn run_retention(shared: Arc<Shared>) {
-    let every = RETENTION_EVERY.min(shared.config.timing.retention).max(RETENTION_LEAST);
-    let mut more = false;
+    let mut retention = Retention::new(shared.config.timing.retention);
     loop {
-        if !more {
-            sleep(every.mul_f64(0.5 + fastrand::f64())).await;
+        sleep(retention.pause()).await;
+        if let Err(error) = retention.run_once(&*shared.config.store).await {
+            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
         }
-        more = match retention::run_once(&*shared.config.store, shared.config.timing.retention).await {
-            Ok(more) => more,
-            Err(error) => {
-                tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
-                false
-            }
-        };
     }
 }
 

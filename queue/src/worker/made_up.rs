@@ -363,6 +363,10 @@ impl Store for MadeUp {
         Box::pin(async { Ok(0) })
     }
 
+    fn purge_workers(&self, _keep: Duration) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
         Box::pin(std::future::pending())
     }

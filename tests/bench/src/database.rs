@@ -131,7 +131,8 @@ impl Db {
         .await
     }
 
-    /// Jobs whose completion the database has dated between the two.
+    /// Jobs whose completion the database has dated between the two. By the index alone: to ask each row for its state as well
+    /// reads the whole history back from the disk, beside the load that is measured.
     pub(crate) async fn finished_between(&self, from_us: i64, to_us: i64) -> Result<i64> {
         let at = |us: i64| {
             self.engine().pick(
@@ -141,10 +142,8 @@ impl Db {
             )
         };
         let (from, to) = (at(from_us), at(to_us));
-        self.number(format!(
-            "SELECT count(*) FROM queue_history WHERE state = 'completed' AND finished_at >= {from} AND finished_at < {to}"
-        ))
-        .await
+        self.number(format!("SELECT count(*) FROM queue_history WHERE finished_at >= {from} AND finished_at < {to}"))
+            .await
     }
 
     /// From the start of the first job to the end of the last, by the database's clock, in microseconds.

@@ -1,0 +1,11 @@
+-- The last of a run is named by itself: what reads a range locks the row behind its end.
+DELETE h
+FROM queue_history AS h FORCE INDEX (PRIMARY)
+WHERE h.id BETWEEN $2 AND $3 - 1 OR h.id = $3
+   OR h.id BETWEEN $4 AND $5 - 1 OR h.id = $5
+   OR h.id BETWEEN $6 AND $7 - 1 OR h.id = $7
+   OR h.id BETWEEN $8 AND $9 - 1 OR h.id = $9
+   OR h.id BETWEEN $10 AND $11 - 1 OR h.id = $11
+   OR h.id BETWEEN $12 AND $13 - 1 OR h.id = $13
+   OR h.id BETWEEN $14 AND $15 - 1 OR h.id = $15
+   OR h.id BETWEEN $16 AND $17 - 1 OR h.id = $17
