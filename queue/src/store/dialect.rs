@@ -87,7 +87,8 @@ pub(crate) enum For {
     Each,
     /// Asks which were accepted, when some were not.
     Refused,
-    /// All, when none was refused and their numbers are few [`Runs`](super::runs::Runs): these are among the binds then.
+    /// All, when none was refused and their numbers are few [`Runs`](super::runs::Runs): it has these as well, behind its other
+    /// binds.
     Runs,
     /// All, when it is not so.
     Scattered,
@@ -187,9 +188,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const LOCK_LOST: &'static str;
     /// Binds: a list of `{id, fate}`, of locked jobs.
     const RESCUE: &'static [&'static str];
-    /// Binds: keep, limit. Ids of history rows to remove.
+    /// Binds: keep, limit. Ids of history rows to remove; another worker may be about to remove them, too.
     const OVER: &'static str;
-    /// Binds: a list of ids.
+    /// Binds: a list of these. The first that is run touches one row for each job that it removes.
     const PURGE: Script;
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;

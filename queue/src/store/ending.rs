@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 
-use super::dialect::{Bind, Dialect, For, Script, execute, ids};
+use super::dialect::{Dialect, For, Script, execute, ids};
 use super::operation::{From, Mode, SqlStore};
 use super::runs::Runs;
 use super::sql::json;
@@ -33,17 +33,19 @@ impl<DB: Dialect> SqlStore<DB> {
         let args = (worker, E::list::<DB>(&batch), all);
         self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
             async move {
-                let mut binds: Vec<Bind<'_>> = vec![(*worker).into(), list.as_str().into()];
+                let binds = [(*worker).into(), list.as_str().into()];
                 let runs = Runs::of(all);
-                binds.extend(runs.iter().flat_map(Runs::binds));
                 let (mut accepted, mut refused) = (Vec::new(), false);
                 for (jobs, sql) in script {
                     match jobs {
                         For::Recorded if !recorded => {}
                         For::Forgetting if !forgetting => {}
                         For::Refused if !refused => {}
-                        For::Runs if refused || runs.is_none() => {}
                         For::Scattered if !refused && runs.is_some() => {}
+                        For::Runs => match &runs {
+                            Some(runs) if !refused => execute::<DB>(conn, sql, &runs.behind(&binds)).await.map(drop)?,
+                            _ => {}
+                        },
                         For::Each => match execute::<DB>(conn, sql, &binds).await? {
                             count if count == all.len() as u64 => accepted.extend(all),
                             _ => refused = true,

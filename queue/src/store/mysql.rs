@@ -284,10 +284,10 @@ impl Dialect for MySql {
     ];
     const OVER: &'static str = include_str!("sql/over.mysql.sql");
     const PURGE: Script = &[
-        (For::Runs, include_str!("sql/purge_attempts_runs.mysql.sql")),
         (For::Runs, include_str!("sql/purge_history_runs.mysql.sql")),
-        (For::Scattered, include_str!("sql/purge_attempts.mysql.sql")),
         (For::Scattered, include_str!("sql/purge_history.mysql.sql")),
+        (For::Runs, include_str!("sql/purge_attempts_runs.mysql.sql")),
+        (For::Scattered, include_str!("sql/purge_attempts.mysql.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
 

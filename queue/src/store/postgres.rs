@@ -148,8 +148,8 @@ impl Dialect for Postgres {
     const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.postgres.sql")];
     const OVER: &'static str = include_str!("sql/over.postgres.sql");
     const PURGE: Script = &[
-        (For::All, include_str!("sql/purge_attempts.postgres.sql")),
         (For::All, include_str!("sql/purge_history.postgres.sql")),
+        (For::All, include_str!("sql/purge_attempts.postgres.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 

@@ -30,8 +30,10 @@ impl Runs {
         found.next().is_none().then_some(Self(runs))
     }
 
-    pub(super) fn binds<'a>(&self) -> impl Iterator<Item = Bind<'a>> + use<'a> {
-        self.0.into_iter().flat_map(|(first, last)| [first.into(), last.into()])
+    /// As values of a statement, behind its others.
+    pub(super) fn behind<'a>(&self, others: &[Bind<'a>]) -> Vec<Bind<'a>> {
+        let ends = self.0.iter().flat_map(|(first, last)| [*first, *last]).map(Bind::from);
+        others.iter().copied().chain(ends).collect()
     }
 }
 

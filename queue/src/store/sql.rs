@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
-use super::dialect::{Bind, Cells, Dialect, For, execute, ids, rows};
+use super::dialect::{Cells, Dialect, For, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
@@ -442,17 +442,18 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
                     let list = json(&over);
-                    let mut binds: Vec<Bind<'_>> = vec![list.as_str().into()];
+                    let binds = [list.as_str().into()];
                     let runs = Runs::of(&over);
-                    binds.extend(runs.iter().flat_map(Runs::binds));
+                    let mut removed = None;
                     for (rows, sql) in DB::PURGE {
-                        match rows {
-                            For::Runs if runs.is_none() => {}
-                            For::Scattered if runs.is_some() => {}
-                            _ => execute::<DB>(conn, sql, &binds).await.map(drop)?,
-                        }
+                        let touched = match (rows, &runs) {
+                            (For::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                            (For::Runs, None) | (For::Scattered, Some(_)) => continue,
+                            _ => execute::<DB>(conn, sql, &binds).await?,
+                        };
+                        removed.get_or_insert(touched);
                     }
-                    Ok(over.len() as u64)
+                    Ok(removed.unwrap_or(0))
                 }
                 .boxed()
             })

@@ -137,8 +137,8 @@ impl Dialect for Sqlite {
     ];
     const OVER: &'static str = include_str!("sql/over.sqlite.sql");
     const PURGE: Script = &[
-        (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
         (For::All, include_str!("sql/purge_history.sqlite.sql")),
+        (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
 

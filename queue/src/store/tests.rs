@@ -760,7 +760,7 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);
 }
 
-/// Many old jobs are removed by runs of consecutive ids: nothing between these goes with them.
+/// Many old jobs are removed by runs of consecutive ids: nothing between these goes with them. By two workers at once.
 async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
     db.insert(&vec![job("a"); 200]).await;
     let worker = db.worker().await;
@@ -769,15 +769,18 @@ async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 200);
     let hour = Duration::from_secs(3_600);
     let first = db.int("SELECT MIN(id) FROM queue_history").await;
+    let other = SqlStore::<DB>::new(db.pool.clone());
     let mut left: Vec<i64> = (0..200).collect();
     // in three runs, then in too many
     for is_old in [|n: i64| n < 90 && n != 5 && n != 50, |n| n % 3 == 0] {
         let (old, young): (Vec<i64>, Vec<i64>) = left.iter().partition(|n| is_old(**n));
         assert!(old.len() >= 32);
+        let count = old.len() as u64;
         let old = old.iter().map(|n| (first + n).to_string()).collect::<Vec<_>>().join(", ");
         let two_hours_ago = DB::in_seconds(-7_200);
         db.sql(format!("UPDATE queue_history SET finished_at = {two_hours_ago} WHERE id IN ({old})")).await;
-        db.store.purge(hour, 1_000).await.unwrap();
+        let (one, two) = tokio::join!(db.store.purge(hour, 1_000), other.purge(hour, 1_000));
+        assert_eq!(one.unwrap() + two.unwrap(), count, "each is counted once");
         for column in ["id FROM queue_history", "job_id FROM queue_attempts"] {
             let sql: &str = format!("SELECT {column} ORDER BY 1").leak();
             let mut conn = db.pool.acquire().await.unwrap();
