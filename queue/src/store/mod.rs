@@ -157,7 +157,8 @@ pub(crate) struct Ask {
     /// Start behind this place (first-in-first-out only): entries before it were taken earlier, and walking their
     /// remains again is what makes queues slow.
     pub(crate) behind: Option<Place>,
-    /// Where its first row is that is due, or before it, when a comparison has just told (not where the newest come first).
+    /// Where its first row is that is due, or before it, when it need not be asked how many are (not where the newest come
+    /// first): a comparison has just told, or the last claim got all that it asked for, up to there.
     pub(crate) first: Option<Place>,
     pub(crate) newest_first: bool,
     /// Stored with rows that name no number of retries.

@@ -93,10 +93,15 @@ async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> 
     Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
 }
 
-/// What is due of an ask, and no more than that, starting at the first of it; None when nothing is. A read that locks is to begin and to end at rows that
-/// are there. To step over the remains of rows that were taken costs it some twenty times what it costs this one, because it
-/// asks of each who may have locked it; and when the last row is not enough for its limit it goes on, over all remains behind it
-/// up to the next row of any lane or worker.
+/// The ask from its first row on, where that is known.
+fn known_start(ask: &Ask) -> Option<Ask> {
+    ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
+}
+
+/// What is due of an ask, and no more than that, starting at the first of it; None when nothing is. A read that locks is to
+/// begin and to end at rows that are there. To step over the remains of rows that were taken costs it some twenty times what
+/// it costs this one, because it asks of each who may have locked it; and when the last row is not enough for its limit it
+/// goes on, over all remains behind it up to the next row of any lane or worker.
 async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error> {
     let part = |ask, _| peek_one(ask, ask.take.into(), NEVER);
     let union = united(include_str!("sql/due.mysql.sql"), &[], ["", ""], std::slice::from_ref(ask), part);
@@ -115,8 +120,7 @@ async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error
 
 /// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
 async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
-    let at = |ask: &Ask| ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() });
-    if let Some(asks) = asks.iter().map(at).collect() {
+    if let Some(asks) = asks.iter().map(known_start).collect() {
         return Ok(asks);
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into(), NEVER));
@@ -369,7 +373,10 @@ impl Dialect for MySql {
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
         let mut jobs = if let [ask] = asks {
-            let Some(ask) = due(conn, ask).await? else { return Ok(Vec::new()) };
+            let known = known_start(ask);
+            let Some(ask) = (if known.is_some() { known } else { due(conn, ask).await? }) else {
+                return Ok(Vec::new());
+            };
             let (sql, binds) = claim_one(worker, &ask);
             let rows = rows::<Self>(conn, sql, &binds).await?;
             rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?

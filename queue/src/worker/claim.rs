@@ -480,6 +480,10 @@ impl Claims {
         loop {
             let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
+                // there is likely to be as much again, right behind what was taken, where nobody else takes
+                if self.full && !shared.others.load(Ordering::Relaxed) {
+                    asks.iter_mut().for_each(|ask| ask.first = self.lanes.next_place(ask));
+                }
                 return Ok(Next { slots, take, asks, more: false, cut: false });
             }
             // Where what is known of lanes are the places of their next jobs, the next job in order is in the lane that comes

@@ -36,6 +36,8 @@ struct Tables {
     turns: usize,
     /// How many jobs each claim took, and whether it was in turn.
     claims: Vec<(usize, bool)>,
+    /// How many claims said where the rows begin, though no lanes had been compared.
+    told: usize,
     /// Rows that were read to compare lanes.
     compared: usize,
     peeks: usize,
@@ -188,6 +190,10 @@ impl Store for Fake {
             let mut tables = self.tables();
             let mut jobs = Vec::new();
             assert!(asks.len() <= 256, "{} lanes in one statement", asks.len());
+            if let [Ask { first: Some(first), behind, .. }] = asks {
+                assert!(behind.is_some_and(|behind| behind < *first), "{behind:?}, {first:?}");
+                tables.told += 1;
+            }
             for ask in asks {
                 let places: Vec<_> = Self::behind(&tables, ask).take(ask.take as usize).collect();
                 for place in places {
@@ -456,6 +462,26 @@ async fn alone_there_are_no_turns() {
     let scene = Scene::start(Duration::ZERO);
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_much_is_not_counted_by_who_is_alone() {
+    for others in [false, true] {
+        let scene = Scene::start(Duration::ZERO);
+        scene.shared.others.store(others, Ordering::Relaxed);
+        drained(&scene, 1).await;
+        let (claims, told) = {
+            let tables = scene.store.tables();
+            (tables.claims.len(), tables.told)
+        };
+        assert_eq!(told > claims / 2, !others, "{told} of {claims}");
+        // few are: nobody knows how many
+        for id in 10_001..10_020 {
+            scene.enqueue("a", id);
+            scene.claimed(id).await;
+        }
+        assert!(scene.store.tables().told <= told + 1, "only after the last large claim");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -219,6 +219,12 @@ impl Lanes {
         (served.into_iter().map(ask).collect(), next)
     }
 
+    /// The place right behind the cursor, for an ask that starts there.
+    pub(super) fn next_place(&self, ask: &Ask) -> Option<Place> {
+        let cursor = self.0.get(&ask.lane)?.cursor;
+        Some((cursor.0, cursor.1.checked_add(1)?)).filter(|_| ask.behind == Some(cursor) && !ask.newest_first)
+    }
+
     /// Moves the cursors after a claim that began at `started`, and remembers which lanes gave less than was asked.
     pub(super) fn claimed(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
         let now = Instant::now();
@@ -379,6 +385,23 @@ mod tests {
         // it brings what was committed late: there may be more of it
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", at - 5), Instant::now());
         assert_eq!(start(&lanes), Some((at - 5, 10)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_starts_at_the_cursor_knows_where_the_next_row_is() {
+        let at = 1_700_000_000_000_000;
+        let mut lanes = lanes(&[("a", 0, at), ("newest", 0, at)]);
+        let next = |lanes: &Lanes| {
+            let (all, _) = asks(lanes, 2);
+            assert_eq!(queues(&all), [("newest", 0), ("a", 0)]);
+            assert_eq!(lanes.next_place(&all[0]), None, "the newest row of a lane may be anywhere");
+            lanes.next_place(&all[1])
+        };
+        let jobs: Vec<_> = ten("a", at).into_iter().chain(ten("newest", at)).collect();
+        lanes.claimed(&asks(&lanes, 2).0, &jobs, Instant::now());
+        assert_eq!(next(&lanes), Some((at, 11)));
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(next(&lanes), None, "a scan from before the cursor finds where it begins");
     }
 
     #[tokio::test(start_paused = true)]
