@@ -286,8 +286,8 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     assert_eq!(newest.id.get(), ids[5]);
     let other = jobs.iter().find(|j| &*j.lane.queue == "other").unwrap();
     assert_eq!((other.max_retries, other.args.as_deref()), (0, Ok("{}")));
-    // where it is said where the rows begin: more is asked for than there is, and what is held is passed over
-    let known = Ask { behind, first: Some((1_000_000_000_000_000 + 1_000_000, ids[1] + 1)), ..ask("a", 9) };
+    // from the row on that is said to be the first: more is asked for than there is, and what is held is passed over
+    let known = Ask { behind, first: Some((1_000_000_000_000_000 + 4_000_000, ids[4])), ..ask("a", 9) };
     let jobs = db.store.claim(worker, std::slice::from_ref(&known)).await.unwrap();
     assert_eq!(jobs.iter().map(|j| j.id.get()).collect::<Vec<_>>(), ids[4..5]);
     // paused: nothing
