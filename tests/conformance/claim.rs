@@ -349,22 +349,31 @@ async fn lets_running_jobs_go_on_in_a_pause(db: Db) {
     worker.stop().await;
 }
 
-/// A row that somebody has locked (another claim, an administrator in `psql`) holds up nobody but itself.
+/// A row that somebody has locked (another claim, an administrator in `psql`) holds up nobody but itself: in one lane and
+/// in several that are claimed from together, from either end.
 async fn goes_around_locked_rows(db: Db) {
-    let ids = db.enqueue_all((0..20).map(|n| Note::new(n.to_string()))).await;
-    let mut tx = db.begin().await;
-    for id in [ids[0], ids[7]] {
-        tx.sql(&format!("SELECT id FROM queue_jobs WHERE id = {id} FOR UPDATE")).await.expect("locked");
-    }
-    let workers = [db.start(db.worker_apart().await), db.start(db.worker_apart().await.concurrency(1))];
-    db.finished(18).await;
-    for id in [ids[0], ids[7]] {
-        assert_eq!(db.job(id).await.job.attempt, 0);
-    }
-    tx.rollback().await;
-    db.finished(20).await;
-    for worker in workers {
-        worker.stop().await;
+    let mut before = 0;
+    for (queue, lanes) in [("old", 1), ("old", 4), ("new", 1), ("new", 4)] {
+        let of_lane = |n: i16| Note::new(n.to_string()).queue(queue).priority(n % lanes);
+        let ids = db.enqueue_all((0..20).map(of_lane)).await;
+        let held = [0, 1, 2, 3, 10, 16, 17, 18, 19].map(|n| ids[n]);
+        let mut tx = db.begin().await;
+        for id in held {
+            tx.sql(&format!("SELECT id FROM queue_jobs WHERE id = {id} FOR UPDATE")).await.expect("locked");
+        }
+        let wide = db.worker_apart().await.queue("old", 8).queue("new", 8).lifo("new");
+        let narrow = db.worker_apart().await.queue("old", 1).queue("new", 1).lifo("new");
+        let workers = [db.start(wide), db.start(narrow)];
+        db.finished(before + 20 - held.len() as i64).await;
+        for id in held {
+            assert_eq!(db.job(id).await.job.attempt, 0, "{queue}, {lanes} lanes");
+        }
+        tx.rollback().await;
+        before += 20;
+        db.finished(before).await;
+        for worker in workers {
+            worker.stop().await;
+        }
     }
 }
 
