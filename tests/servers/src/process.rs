@@ -173,21 +173,26 @@ pub fn words(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// Whether the process is there and has not ended.
+/// Whether the process is there and has not ended. While it is torn down it is: its memory, and what it shares with
+/// others, are given back only then.
 pub fn is_alive(pid: u32) -> bool {
-    !words(pid).is_empty()
+    state(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+/// What a process does, by its letter in `/proc/N/stat` ('Z': it has ended), and its parent.
+fn state(pid: u32) -> Option<(char, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // the name of the program, in parentheses, may have anything in it; the state and the parent come after it
+    let mut words = text.rsplit_once(')')?.1.split_whitespace();
+    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
 /// A process with all its descendants, itself first.
 pub fn family(pid: u32) -> Vec<u32> {
-    let stat = |entry: std::fs::DirEntry| {
-        let child: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let text = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // the name of the program, in parentheses, may have anything in it; the state and the parent come after it
-        let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()?;
-        Some((child, parent))
-    };
-    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(stat).collect();
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let all: Vec<(u32, u32)> = (std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number))
+        .filter_map(|pid| Some((pid, state(pid)?.1)))
+        .collect();
     let mut family = vec![pid];
     let mut next = 0;
     while let Some(&parent) = family.get(next) {
@@ -195,6 +200,24 @@ pub fn family(pid: u32) -> Vec<u32> {
         next += 1;
     }
     family
+}
+
+/// Kills a process with all its descendants at once. It stands still before they are counted, so that none is born
+/// meanwhile and left behind. Returns those that were killed, which may take a moment to end.
+///
+/// # Errors
+/// When the process cannot be told to stand still: it has ended, or is somebody else's.
+pub fn kill_family(pid: u32) -> Result<Vec<u32>> {
+    let tell = |pid: u32, signal| kill(Pid::from_raw(pid.cast_signed()), signal);
+    tell(pid, Signal::SIGSTOP).context("stopping a process")?;
+    while state(pid).is_some_and(|(state, _)| !matches!(state, 'T' | 'Z' | 'X')) {
+        sleep(Duration::from_millis(1));
+    }
+    let all = family(pid);
+    for pid in &all {
+        let _ = tell(*pid, Signal::SIGKILL);
+    }
+    Ok(all)
 }
 
 /// The last lines of a text, enough to see what went wrong.

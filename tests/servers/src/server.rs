@@ -127,10 +127,7 @@ impl Server {
     /// When it does not run, or one of its processes does not end.
     pub fn kill(&mut self) -> Result<()> {
         let mut process = self.take()?;
-        let all = process::family(process.id());
-        for pid in &all {
-            let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
-        }
+        let all = process::kill_family(process.id())?;
         let patience = Instant::now() + END;
         while process.ended()?.is_none() || all.iter().any(|pid| process::is_alive(*pid)) {
             if Instant::now() > patience {
