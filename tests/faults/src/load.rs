@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::jobs::{Plan, Work};
-pub use crate::mix::{Mix, brisk, everyday, late, long, short};
+pub use crate::mix::{Mix, brisk, everyday, late, long, quick, short};
 use crate::record::{Journal, Options, What};
 use crate::worker;
 

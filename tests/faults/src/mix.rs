@@ -71,6 +71,16 @@ pub fn brisk(rng: &mut Rng) -> Plan {
     }
 }
 
+/// As [`everyday`], and none takes a while: where rates are compared, a stretch of the queue must cost what any other does.
+pub fn quick(rng: &mut Rng) -> Plan {
+    match rng.u32(..100) {
+        0..6 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
+        6..8 => Plan::Panic,
+        8..12 => Plan::Snooze { ms: rng.u64(50..400) },
+        _ => short(rng),
+    }
+}
+
 /// Short and well.
 pub fn short(rng: &mut Rng) -> Plan {
     Plan::Ok { ms: rng.u64(..3) }

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use queue::{Admin, Job as _};
 use queue_test_servers::{Durability, Settings};
+use queue_test_support::each;
 
 use super::Ground;
 use crate::checker::History;
 use crate::crew::Crew;
 use crate::figures::Spread;
-use crate::load::{Load, Mix, enqueue_batch, short};
+use crate::jobs::Work;
+use crate::load::{Load, Mix, enqueue_batch, quick, short};
 use crate::record::{Options, What, now};
 use crate::scene::Scene;
 
@@ -23,24 +26,29 @@ const LIMIT: i64 = 10_000_000;
 /// What is promised of the time to the full rate.
 const BACK_WITHIN: f64 = 3.0;
 /// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
-/// full rate, so that their rate is their own and not the producers'. (Of 20,000 a fast machine had too few left when the
-/// server was back: two workers start more than 10,000 a second.)
-const BACKLOG: (usize, usize) = (3000, 50_000);
+/// full rate, so that their rate is their own and not the producers'. (Of 50,000 a fast machine has none left two seconds
+/// after the server's return: two workers start 16,000 a second.)
+const BACKLOG: (usize, usize) = (10_000, 150_000);
+/// How long the workers go on undisturbed before the server goes again.
+const AFTER: Duration = Duration::from_secs(3);
 
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
-    let mut returns = Vec::new();
+    let (mut returns, mut left) = (Vec::new(), Vec::new());
     for _ in 0..scene.rounds(2, 50) {
         backlog(&scene).await?;
-        let pause = scene.between(Duration::from_millis(1000), Duration::from_millis(1500));
+        let pause = scene.between(Duration::from_millis(1500), Duration::from_millis(2000));
         crew.work(pause).await?;
         let down = now();
         let server = scene.server.as_mut().context("a server of its own")?;
         server.kill()?;
         tokio::task::block_in_place(|| server.start_again())?;
         returns.push((down, now()));
-        crew.work(Duration::from_secs(3)).await?;
+        crew.work(AFTER).await?;
+        left.push(scene.open_jobs().await?);
     }
+    let least = left.into_iter().min().unwrap_or_default();
+    scene.note(format!("of the backlog at least {least} were left {AFTER:?} after its return"));
     end(scene, crew, load, &returns).await
 }
 
@@ -56,7 +64,7 @@ pub(super) async fn stopped(ground: &Ground) -> Result<Vec<String>> {
     let server = scene.server.as_mut().context("a server of its own")?;
     tokio::task::block_in_place(|| server.start_again())?;
     let returns = [(down, now())];
-    crew.work(Duration::from_secs(3)).await?;
+    crew.work(AFTER).await?;
     end(scene, crew, load, &returns).await
 }
 
@@ -65,19 +73,23 @@ async fn begin(ground: &Ground) -> Result<(Scene, Crew, Load)> {
     let mut crew = scene.crew();
     crew.hire_many(2, &scene.worker())?;
     crew.ready().await?;
-    // beside the backlog
-    let load = scene.load(None, &Mix { ahead: None, ..Mix::usual() })?;
+    // beside the backlog, and no slower to do: a few that take half a second hold all slots of both workers
+    let load = scene.load(None, &Mix { ahead: None, plan: quick, ..Mix::usual() })?;
     Ok((scene, crew, load))
 }
 
+/// Fills the backlog while the workers' queue is paused: they take jobs out as fast as one producer puts them in.
 async fn backlog(scene: &Scene) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
     let mut rng = fastrand::Rng::with_seed(scene.order.seed);
     let least = scene.jobs(BACKLOG.0, BACKLOG.1);
+    let admin = each!(&scene.db, pool => Admin::new(pool));
+    admin.pause(Work::QUEUE).await?;
     while scene.open_jobs().await? < least as i64 {
         let plans = (0..1000).map(|_| short(&mut rng)).collect();
         enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
     }
+    admin.resume(Work::QUEUE).await?;
     Ok(())
 }
 
