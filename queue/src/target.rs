@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::signal;
-use crate::store::{AnyStore, Dialect, NewJob, SqlStore};
+use crate::store::{AnyStore, Dialect, NewJob, SqlStore, Whose};
 use crate::writer;
 
 /// A pool of one of the supported databases: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to
@@ -84,7 +84,7 @@ async fn write_through_connection<DB: Dialect + signal::Signals>(
         }
     }
     let mut guard = Guard(conn, false);
-    let result = DB::insert(guard.0, &jobs).await;
+    let result = DB::insert(guard.0, &jobs, Whose::Callers).await;
     guard.1 = true;
     signal::maybe_committed_later::<DB>();
     result
@@ -118,7 +118,7 @@ macro_rules! database {
 
             impl sealed::Target for &mut $connection {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
-                    let ids = <$db as Dialect>::insert(self, &jobs).await?;
+                    let ids = <$db as Dialect>::insert(self, &jobs, Whose::Callers).await?;
                     signal::maybe_committed_later::<$db>();
                     Ok(ids)
                 }

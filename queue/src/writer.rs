@@ -25,7 +25,7 @@ use crate::pool::can_spare_one;
 use crate::signal::{self, Signals};
 use crate::store::dialect::ids;
 use crate::store::turns::{Turn, Turns};
-use crate::store::{Dialect, NewJob};
+use crate::store::{Dialect, NewJob, Whose};
 
 /// Jobs in one statement.
 pub(crate) const MOST: usize = 256;
@@ -406,7 +406,7 @@ async fn insert<DB: Dialect>(
     loop {
         let written = match (jobs, DB::INSERT_AND_NOTIFY) {
             ([job], Some(sql)) if announce => ids::<DB>(conn, sql, &job.binds()[..5]).await,
-            _ => DB::insert(conn, jobs).await,
+            _ => DB::insert(conn, jobs, Whose::Pools).await,
         };
         match written {
             Err(error) if DB::is_transient(&error) && tries < TRIES => {

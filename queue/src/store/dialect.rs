@@ -19,6 +19,7 @@ use crate::limits::MAX_ARGS_BYTES;
 use crate::migrate::Engine;
 
 use super::session::Sessions;
+use super::together::Whose;
 use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
@@ -244,8 +245,13 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         worker: WorkerId,
         asks: &[Ask],
     ) -> impl Future<Output = Result<Vec<Claimed>, Error>> + Send;
-    /// Writes all of them or none, inside the caller's transaction if there is one; ids in the order given.
-    fn insert(conn: &mut Self::Connection, jobs: &[NewJob]) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// Writes all of them or none, inside the caller's transaction if it is the caller's connection and in one; ids in the
+    /// order given.
+    fn insert(
+        conn: &mut Self::Connection,
+        jobs: &[NewJob],
+        whose: Whose,
+    ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
     /// A worker's own connection for claims and heartbeats, where one beside the user's pool is better than one out of it:
     /// it forces nothing to the disk. None where there can be none.
     fn pool_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<sqlx::Pool<Self>>, Error>> + Send;

@@ -49,6 +49,7 @@ use crate::state::JobState;
 
 pub(crate) use dialect::Dialect;
 pub(crate) use operation::SqlStore;
+pub(crate) use together::Whose;
 
 /// A store of any engine.
 pub(crate) type AnyStore = Arc<dyn Store>;

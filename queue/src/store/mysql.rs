@@ -15,7 +15,7 @@ use super::dialect::{
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
-use super::together::{RELEASE, SAVEPOINT, Together};
+use super::together::{RELEASE, SAVEPOINT, Together, Whose};
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
@@ -401,7 +401,7 @@ impl Dialect for MySql {
         Ok(jobs)
     }
 
-    async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
             let binds = job.binds();
             let (sql, arguments) = match (job.delay_us, job.run_at_us) {
@@ -415,7 +415,7 @@ impl Dialect for MySql {
             let first = insert_chunk(conn, jobs).await?;
             return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
         }
-        let mut together = Together::<Self>::begin(conn).await?;
+        let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
     }

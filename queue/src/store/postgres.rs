@@ -13,7 +13,7 @@ use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
-use super::together::{SAVEPOINT, Together};
+use super::together::{SAVEPOINT, Together, Whose};
 use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
@@ -227,7 +227,7 @@ impl Dialect for Postgres {
         rows.iter().map(|row| noted(row, 11, lane_of(row, asks)?)).collect()
     }
 
-    async fn insert(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
             let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
@@ -238,7 +238,7 @@ impl Dialect for Postgres {
         if fitting(jobs, usize::MAX, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
         }
-        let mut together = Together::<Self>::begin(conn).await?;
+        let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
     }

@@ -15,7 +15,7 @@ use super::beside;
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
-use super::together::{SAVEPOINT, Together};
+use super::together::{SAVEPOINT, Together, Whose};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
 use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -226,7 +226,7 @@ impl Dialect for Sqlite {
         rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
     }
 
-    async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
         if let [job] = jobs {
             let binds = job.binds();
             let (sql, arguments) = if job.is_due_now() {
@@ -239,7 +239,7 @@ impl Dialect for Sqlite {
         if fitting(jobs, CHUNK, CHUNK_BYTES) == jobs.len() {
             return insert_chunk(conn, jobs).await;
         }
-        let mut together = Together::<Self>::begin(conn).await?;
+        let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
     }

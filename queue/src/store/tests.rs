@@ -8,7 +8,7 @@ use sqlx::{Connection, Pool};
 
 use super::super::dialect::Bind;
 use super::super::operation::COUNT_LIMIT;
-use super::super::{Lane, NewJob, Outcome};
+use super::super::{Lane, NewJob, Outcome, Whose};
 use super::*;
 
 /// What a test needs of an engine.
@@ -66,7 +66,7 @@ impl<DB: TestDb> Db<DB> {
 
     async fn insert(&self, jobs: &[NewJob]) -> Vec<i64> {
         let mut conn = self.pool.acquire().await.unwrap();
-        DB::insert(&mut conn, jobs).await.unwrap()
+        DB::insert(&mut conn, jobs, Whose::Pools).await.unwrap()
     }
 
     async fn worker(&self) -> WorkerId {
@@ -181,14 +181,16 @@ async fn insert_is_all_or_nothing<DB: TestDb>(db: Db<DB>) {
     let mut jobs: Vec<_> = (0..6_000).map(|_| job("a")).collect();
     jobs[5_999].args = "not json".into();
     let mut conn = db.pool.acquire().await.unwrap();
-    assert!(DB::insert(&mut conn, &jobs).await.is_err());
+    for whose in [Whose::Pools, Whose::Callers] {
+        assert!(DB::insert(&mut conn, &jobs, whose).await.is_err(), "{whose:?}");
+        assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0, "{whose:?}");
+    }
     drop(conn);
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
     // inside the caller's transaction, which goes on (except on PostgreSQL, whose transactions end with an error)
     let mut conn = db.pool.acquire().await.unwrap();
     let mut tx = conn.begin().await.unwrap();
     let good: Vec<_> = (0..6_000).map(|_| job("a")).collect();
-    assert_eq!(DB::insert(&mut tx, &good).await.unwrap().len(), 6_000);
+    assert_eq!(DB::insert(&mut tx, &good, Whose::Callers).await.unwrap().len(), 6_000);
     tx.rollback().await.unwrap();
     drop(conn);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);

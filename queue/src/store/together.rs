@@ -12,6 +12,15 @@ pub(super) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 pub(super) const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 
+/// On whose connection jobs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The caller's, which may be in a transaction: by sqlx, or by SQL of which sqlx knows nothing.
+    Callers,
+    /// One that was taken from the pool for these jobs alone. Whether it is in a transaction need not be asked.
+    Pools,
+}
+
 /// What the statements are in.
 pub(super) enum Together<'c, DB: Dialect> {
     /// A transaction for them alone.
@@ -21,8 +30,8 @@ pub(super) enum Together<'c, DB: Dialect> {
 }
 
 impl<'c, DB: Dialect> Together<'c, DB> {
-    pub(super) async fn begin(conn: &'c mut DB::Connection) -> Result<Self, Error> {
-        if DB::savepoint(conn).await? {
+    pub(super) async fn begin(conn: &'c mut DB::Connection, whose: Whose) -> Result<Self, Error> {
+        if whose == Whose::Callers && DB::savepoint(conn).await? {
             return Ok(Self::Part(conn));
         }
         Ok(Self::Alone(conn.begin().await?))
