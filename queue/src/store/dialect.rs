@@ -139,8 +139,6 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const UNLOCK_MIGRATION: Option<&'static str>;
     /// Changes of the schema are undone when a transaction fails. Otherwise migrations must be written to be run again.
     const DDL_IN_TRANSACTION: bool;
-    /// A claim is several statements.
-    const CLAIM_IN_TRANSACTION: bool;
 
     /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
     const CLAIM_TURN: Option<Turn>;

@@ -15,7 +15,7 @@ use super::dialect::{
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
-use super::together::{RELEASE, SAVEPOINT, Together, Whose};
+use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
@@ -103,19 +103,16 @@ fn known_start(ask: &Ask) -> Option<Ask> {
 /// it costs this one, because it asks of each who may have locked it; and when the last row is not enough for its limit it
 /// goes on, over all remains behind it up to the next row of any lane or worker.
 async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error> {
-    let part = |ask, _| peek_one(ask, ask.take.into(), NEVER);
-    let union = united(include_str!("sql/due.mysql.sql"), &[], ["", ""], std::slice::from_ref(ask), part);
-    let rows = fetch(conn, union.sql, &union.binds).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let take = row.int(0)?;
-    if take == 0 {
-        return Ok(None);
+    if let Some(known) = known_start(ask) {
+        return Ok(Some(known));
     }
+    let (sql, binds) = peek_one(ask, ask.take.into(), NEVER);
+    let due = rows::<MySql>(conn, sql, &binds).await?;
+    let Some(first) = due.first() else { return Ok(None) };
     // times that no calendar has, written with the checks off, come first
-    let all_have_times = row.int(1)? == take;
-    let first = if all_have_times && !ask.newest_first { row.maybe_int(2)?.zip(row.maybe_int(3)?) } else { None };
-    let behind = first.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
-    Ok(Some(Ask { take: u32::try_from(take).unwrap_or(ask.take), behind, ..ask.clone() }))
+    let place = if ask.newest_first { None } else { first.maybe_int(1)?.zip(first.maybe_int(2)?) };
+    let behind = place.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
+    Ok(Some(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() }))
 }
 
 /// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
@@ -134,14 +131,35 @@ async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Er
     rows.iter().map(start).collect()
 }
 
-/// Locks the next rows of several asks and nothing beside them.
-async fn lock_many(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-    if asks.is_empty() {
-        return Ok(Vec::new());
+/// Locks the next rows of the asks and nothing beside them.
+async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    if let [ask] = asks {
+        let (sql, binds) = claim_one(worker, ask);
+        let rows = rows::<MySql>(conn, sql, &binds).await?;
+        return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
     rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
+}
+
+/// Locks the next rows of the asks, marks them, and makes a note of whose they are: in a transaction.
+async fn take(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    let mut jobs = lock(conn, worker, asks).await?;
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    let mut taken: Vec<_> = jobs.iter().map(|job| (i64::from(job.id), job.max_retries)).collect();
+    taken.sort_unstable();
+    let list = serde_json::to_string(&taken).expect("numbers serialize");
+    execute::<MySql>(conn, include_str!("sql/claim_mark.mysql.sql"), &[worker.into(), list.as_str().into()]).await?;
+    let ids: Vec<_> = taken.iter().map(|(id, _)| id).collect();
+    let note = serde_json::to_string(&ids).expect("numbers serialize");
+    let (sql, arguments) =
+        MySql::prepare(include_str!("sql/claim_note.mysql.sql"), &[worker.into(), note.as_str().into()])?;
+    let claim = MySql::insert_row(conn, sql, arguments).await?;
+    jobs.iter_mut().for_each(|job| job.claim = Some(claim));
+    Ok(jobs)
 }
 
 /// A look under way.
@@ -233,7 +251,6 @@ impl Dialect for MySql {
     const DDL_IN_TRANSACTION: bool = false;
     const CLAIM_TURN: Option<Turn> =
         Some(Turn { take: include_str!("sql/turn_take.mysql.sql"), give: include_str!("sql/turn_give.mysql.sql") });
-    const CLAIM_IN_TRANSACTION: bool = true;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // it polls often, for want of a signal
     const BEAT_LOOKS: bool = false;
@@ -372,33 +389,18 @@ impl Dialect for MySql {
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let mut jobs = if let [ask] = asks {
-            let known = known_start(ask);
-            let Some(ask) = (if known.is_some() { known } else { due(conn, ask).await? }) else {
-                return Ok(Vec::new());
-            };
-            let (sql, binds) = claim_one(worker, &ask);
-            let rows = rows::<Self>(conn, sql, &binds).await?;
-            rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<Vec<_>, _>>()?
+        let asks: Vec<Ask> = if let [ask] = asks {
+            due(conn, ask).await?.into_iter().collect()
         } else {
             let asks = starts(conn, asks).await?;
-            let asks = allowed(conn, worker, &asks).await?;
-            lock_many(conn, &asks).await?
+            allowed(conn, worker, &asks).await?
         };
-        if !jobs.is_empty() {
-            let mut taken: Vec<_> = jobs.iter().map(|job: &Claimed| (i64::from(job.id), job.max_retries)).collect();
-            taken.sort_unstable();
-            let list = serde_json::to_string(&taken).expect("numbers serialize");
-            execute::<Self>(conn, include_str!("sql/claim_mark.mysql.sql"), &[worker.into(), list.as_str().into()])
-                .await?;
-            let ids: Vec<_> = taken.iter().map(|(id, _)| id).collect();
-            let note = serde_json::to_string(&ids).expect("numbers serialize");
-            let (sql, arguments) =
-                Self::prepare(include_str!("sql/claim_note.mysql.sql"), &[worker.into(), note.as_str().into()])?;
-            let claim = Self::insert_row(conn, sql, arguments).await?;
-            jobs.iter_mut().for_each(|job| job.claim = Some(claim));
+        if asks.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(jobs)
+        let mut transaction = conn.begin().await?;
+        let jobs = take(&mut transaction, worker, &asks).await;
+        ended(transaction, jobs).await
     }
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::dialect::{Dialect, Housekeeping};
 use super::line::{Kept, Line, PING_EVERY, open_line};
 use super::session::Session;
+use super::together::ended;
 use super::turns::Turns;
 use super::untangle::acquire;
 use crate::error::{Doing, Error};
@@ -99,7 +100,7 @@ impl From {
 pub(crate) enum Mode {
     /// Statements that write nothing.
     Read,
-    /// One statement that writes.
+    /// One statement that writes, or what says by itself which of its statements count together.
     Write,
     /// Several statements of which all or none count.
     Transaction,
@@ -267,7 +268,9 @@ impl<DB: Dialect> SqlStore<DB> {
                 {
                     DB::raw(conn, sql).await?;
                 }
-                in_transaction::<DB, _, _, _>(conn, args, body).await
+                let mut transaction = conn.begin_with(DB::BEGIN).await?;
+                let result = body(&mut transaction, args).await;
+                ended(transaction, result).await
             }
         };
         held.sound = match &result {
@@ -354,24 +357,6 @@ impl<DB: Dialect> Drop for Held<DB> {
             && let Some(conn) = &mut self.conn
         {
             conn.close_on_drop();
-        }
-    }
-}
-
-async fn in_transaction<DB: Dialect, A, T, F>(conn: &mut DB::Connection, args: &A, body: &F) -> Result<T, sqlx::Error>
-where
-    F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
-{
-    let mut transaction = conn.begin_with(DB::BEGIN).await?;
-    match body(&mut transaction, args).await {
-        Ok(value) => transaction.commit().await.map(|()| value),
-        Err(error) => {
-            match transaction.rollback().await {
-                // the engine has ended it by itself, for a reason that is worth more than the failure to do it again
-                Err(_) if DB::ONE_WRITER => Err(error),
-                Err(lost) => Err(lost),
-                Ok(()) => Err(error),
-            }
         }
     }
 }

@@ -121,7 +121,6 @@ impl Dialect for Postgres {
         take: include_str!("sql/turn_take.postgres.sql"),
         give: include_str!("sql/turn_give.postgres.sql"),
     });
-    const CLAIM_IN_TRANSACTION: bool = false;
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.postgres.sql"));
     const BEAT_LOOKS: bool = true;
 

@@ -364,9 +364,8 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             if asks.iter().all(|ask| ask.take == 0) {
                 return Ok(Vec::new());
             }
-            let mode = if DB::CLAIM_IN_TRANSACTION { Mode::Transaction } else { Mode::Write };
             let args = (worker, asks.to_vec());
-            self.run(From::Claims, mode, "cannot claim jobs", args, |conn, (worker, asks)| {
+            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
                 DB::claim(conn, *worker, asks).boxed()
             })
             .await

@@ -94,7 +94,6 @@ impl Dialect for Sqlite {
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_TURN: Option<Turn> = None;
-    const CLAIM_IN_TRANSACTION: bool = false;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     const BEAT_LOOKS: bool = true;
 

@@ -63,3 +63,21 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         }
     }
 }
+
+/// Commits a transaction of our own if all went well in it, else rolls it back.
+pub(super) async fn ended<DB: Dialect, T>(
+    transaction: Transaction<'_, DB>,
+    result: Result<T, Error>,
+) -> Result<T, Error> {
+    match result {
+        Ok(value) => transaction.commit().await.map(|()| value),
+        Err(error) => {
+            match transaction.rollback().await {
+                // the engine has ended it by itself, for a reason that is worth more than the failure to do it again
+                Err(_) if DB::ONE_WRITER => Err(error),
+                Err(lost) => Err(lost),
+                Ok(()) => Err(error),
+            }
+        }
+    }
+}
