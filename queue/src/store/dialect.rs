@@ -20,7 +20,7 @@ use crate::migrate::Engine;
 
 use super::session::Sessions;
 use super::together::Whose;
-use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -168,10 +168,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
-    /// Binds: worker, a list of [`Finish`](super::Finish).
+    /// Binds: worker, what [`finish_list`](Self::finish_list) makes.
     const FINISH: Script;
-    /// That list holds arrays instead of objects: `[id, lease, ran_us, state, result, error]`.
-    const FINISH_IN_ARRAYS: bool;
     /// Binds: worker, a list of [`PutBack`](super::PutBack).
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](super::Bury).
@@ -193,6 +191,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PURGE: Script;
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;
+
+    /// Ends as [`FINISH`](Self::FINISH) reads them.
+    fn finish_list(batch: &[Finish]) -> String;
 
     /// Values in the order in which `sql` names them, and the text as the driver wants it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error>;

@@ -104,11 +104,7 @@ impl Ending for Finish {
         None
     }
     fn list<DB: Dialect>(batch: &[Self]) -> String {
-        if !DB::FINISH_IN_ARRAYS {
-            return json(batch);
-        }
-        let row = |it: &'_ Self| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
-        json(&batch.iter().map(row).collect::<Vec<_>>())
+        DB::finish_list(batch)
     }
 }
 

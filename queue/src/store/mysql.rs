@@ -15,9 +15,10 @@ use super::dialect::{
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
+use super::sql::json;
 use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
 use super::union::{LANES, Part, ask_of, united};
-use super::{Ask, Claimed, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -275,7 +276,6 @@ impl Dialect for MySql {
         (For::Runs, include_str!("sql/finish_delete_runs.mysql.sql")),
         (For::Scattered, include_str!("sql/finish_delete.mysql.sql")),
     ];
-    const FINISH_IN_ARRAYS: bool = true;
     const PUT_BACK: Script = &[
         (For::All, include_str!("sql/ending_lock.mysql.sql")),
         (For::Recorded, include_str!("sql/put_back_attempts.mysql.sql")),
@@ -311,6 +311,11 @@ impl Dialect for MySql {
         (For::Scattered, include_str!("sql/purge_attempts.mysql.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
+
+    fn finish_list(batch: &[Finish]) -> String {
+        let row = |it: &'_ Finish| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        json(&batch.iter().map(row).collect::<Vec<_>>())
+    }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         let (sql, places) = question_marks(sql);

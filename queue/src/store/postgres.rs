@@ -13,8 +13,9 @@ use super::batch::{alike, fitting};
 use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
+use super::sql::json;
 use super::together::{SAVEPOINT, Together, Whose};
-use super::{Ask, Claimed, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -137,7 +138,6 @@ impl Dialect for Postgres {
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
-    const FINISH_IN_ARRAYS: bool = false;
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
     const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.postgres.sql")];
@@ -151,6 +151,10 @@ impl Dialect for Postgres {
         (For::All, include_str!("sql/purge_attempts.postgres.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
+
+    fn finish_list(batch: &[Finish]) -> String {
+        json(batch)
+    }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         Ok((Cow::Borrowed(sql), add_binds!(Self, binds)))

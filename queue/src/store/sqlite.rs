@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
@@ -18,7 +19,7 @@ use super::session::Sessions;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
-use super::{Ask, Claimed, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// So long after a write its commit is there, most often.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -53,6 +54,30 @@ fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
 
 fn retries(ask: &Ask) -> i32 {
     ask.max_retries.try_into().unwrap_or(i32::MAX)
+}
+
+/// An end in the list of those that finish, an object by id: JSON within JSON is dear to read.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum End<'a> {
+    /// Completed without a result, as nearly all are: the lease, and the milliseconds that it ran above these bits.
+    Plain(i64),
+    /// Lease, microseconds that it ran, state, result, error.
+    Other(i32, i64, Outcome, Option<&'a str>, Option<&'a str>),
+}
+
+impl End<'_> {
+    const LEASE_BITS: u32 = 30;
+
+    fn of(end: &Finish) -> End<'_> {
+        let Finish { lease, ran_us, state, result, error, .. } = end;
+        let (low, high) = (i64::from(*lease), ran_us / 1000);
+        let fits = (0..1 << Self::LEASE_BITS).contains(&low) && (0..1 << (63 - Self::LEASE_BITS)).contains(&high);
+        match (state, result, error) {
+            (Outcome::Completed, None, None) if fits => End::Plain(high << Self::LEASE_BITS | low),
+            _ => End::Other(*lease, *ran_us, *state, result.as_deref(), error.as_deref()),
+        }
+    }
 }
 
 /// The statement for the next rows of an ask, of the one for the oldest and the one for the newest.
@@ -110,7 +135,6 @@ impl Dialect for Sqlite {
         (For::Each, include_str!("sql/finish_delete.sqlite.sql")),
         (For::Refused, include_str!("sql/finish_accepted.sqlite.sql")),
     ];
-    const FINISH_IN_ARRAYS: bool = true;
     const PUT_BACK: Script = &[
         (For::Recorded, include_str!("sql/put_back_attempts.sqlite.sql")),
         (For::Forgetting, include_str!("sql/put_back_forget.sqlite.sql")),
@@ -140,6 +164,14 @@ impl Dialect for Sqlite {
         (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
+
+    fn finish_list(batch: &[Finish]) -> String {
+        // the same job twice, under two leases, stays twice
+        let mut list = Vec::with_capacity(batch.len() * 32);
+        let mut json = serde_json::Serializer::new(&mut list);
+        json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
+        String::from_utf8(list).expect("JSON is UTF-8")
+    }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         Ok((Cow::Borrowed(sql), values(binds)?))
@@ -315,6 +347,30 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+
+    #[test]
+    fn an_end_is_one_number_when_that_holds_it() {
+        let end = Finish { id: 7, lease: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
+        let list = |end: &Finish| Sqlite::finish_list(std::slice::from_ref(end));
+        let number = (5_i64 << 30) + 3;
+        assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
+        let longest = Finish { lease: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
+        let others = [
+            Finish { lease: 1 << 30, ..end.clone() },
+            Finish { lease: -1, ..end.clone() },
+            Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
+            Finish { ran_us: -1000, ..end.clone() },
+            Finish { result: Some("1".into()), ..end.clone() },
+            Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end.clone() },
+        ];
+        for other in others {
+            let (lease, ran_us) = (other.lease, other.ran_us);
+            assert!(list(&other).starts_with(&format!("{{\"7\":[{lease},{ran_us},\"")), "{}", list(&other));
+        }
+        let again = Finish { lease: 4, ..end.clone() };
+        assert_eq!(Sqlite::finish_list(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
+    }
 
     #[tokio::test]
     async fn a_dropped_watch_keeps_a_database_in_memory() {

@@ -389,6 +389,39 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int(waiting).await, 1);
 }
 
+async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
+    const DAY_US: i64 = 86_400_000_000;
+    db.insert(&[job("a"), job("a"), job("a"), job("a"), job("a"), job("a")]).await;
+    let worker = db.worker().await;
+    let jobs = db.take(worker, 6).await;
+    let plain = |job: &Claimed, ran_us| Finish { result: None, ran_us, ..done(job) };
+    let batch = [
+        plain(&jobs[0], 0),
+        plain(&jobs[1], DAY_US),
+        plain(&jobs[2], 200 * DAY_US),
+        Finish { ran_us: DAY_US, ..done(&jobs[3]) },
+        Finish { state: Outcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
+        Finish { lease: jobs[5].lease + 1, ..plain(&jobs[5], DAY_US) },
+    ];
+    let mut accepted = db.store.finish(worker, &batch).await.unwrap();
+    accepted.sort_unstable();
+    assert_eq!(accepted, jobs[..5].iter().map(|job| job.id.get()).collect::<Vec<_>>());
+    let began = |table: &str, days: i64| {
+        let (from, to) = (DB::in_seconds(-days * 86_400 - 60), DB::in_seconds(-days * 86_400));
+        format!("SELECT COUNT(*) FROM {table} WHERE lease = 1 AND started_at BETWEEN {from} AND {to}")
+    };
+    assert_eq!(db.int(began("queue_history", 0)).await, 1);
+    assert_eq!(db.int(began("queue_history", 1)).await, 3);
+    assert_eq!(db.int(began("queue_history", 200)).await, 1);
+    assert_eq!(db.int(began("queue_attempts", 1)).await, 1);
+    let states = "SELECT COUNT(*) FROM queue_history WHERE state = 'completed' AND error IS NULL";
+    assert_eq!(db.int(states).await, 4);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled' AND error = 'why'").await, 1);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE result IS NOT NULL").await, 1);
+    assert_eq!(db.store.finish(worker, &[plain(&jobs[5], 0)]).await.unwrap(), [jobs[5].id.get()]);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+}
+
 async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("b")]).await;
     let worker = db.worker().await;
@@ -1345,6 +1378,7 @@ on_each!(
     claim_honours_its_asks,
     an_end_waits_for_whoever_moves_the_job,
     late_writes_are_refused,
+    an_end_is_kept_as_it_was_told,
     attempts_without_count_are_not_kept_without_end,
     a_refused_batch_is_not_half_recorded,
     a_cancelled_job_does_not_go_back,

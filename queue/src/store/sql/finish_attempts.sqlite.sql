@@ -1,6 +1,7 @@
+-- A cancelled end is an array in the list: see finish_history.sqlite.sql.
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 0 AS id, value ->> 1 AS lease, value ->> 2 AS ran_us, value ->> 3 AS state, value ->> 5 AS error
-    FROM json_each($2)
+    SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS lease, value ->> 1 AS ran_us, value ->> 2 AS state, value ->> 4 AS error
+    FROM json_each($2) WHERE type = 'array'
 )
 INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
 SELECT j.id, j.lease, j.attempt, j.worker_id, now - d.ran_us / 1000, now, d.state, d.error
