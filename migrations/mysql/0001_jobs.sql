@@ -101,6 +101,10 @@ CREATE TABLE IF NOT EXISTS queue_workers (
     heartbeat_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     -- the lease: past this, others take its jobs back
     expires_at datetime(6) NOT NULL,
+    -- with its last heartbeat its session held the lock that says that it lives: in this run of the server. NULL: it held none
+    server_run bigint,
+    -- by then its next heartbeat comes
+    next_heartbeat_at datetime(6),
     -- when it ended or was declared dead
     stopped_at datetime(6),
     KEY queue_workers_alive (stopped_at, expires_at)

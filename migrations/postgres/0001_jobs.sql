@@ -115,6 +115,10 @@ CREATE TABLE queue_workers (
     heartbeat_at timestamptz NOT NULL DEFAULT now(),
     -- the lease: past this, others take its jobs back
     expires_at timestamptz NOT NULL,
+    -- with its last heartbeat its session held the lock that says that it lives: in this run of the server. NULL: it held none
+    server_run bigint,
+    -- by then its next heartbeat comes
+    next_heartbeat_at timestamptz,
     -- when it ended or was declared dead
     stopped_at timestamptz
 );

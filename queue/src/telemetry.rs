@@ -14,7 +14,7 @@ pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
 /// `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
 /// Another worker's session ended without a word, and it was declared gone before its lease ran out. Fields: `worker` (that
-/// one), `missed_ms`.
+/// one), `late_ms`: for how long its next heartbeat had been due.
 pub(crate) const WORKER_GONE: &str = "worker.gone";
 /// A worker that lost its lease has another number. Fields: `worker`.
 pub(crate) const WORKER_JOINED: &str = "worker.joined";

@@ -13,9 +13,10 @@ conformance! {
     servers:
     takes_back_what_a_session_that_ended_held,
     takes_back_the_jobs_of_a_dropped_run,
+    takes_back_at_its_start_what_a_killed_worker_held,
+    believes_a_row_of_the_same_run_of_the_server_alone,
     spares_a_worker_whose_connections_were_ended,
-    judges_nobody_on_a_session_that_has_just_begun,
-    spares_a_worker_that_beats_without_a_lock,
+    spares_a_worker_that_beats_in_time_or_without_a_lock,
     declares_once,
     gives_back_what_a_claim_took_without_an_answer,
 }
@@ -93,6 +94,20 @@ async fn sessions(db: &Db) -> Vec<i64> {
     db.column(sql).await.iter().map(|id| id.parse().expect("a number")).collect()
 }
 
+/// The run of the server that the workers here know.
+async fn run(db: &Db) -> i64 {
+    let own = "SELECT server_run FROM queue_workers WHERE host <> 'elsewhere' AND server_run IS NOT NULL";
+    let run = eventually("a worker's run of the server", async || Some(db.column(own).await.first()?.clone())).await;
+    run.parse().expect("a number")
+}
+
+/// What the row of a worker says with its last heartbeat: in which run it held its lock, and when it beats again.
+async fn says(db: &Db, worker: i64, run: i64, again_in_ms: i64) {
+    let again = db.time(again_in_ms);
+    let sql = format!("UPDATE queue_workers SET server_run = {run}, next_heartbeat_at = {again} WHERE id = {worker}");
+    db.sql(sql).await;
+}
+
 async fn stopped(db: &Db) -> i64 {
     db.count("queue_workers WHERE stopped_at IS NOT NULL").await
 }
@@ -121,6 +136,7 @@ async fn takes_back_what_a_session_that_ended_held(db: Db) {
     db.hand_over(id, killed).await;
     let (session, number) = fake_session(&db, killed).await;
     let worker = db.start(watcher(&db));
+    says(&db, killed, run(&db).await, -60_000).await;
     watched_for_long(&db).await;
     assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0), "it lives");
     end(&db, &[number]).await;
@@ -145,6 +161,40 @@ async fn takes_back_the_jobs_of_a_dropped_run(db: Db) {
     let detail = db.reaches(id, JobState::Ready).await;
     assert_eq!(detail.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect::<Vec<_>>(), ["lost"]);
     watcher.stop().await;
+}
+
+/// As a service manager does with the only worker there is.
+async fn takes_back_at_its_start_what_a_killed_worker_held(db: Db) {
+    let killed = db.start(ordinary(db.worker_apart().await).only_registered().register::<Play>());
+    let id = db.enqueue(Play::new("a", [Step::hold("never"), Step::Complete])).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    eventually("its row says that it holds its lock", async || {
+        (db.count("queue_workers WHERE server_run IS NOT NULL").await == 1).then_some(())
+    })
+    .await;
+    killed.kill().await;
+    let next = db.start(watcher(&db).only_registered().register::<Note>());
+    let detail = db.reaches(id, JobState::Ready).await;
+    assert_eq!(detail.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect::<Vec<_>>(), ["lost"]);
+    assert_eq!(stopped(&db).await, 1);
+    next.stop().await;
+}
+
+async fn believes_a_row_of_the_same_run_of_the_server_alone(db: Db) {
+    let silent = db.fake_worker(LONG_MS).await;
+    let id = db.enqueue(Note::new("kept")).await;
+    db.hand_over(id, silent).await;
+    let worker = db.start(watcher(&db));
+    // it lives, and has not come back yet since the server was started again, say
+    let run = run(&db).await;
+    says(&db, silent, run - 1, -60_000).await;
+    end(&db, &sessions(&db).await).await;
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
+    says(&db, silent, run, -60_000).await;
+    db.reaches(id, JobState::Completed).await;
+    assert_eq!(stopped(&db).await, 1);
+    worker.stop().await;
 }
 
 async fn spares_a_worker_whose_connections_were_ended(db: Db) {
@@ -175,39 +225,19 @@ async fn spares_a_worker_whose_connections_were_ended(db: Db) {
     watcher.stop().await;
 }
 
-async fn judges_nobody_on_a_session_that_has_just_begun(db: Db) {
-    let silent = db.fake_worker(LONG_MS).await;
-    let id = db.enqueue(Note::new("kept")).await;
-    db.hand_over(id, silent).await;
-    let (session, _) = fake_session(&db, silent).await;
-    let worker = db.start(watcher(&db));
-    db.beats(5).await;
-    // the server starts anew, say: whose lock is free now may only not have come back yet
-    end(&db, &sessions(&db).await).await;
-    watched_for_long(&db).await;
-    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
-    drop(session);
-    // when it has come back, and goes, that is seen
-    let (session, number) = fake_session(&db, silent).await;
-    db.beats(5).await;
-    end(&db, &[number]).await;
-    db.reaches(id, JobState::Completed).await;
-    worker.stop().await;
-    drop(session);
-}
-
-async fn spares_a_worker_that_beats_without_a_lock(db: Db) {
+async fn spares_a_worker_that_beats_in_time_or_without_a_lock(db: Db) {
     let alive = db.fake_worker(LONG_MS).await;
     let id = db.enqueue(Note::new("kept")).await;
     db.hand_over(id, alive).await;
     let (session, number) = fake_session(&db, alive).await;
     let worker = db.start(watcher(&db));
-    db.beats(5).await;
+    says(&db, alive, run(&db).await, LONG_MS).await;
     end(&db, &[number]).await;
+    watched_for_long(&db).await;
+    assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0), "it has not noticed yet");
     // it is on another node of a cluster now, where nobody here sees its lock
-    db.sql(format!("UPDATE queue_workers SET heartbeat_at = {} WHERE id = {alive}", db.time(0))).await;
-    db.beats(2).await;
-    db.sql(format!("UPDATE queue_workers SET heartbeat_at = {} WHERE id = {alive}", db.time(0))).await;
+    db.sql(format!("UPDATE queue_workers SET server_run = NULL, next_heartbeat_at = {} WHERE id = {alive}", db.time(0)))
+        .await;
     watched_for_long(&db).await;
     assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
     worker.stop().await;
@@ -224,6 +254,7 @@ async fn declares_once(db: Db) {
     }
     let (session, number) = fake_session(&db, killed).await;
     let workers: Vec<_> = (0..3).map(|_| db.start(watcher(&db))).collect();
+    says(&db, killed, run(&db).await, -60_000).await;
     db.beats(5).await;
     end(&db, &[number]).await;
     for id in ids {

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 use crate::faults;
 use crate::install::install;
-use crate::tally::Tally;
+use crate::tally::{Failure, Tally};
 use queue_test_servers::Engine;
 use queue_test_servers::paths;
 use queue_test_servers::process::{self, Supervised};
@@ -155,10 +155,14 @@ fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
     Ok(Outcome { name: step.name, tally, success: status.success(), took: start.elapsed() })
 }
 
+/// What failed is told once more: with some thousand lines of output, what comes last is what is read.
 fn summarize(outcomes: &[Outcome]) -> ExitCode {
+    for Failure { name, story } in outcomes.iter().flat_map(|outcome| &outcome.tally.failures) {
+        println!("\n{name} failed:\n{}", story.join("\n"));
+    }
     println!("\nsummary");
     for Outcome { name, tally, success, took } in outcomes {
-        let Tally { passed, failed, ignored, failures } = tally;
+        let Tally { passed, failed, ignored, failures, .. } = tally;
         let result = if *success { "ok" } else { "FAILED" };
         let seconds = took.as_secs_f64();
         let mut line = format!("  {name:<40} {result:<6} {seconds:>6.1} s");
@@ -169,7 +173,7 @@ fn summarize(outcomes: &[Outcome]) -> ExitCode {
             line += &format!(", {ignored} ignored");
         }
         println!("{line}");
-        failures.iter().for_each(|name| println!("      {name}"));
+        failures.iter().for_each(|failure| println!("      {}", failure.name));
     }
     let sum = |count: fn(&Tally) -> usize| outcomes.iter().map(|outcome| count(&outcome.tally)).sum::<usize>();
     println!("{} passed, {} failed", sum(|it| it.passed), sum(|it| it.failed));

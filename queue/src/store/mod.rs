@@ -70,7 +70,7 @@ pub(crate) struct NewWorker {
     pub(crate) kinds: Vec<String>,
 }
 
-/// What a worker says with its heartbeat of the jobs that it holds.
+/// What a worker says with its heartbeat: of the jobs that it holds, and of the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Holding<'a> {
     /// It holds some, running or not.
@@ -82,6 +82,8 @@ pub(crate) struct Holding<'a> {
     pub(crate) settled: &'a [i64],
     /// All its claims are to be looked at: of one whose answer was lost it knows nothing.
     pub(crate) check: bool,
+    /// The next heartbeat comes within this time.
+    pub(crate) again_in: Duration,
 }
 
 /// The database's answer to a heartbeat.
@@ -101,6 +103,8 @@ pub(crate) struct Beat {
     pub(crate) others: Vec<Sight>,
     /// The lock that says that this worker lives is still to be taken.
     pub(crate) unheld: bool,
+    /// Whoever comes later can tell, too, when this worker's session has ended.
+    pub(crate) vouched: bool,
 }
 
 /// Another worker, as a heartbeat sees it.
@@ -113,6 +117,10 @@ pub(crate) struct Sight {
     pub(crate) busy: bool,
     /// When it last beat, by the database's clock: microseconds since 1970.
     pub(crate) heartbeat: i64,
+    /// By its row a session held that lock when it last beat, and the server has kept its sessions since.
+    pub(crate) had: bool,
+    /// For how long its next heartbeat has been due, in microseconds by the database's clock; negative before it is.
+    pub(crate) late: i64,
 }
 
 /// Which rows a worker may take.

@@ -265,6 +265,7 @@ impl Dialect for MySql {
         hold: include_str!("sql/session_hold.mysql.sql"),
         busy: include_str!("sql/session_busy.mysql.sql"),
         idle: include_str!("sql/session_idle.mysql.sql"),
+        run: include_str!("sql/session_run.mysql.sql"),
         declare: &[include_str!("sql/declare_gone.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")],
     });
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");

@@ -133,6 +133,7 @@ impl Dialect for Postgres {
         hold: include_str!("sql/session_hold.postgres.sql"),
         busy: include_str!("sql/session_busy.postgres.sql"),
         idle: include_str!("sql/session_idle.postgres.sql"),
+        run: include_str!("sql/session_run.postgres.sql"),
         declare: &[include_str!("sql/declare_gone.postgres.sql")],
     });
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");

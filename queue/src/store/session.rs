@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sqlx::Error;
 
 use super::WorkerId;
-use super::dialect::{Dialect, rows};
+use super::dialect::{Bind, Cells as _, Dialect, rows};
 
 /// An engine's statements about sessions.
 #[derive(Debug)]
@@ -19,10 +19,16 @@ pub(crate) struct Sessions {
     pub(crate) busy: &'static str,
     /// Binds: worker. Lets that one go.
     pub(crate) idle: &'static str,
+    /// Since when the server has kept sessions: with another answer it has lost all that there were before. No row: ask later.
+    pub(crate) run: &'static str,
     /// Declares a worker dead whose lock is free and whose last heartbeat is the one given. Binds: worker, heartbeat. The
     /// answer of the first, if any, is its id; further ones are run when there is an answer. Binds of those: a list of it.
     pub(crate) declare: &'static [&'static str],
 }
+
+/// The server refuses to say.
+#[derive(Debug, PartialEq, Eq)]
+struct Untold;
 
 /// The session of the line for heartbeats. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +46,18 @@ struct State {
     /// Whose locks it holds; 0: nobody's.
     held: WorkerId,
     busy: WorkerId,
+    /// In which run of the server.
+    run: Run,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Run {
+    /// To be asked for.
+    #[default]
+    Unknown,
+    /// The server does not tell.
+    Untold,
+    Known(i64),
 }
 
 impl Session {
@@ -74,6 +92,14 @@ impl Session {
             (false, true) if self.ask::<DB>(conn, sessions.idle, worker).await? => self.state().busy = 0,
             _ => {}
         }
+        if state.run == Run::Unknown {
+            let run = self.told::<DB>(conn, sessions.run, &[]).await?;
+            let mut state = self.state();
+            state.run = match run {
+                Ok(run) => run.map_or(Run::Unknown, Run::Known),
+                Err(Untold) => Run::Untold,
+            };
+        }
         Ok(())
     }
 
@@ -83,12 +109,23 @@ impl Session {
         sql: &'static str,
         worker: WorkerId,
     ) -> Result<bool, Error> {
-        match rows::<DB>(conn, sql, &[worker.into()]).await {
-            Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(super::dialect::Cells::maybe_int(row, 0)? == Some(1))),
+        let told = self.told::<DB>(conn, sql, &[worker.into()]).await?;
+        self.state().mute |= told.is_err();
+        Ok(told == Ok(Some(1)))
+    }
+
+    /// The number that the server answers with, if it does.
+    async fn told<DB: Dialect>(
+        &self,
+        conn: &mut DB::Connection,
+        sql: &'static str,
+        binds: &[Bind<'_>],
+    ) -> Result<Result<Option<i64>, Untold>, Error> {
+        match rows::<DB>(conn, sql, binds).await {
+            Ok(rows) => Ok(Ok(rows.first().map_or(Ok(None), |row| row.maybe_int(0))?)),
             Err(Error::Database(error)) => {
-                tracing::debug!(%error, "the server gives no lock to this session; the lease alone says who lives");
-                self.state().mute = true;
-                Ok(false)
+                tracing::debug!(%error, "the server says less of sessions than others do; the lease alone says who lives");
+                Ok(Err(Untold))
             }
             Err(error) => Err(error),
         }
@@ -98,7 +135,7 @@ impl Session {
     pub(super) fn answered(&self, server: Option<i64>) -> (u64, bool) {
         let mut state = self.state();
         if state.server.is_some() && state.server != server {
-            *state = State { number: state.number + 1, server, mute: true, held: 0, busy: 0 };
+            *state = State { number: state.number + 1, server, mute: true, ..State::default() };
         }
         state.server = server;
         (state.number, !state.mute)
@@ -107,6 +144,20 @@ impl Session {
     /// The server's name for the session that answered last; 0: none has on this connection.
     pub(super) fn server(&self) -> i64 {
         self.state().server.unwrap_or(0)
+    }
+
+    /// In which run of the server this session holds the worker's lock.
+    pub(super) fn holds_in(&self, worker: WorkerId) -> Option<i64> {
+        let state = *self.state();
+        self.run().filter(|_| !state.mute && state.held == worker)
+    }
+
+    /// The run of the server that the session belongs to.
+    pub(super) fn run(&self) -> Option<i64> {
+        match self.state().run {
+            Run::Known(run) => Some(run),
+            Run::Unknown | Run::Untold => None,
+        }
     }
 
     /// Whether the worker's lock is still to be taken.

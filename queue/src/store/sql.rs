@@ -206,22 +206,33 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         holding: Holding<'a>,
         look_for: &'a [String],
     ) -> Reply<'a, Beat> {
-        let Holding { any, running, settled, check } = holding;
+        let Holding { any, running, settled, check, again_in } = holding;
         let lists = [json(look_for), json(running), json(settled)];
-        let args = (self.session().clone(), worker, any, micros(lease), lists, i64::from(check));
+        let times = [micros(lease), micros(again_in)];
+        let args = (self.session().clone(), worker, any, times, lists, i64::from(check));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (session, worker, busy, lease, lists, check)| {
+            |conn, (session, worker, busy, [lease, again_in], lists, check)| {
                 async move {
                     session.hold::<DB>(conn, *worker, *busy).await?;
                     let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
                     let server = session.server();
-                    let binds =
-                        [(*worker).into(), (*lease).into(), look_for, running, settled, (*check).into(), server.into()];
+                    let held = session.holds_in(*worker);
+                    let binds = [
+                        (*worker).into(),
+                        (*lease).into(),
+                        look_for,
+                        running,
+                        settled,
+                        (*check).into(),
+                        server.into(),
+                        held.into(),
+                        (*again_in).into(),
+                    ];
                     let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
                     let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::BEAT);
                     let mut news = Vec::new();
@@ -230,13 +241,22 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
                     let to_cancel: Vec<(i64, i32)> = list(row, 3)?;
-                    let others: Vec<(i64, u8, u8, i64)> = list(row, 5)?;
+                    let others: Vec<(i64, u8, u8, i64, Option<i64>, i64)> = list(row, 5)?;
                     let (number, speaks) = session.answered(row.maybe_int(4)?);
-                    let sight = |(id, held, busy, heartbeat)| Sight { id, held: held != 0, busy: busy != 0, heartbeat };
+                    let here = session.run();
+                    let sight = |(id, held, busy, heartbeat, run, late): (_, _, _, _, Option<i64>, _)| Sight {
+                        id,
+                        held: held != 0,
+                        busy: busy != 0,
+                        heartbeat,
+                        had: run.is_some() && run == here,
+                        late,
+                    };
                     Ok(Beat {
                         session: number,
                         others: others.into_iter().filter(|_| speaks).map(sight).collect(),
                         unheld: DB::SESSIONS.is_some() && session.lacks(*worker),
+                        vouched: held.is_some(),
                         alive: row.int(0)? != 0,
                         next_expiry: row.maybe_int(1)?.map(|us| Duration::from_micros(us.max(0).unsigned_abs())),
                         work: row.int(2)? != 0,

@@ -955,7 +955,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         return;
     }
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let beat = [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into()];
+    let beat =
+        [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
     let claim = [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
     let ask =
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 
 use super::attempt::{Attempt, Ended, Stop};
 use super::health::Failures;
-use super::liveness::{Gone, Watch};
+use super::liveness::{Gone, Pace, gone};
 use super::{STUCK, Shared};
 use crate::error::Error;
 use crate::maintenance::rescue;
@@ -34,19 +34,20 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
     let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
     let mut tries: u32 = 0;
-    let mut watch = Watch::new(timing.heartbeat);
+    let mut pace = Pace::new(timing.heartbeat);
+    let mut has_session = false;
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
     shared.rescue.notify_one();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             // who has lost a session must be heard of before it is missed
-            () = shared.health.doubt.notified(), if watch.has_session() => {}
+            () = shared.health.doubt.notified(), if has_session => {}
         }
         let id = shared.id();
         if id == 0 {
             deadline = rejoin(&shared, &mut failures).await;
-            // others may have been lost in the same outage, and see its lock with its first beat
+            // others may have been lost in the same outage
             ticks.reset_immediately();
             continue;
         }
@@ -55,9 +56,10 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
         let settled = shared.ledger.settled(id);
         let check = tries.is_multiple_of(RESCUE_EVERY);
         tries = tries.wrapping_add(1);
-        match beat(&shared, id, busy, &settled, check, deadline).await {
+        let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
+        let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in: pace.promise(busy) };
+        match beat(&shared, id, holding, deadline).await {
             Some(Ok(beat)) => {
-                let answered = Instant::now();
                 shared.health.up(&mut failures);
                 if !beat.alive {
                     shared.drop_everything();
@@ -67,7 +69,7 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                     continue;
                 }
                 deadline = shared.lease_from(sent);
-                for key in beat.cancelled {
+                for key in &beat.cancelled {
                     if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
                         held.switch.stop(Stop::Cancelled);
                     }
@@ -78,8 +80,9 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
                 if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
-                shared.declare(watch.look(sent, answered, beat.session, &beat.others));
-                let pause = watch.pause(timing.heartbeat, answered, busy, beat.unheld, &beat.others);
+                has_session = beat.session != 0;
+                shared.declare(gone(&beat.others));
+                let pause = pace.pause(busy, &beat);
                 // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
                 let expiry = beat.next_expiry.filter(|left| !left.is_zero()).map(|left| left + LATER);
                 ticks.reset_after(expiry.map_or(pause, |expiry| expiry.min(pause)));
@@ -108,15 +111,11 @@ pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
 async fn beat(
     shared: &Shared,
     id: WorkerId,
-    busy: bool,
-    settled: &[i64],
-    check: bool,
+    holding: Holding<'_>,
     deadline: Instant,
 ) -> Option<Result<crate::store::Beat, Error>> {
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
-    let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
-    let holding = Holding { any: busy, running: &running, settled, check };
     tokio::select! {
         biased;
         answer = shared.config.store.beat(id, lease, holding, look_for) => {
@@ -188,7 +187,7 @@ impl Shared {
     /// Leaves it to the rescue to declare these gone.
     fn declare(&self, gone: Vec<Gone>) {
         if !gone.is_empty() {
-            self.gone.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+            *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = gone;
             self.rescue.notify_one();
         }
     }
@@ -200,12 +199,12 @@ async fn declare_gone(shared: &Arc<Shared>) {
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
-    for Gone { id, heartbeat, missed_for } in missed {
+    for Gone { id, heartbeat, late } in missed {
         match shared.config.store.declare_gone(id, heartbeat).await {
             Ok(true) => tracing::warn!(
                 event = telemetry::WORKER_GONE,
                 worker = id,
-                missed_ms = u64::try_from(missed_for.as_millis()).unwrap_or(u64::MAX),
+                late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
                 "a worker's session ended without a word; its jobs are taken back"
             ),
             Ok(false) => {}

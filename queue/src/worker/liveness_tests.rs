@@ -5,183 +5,99 @@ use proptest::prelude::*;
 use super::*;
 
 const BEAT: Duration = Duration::from_millis(2500);
+const SECOND: i64 = 1_000_000;
 
-fn sight(id: WorkerId, held: bool, heartbeat: i64) -> Sight {
-    Sight { id, held, busy: true, heartbeat }
+/// One whose next heartbeat has been due for so long, in microseconds, and whose lock is missing.
+fn missing(id: WorkerId, late: i64) -> Sight {
+    Sight { id, held: false, busy: false, heartbeat: 10, had: true, late }
 }
 
-/// A watch with a clock of its own.
-struct Scene {
-    watch: Watch,
-    now: Instant,
+fn ids(others: &[Sight]) -> Vec<WorkerId> {
+    gone(others).iter().map(|gone| gone.id).collect()
 }
 
-impl Scene {
-    fn new() -> Self {
-        Self { watch: Watch::new(BEAT), now: Instant::now() }
-    }
-
-    /// A look so much later; who is gone.
-    fn look(&mut self, after: u64, session: u64, others: &[Sight]) -> Vec<WorkerId> {
-        self.now += Duration::from_millis(after);
-        let gone = self.watch.look(self.now, self.now, session, others);
-        gone.iter().map(|gone| gone.id).collect()
-    }
+fn beat(others: &[Sight]) -> Beat {
+    Beat { others: others.into(), ..Beat::default() }
 }
 
 #[test]
-fn who_was_seen_and_is_missed_twice_is_gone() {
-    let mut scene = Scene::new();
-    assert!(scene.look(0, 1, &[sight(7, true, 10), sight(8, true, 10)]).is_empty());
-    assert!(scene.look(500, 1, &[sight(7, false, 10), sight(8, true, 11)]).is_empty());
-    assert!(scene.look(999, 1, &[sight(7, false, 10), sight(8, true, 11)]).is_empty(), "too early");
-    assert_eq!(scene.look(1, 1, &[sight(7, false, 10), sight(8, true, 12)]), [7]);
-    assert!(scene.look(999, 1, &[sight(7, false, 10)]).is_empty(), "said once");
-    assert_eq!(scene.look(1, 1, &[sight(7, false, 10)]), [7], "and again when nothing came of it");
-    assert!(scene.look(999, 1, &[]).is_empty());
-    assert!(scene.look(1, 1, &[sight(7, false, 10)]).is_empty(), "it was declared, or left");
+fn whose_lock_is_missing_and_whose_heartbeat_is_overdue_is_gone() {
+    let lives = Sight { held: true, ..missing(8, 9 * SECOND) };
+    assert_eq!(ids(&[missing(7, SECOND - 1), lives, missing(9, SECOND)]), [9]);
 }
 
 #[test]
 fn what_is_said_of_a_worker_names_the_heartbeat_it_was_missed_with() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    scene.look(500, 1, &[sight(7, false, 12)]);
-    scene.now += SETTLE;
-    let gone = scene.watch.look(scene.now, scene.now, 1, &[sight(7, false, 12)]);
-    assert_eq!(gone, [Gone { id: 7, heartbeat: 12, missed_for: SETTLE }]);
+    let late = Duration::from_millis(1_200);
+    assert_eq!(gone(&[missing(7, 1_200_000)]), [Gone { id: 7, heartbeat: 10, late }]);
 }
 
 #[test]
-fn who_was_never_seen_is_not_judged() {
-    let mut scene = Scene::new();
-    for _ in 0..9 {
-        assert!(scene.look(1_100, 1, &[sight(7, false, 10)]).is_empty());
-    }
+fn whose_row_says_nothing_of_this_run_of_the_server_is_not_judged() {
+    assert!(ids(&[Sight { had: false, ..missing(7, 999 * SECOND) }]).is_empty());
 }
 
 #[test]
-fn who_beats_lives_until_seen_and_missed_again() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    scene.look(500, 1, &[sight(7, false, 10)]);
-    for _ in 0..9 {
-        assert!(scene.look(1_100, 1, &[sight(7, false, 11)]).is_empty(), "it beats without a lock: the lease tells");
-    }
-    scene.look(500, 1, &[sight(7, true, 12)]);
-    scene.look(500, 1, &[sight(7, false, 12)]);
-    assert_eq!(scene.look(1_000, 1, &[sight(7, false, 12)]), [7]);
-}
-
-#[test]
-fn a_lock_that_is_back_is_no_loss() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    scene.look(500, 1, &[sight(7, false, 10)]);
-    scene.look(500, 1, &[sight(7, true, 11)]);
-    assert!(scene.look(500, 1, &[sight(7, false, 11)]).is_empty(), "missed for the first time again");
-}
-
-#[test]
-fn a_new_session_knows_nobody() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    scene.look(500, 1, &[sight(7, false, 10)]);
-    for _ in 0..9 {
-        assert!(scene.look(1_100, 2, &[sight(7, false, 10)]).is_empty());
-    }
-}
-
-#[test]
-fn a_session_that_did_not_look_for_long_knows_nobody() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    assert!(scene.watch.has_session());
-    scene.look(5_001, 1, &[sight(7, false, 10)]);
-    assert!(scene.look(1_100, 1, &[sight(7, false, 10)]).is_empty());
-}
-
-#[test]
-fn a_slow_answer_counts_for_nothing() {
-    let mut watch = Watch::new(BEAT);
-    let start = Instant::now();
-    let at = |ms: u64| start + Duration::from_millis(ms);
-    watch.look(at(0), at(1), 1, &[sight(7, true, 10)]);
-    watch.look(at(500), at(1_500), 1, &[sight(7, false, 10)]);
-    assert!(watch.look(at(1_600), at(2_900), 1, &[sight(7, false, 10)]).is_empty(), "100 ms for certain");
-    assert_eq!(watch.look(at(3_000), at(3_100), 1, &[sight(7, false, 10)]).len(), 1);
+fn who_beats_in_time_lives_whatever_becomes_of_its_lock() {
+    assert!(ids(&[missing(7, -SECOND), missing(8, 0)]).is_empty());
 }
 
 #[test]
 fn an_idle_fleet_looks_with_its_heartbeats_alone() {
-    let watch = Watch::new(BEAT);
-    let now = Instant::now();
-    let idle = Sight { busy: false, ..sight(7, true, 10) };
-    assert_eq!(watch.pause(BEAT, now, false, false, &[idle]), BEAT);
-    assert_eq!(watch.pause(BEAT, now, true, false, &[]), BEAT, "nobody could see, or be seen");
-    let looks = |busy, others: &[Sight]| watch.pause(BEAT, now, busy, false, others).as_millis();
-    assert!((450..=550).contains(&looks(true, &[idle])));
-    assert!((450..=550).contains(&looks(false, &[sight(7, true, 10)])));
-    assert!((720..=880).contains(&looks(true, &[idle; 19])));
-    assert_eq!(looks(true, &[idle; 99]), 2_500);
-    assert_eq!(watch.pause(BEAT, now, false, true, &[idle]), RETAKE);
+    let mut pace = Pace::new(BEAT);
+    // the first promise is short, since a worker takes jobs at once
+    assert!(pace.promise(false) <= Duration::from_millis(550));
+    let held = |busy| Sight { held: true, busy, ..missing(7, -SECOND) };
+    assert!(pace.pause(false, &beat(&[held(false)])) <= Duration::from_millis(550), "it is kept");
+    let mut looks = |busy, beat: &Beat| {
+        // of a heartbeat that promised as much as could be
+        pace.pause(false, &Beat::default());
+        pace.promise(false);
+        pace.pause(busy, beat).as_millis()
+    };
+    assert_eq!(looks(false, &beat(&[held(false)])), 2_500);
+    assert_eq!(looks(true, &beat(&[])), 2_500, "nobody could see, or be seen");
+    assert!((450..=550).contains(&looks(true, &beat(&[held(false)]))));
+    assert!((450..=550).contains(&looks(false, &beat(&[held(true)]))));
+    assert!((720..=880).contains(&looks(true, &beat(&[held(false); 19]))));
+    assert_eq!(looks(true, &beat(&[held(false); 99])), 2_500);
+    assert_eq!(looks(false, &Beat { unheld: true, ..beat(&[held(false)]) }), RETAKE.as_millis());
+    // whoever comes next looks at its row
+    assert!((450..=550).contains(&looks(true, &Beat { vouched: true, ..Beat::default() })));
+    assert_eq!(looks(false, &Beat { vouched: true, ..Beat::default() }), 2_500);
 }
 
 #[test]
 fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
-    let mut scene = Scene::new();
-    scene.look(0, 1, &[sight(7, true, 10)]);
-    let missed = [sight(7, false, 10)];
-    scene.look(500, 1, &missed);
-    let pause = scene.watch.pause(BEAT, scene.now, false, false, &[Sight { busy: false, ..missed[0] }]);
-    assert_eq!(pause, SETTLE);
-    assert_eq!(scene.look(u64::try_from(pause.as_millis()).unwrap_or(0), 1, &missed), [7]);
+    let mut pace = Pace::new(BEAT);
+    pace.pause(false, &Beat::default());
+    pace.promise(false);
+    assert_eq!(pace.pause(false, &beat(&[missing(7, -300_000), missing(8, 200_000)])), Duration::from_millis(800));
+    // who has been told to be gone is somebody else's matter now
+    assert_eq!(pace.pause(false, &beat(&[missing(7, SECOND)])), BEAT);
 }
 
-/// What one look may meet: how long after the last one, in which session, and of a worker: its lock, and whether it beat.
-fn looks() -> impl Strategy<Value = Vec<(u64, bool, bool, bool)>> {
-    prop::collection::vec((0u64..3_000, prop::bool::weighted(0.1), any::<bool>(), prop::bool::weighted(0.3)), 1..60)
+fn sights() -> impl Strategy<Value = Vec<Sight>> {
+    let sight = (any::<[bool; 3]>(), -3 * SECOND..3 * SECOND);
+    let sight = sight.prop_map(|([held, busy, had], late)| Sight { held, busy, had, ..missing(7, late) });
+    prop::collection::vec(sight, 0..80)
 }
 
 proptest! {
-    /// Whatever is seen: who is told to be gone was seen by this session, then missed by all later looks, over time enough,
-    /// with one and the same heartbeat.
+    /// Whatever is seen meanwhile, the next heartbeat comes as early as was promised.
     #[test]
-    fn nobody_is_gone_without_all_the_signs(looks in looks()) {
-        let mut scene = Scene::new();
-        let (mut session, mut heartbeat) = (1, 0);
-        let mut past: Vec<(Instant, u64, Sight)> = Vec::new();
-        for (after, new_session, held, beats) in looks {
-            session += u64::from(new_session);
-            heartbeat += i64::from(beats);
-            let seen = sight(7, held, heartbeat);
-            let gone = scene.look(after, session, &[seen]);
-            past.push((scene.now, session, seen));
-            if gone.is_empty() {
-                continue;
-            }
-            let missed = past.iter().rev().take_while(|(_, _, sight)| !sight.held).count();
-            let (missed, before) = (&past[past.len() - missed..], &past[..past.len() - missed]);
-            prop_assert!(missed.len() >= 2);
-            let (first, last) = (missed[0], missed[missed.len() - 1]);
-            prop_assert!(last.0 - first.0 >= SETTLE);
-            prop_assert!(missed.iter().all(|(_, at, sight)| *at == session && sight.heartbeat == heartbeat));
-            prop_assert!(before.last().is_some_and(|(_, at, _)| *at == session), "its lock was seen by this session");
+    fn promises_are_kept(looks in prop::collection::vec((any::<[bool; 4]>(), sights()), 1..20), beat_ms in 1u64..60_000) {
+        let mut pace = Pace::new(Duration::from_millis(beat_ms));
+        for ([then_busy, busy, unheld, vouched], others) in looks {
+            let promised = pace.promise(then_busy);
+            let pause = pace.pause(busy, &Beat { unheld, vouched, others, ..Beat::default() });
+            prop_assert!(pause <= promised && pause <= Duration::from_millis(beat_ms));
         }
     }
 
-    /// And with all of them it is told, whatever was seen before.
     #[test]
-    fn whoever_is_killed_is_found(looks in looks()) {
-        let mut scene = Scene::new();
-        let mut heartbeat = 0;
-        for (after, _, held, beats) in looks {
-            heartbeat += i64::from(beats);
-            scene.look(after, 1, &[sight(7, held, heartbeat)]);
-        }
-        scene.look(0, 2, &[sight(7, true, heartbeat)]);
-        let killed = [sight(7, false, heartbeat)];
-        scene.look(500, 2, &killed);
-        prop_assert_eq!(scene.look(1_000, 2, &killed), [7]);
+    fn nobody_is_gone_without_all_the_signs(others in sights()) {
+        let expected = others.iter().filter(|other| other.had && !other.held && other.late >= SECOND).count();
+        prop_assert_eq!(gone(&others).len(), expected);
     }
 }

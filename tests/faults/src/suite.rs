@@ -192,10 +192,12 @@ fn tell(trial: &Trial, outcome: &Outcome, took: Duration) -> usize {
             2
         }
         Outcome::Failed(error) => {
-            println!("\n{name} ({seconds:.1} s): {error:#}");
-            let order = ground.order;
-            println!("again: cargo xtask faults --engine {} --fault {} {order}", ground.engine.name(), fault.name);
-            println!("test {name} ... FAILED");
+            let again = format!("--engine {} --fault {} {}", ground.engine.name(), fault.name, ground.order);
+            // in one piece: other trials tell theirs at the same time
+            println!(
+                "\n---- {name} stdout ----\nafter {seconds:.1} s: {error:#}\nagain: cargo xtask faults {again}\n\
+                 test {name} ... FAILED"
+            );
             1
         }
     }

@@ -3,7 +3,8 @@
 -- That claims are settled is believed in the session only that answered the heartbeat before: a server that has failed may
 -- have lost commits that it had acknowledged. In another one all claims are looked at.
 WITH beat AS (
-    UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond'
+    UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond', server_run = $8,
+                             next_heartbeat_at = now() + $9 * interval '1 microsecond'
     WHERE id = $1 AND stopped_at IS NULL
     RETURNING id
 ), settled AS MATERIALIZED (
@@ -36,9 +37,11 @@ SELECT EXISTS (SELECT FROM beat),
                        'queue_workers'::regclass::oid::integer, (id % 2147483648)::integer))::integer,
                    (NOT pg_try_advisory_xact_lock_shared(
                        'queue_jobs'::regclass::oid::integer, (id % 2147483648)::integer))::integer,
-                   (extract(epoch FROM heartbeat_at) * 1000000)::bigint))::text
-        FROM ((SELECT id, heartbeat_at FROM queue_workers
+                   (extract(epoch FROM heartbeat_at) * 1000000)::bigint,
+                   server_run,
+                   coalesce((extract(epoch FROM now() - next_heartbeat_at) * 1000000)::bigint, 0)))::text
+        FROM ((SELECT id, heartbeat_at, server_run, next_heartbeat_at FROM queue_workers
                WHERE stopped_at IS NULL AND expires_at > now() AND id > $1 ORDER BY id LIMIT 16)
               UNION ALL
-              (SELECT id, heartbeat_at FROM queue_workers
+              (SELECT id, heartbeat_at, server_run, next_heartbeat_at FROM queue_workers
                WHERE stopped_at IS NULL AND expires_at > now() AND id < $1 ORDER BY id LIMIT 16)) AS other)
