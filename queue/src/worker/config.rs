@@ -144,7 +144,7 @@ impl WorkerBuilder {
     }
 
     /// How often the worker tells the database that it lives: every 2.5 s by default; on PostgreSQL, MySQL and MariaDB about
-    /// every 0.5 s while any worker holds jobs. On PostgreSQL and SQLite an idle
+    /// every 0.4 s while any worker holds jobs. On PostgreSQL and SQLite an idle
     /// worker also looks with it for jobs that no signal told it of, plain INSERTs above all. Must be at most a third of
     /// the [`lease`](Self::lease).
     pub fn heartbeat(mut self, every: Duration) -> Self {

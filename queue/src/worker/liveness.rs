@@ -15,9 +15,9 @@ use std::time::Duration;
 use crate::store::{Beat, Sight, WorkerId};
 
 /// A worker that lost its connection has this long to beat on another one: twice as long as it takes to notice.
-pub(crate) const SETTLE: Duration = Duration::from_millis(1_000);
+pub(crate) const SETTLE: Duration = Duration::from_millis(800);
 /// While somebody is at work, a look comes at most so often …
-const LEAST: Duration = Duration::from_millis(500);
+const LEAST: Duration = Duration::from_millis(400);
 /// … and so seldom, for each worker that looks: all of them together are no burden.
 const PER_WORKER: Duration = Duration::from_millis(40);
 /// By so much the pauses of workers that began together differ.

@@ -23,7 +23,8 @@ fn beat(others: &[Sight]) -> Beat {
 #[test]
 fn whose_lock_is_missing_and_whose_heartbeat_is_overdue_is_gone() {
     let lives = Sight { held: true, ..missing(8, 9 * SECOND) };
-    assert_eq!(ids(&[missing(7, SECOND - 1), lives, missing(9, SECOND)]), [9]);
+    let due = micros(SETTLE);
+    assert_eq!(ids(&[missing(7, due - 1), lives, missing(9, due)]), [9]);
 }
 
 #[test]
@@ -46,9 +47,9 @@ fn who_beats_in_time_lives_whatever_becomes_of_its_lock() {
 fn an_idle_fleet_looks_with_its_heartbeats_alone() {
     let mut pace = Pace::new(BEAT);
     // the first promise is short, since a worker takes jobs at once
-    assert!(pace.promise(false) <= Duration::from_millis(550));
+    assert!(pace.promise(false) <= Duration::from_millis(440));
     let held = |busy| Sight { held: true, busy, ..missing(7, -SECOND) };
-    assert!(pace.pause(false, &beat(&[held(false)])) <= Duration::from_millis(550), "it is kept");
+    assert!(pace.pause(false, &beat(&[held(false)])) <= Duration::from_millis(440), "it is kept");
     let mut looks = |busy, beat: &Beat| {
         // of a heartbeat that promised as much as could be
         pace.pause(false, &Beat::default());
@@ -57,13 +58,13 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
     };
     assert_eq!(looks(false, &beat(&[held(false)])), 2_500);
     assert_eq!(looks(true, &beat(&[])), 2_500, "nobody could see, or be seen");
-    assert!((450..=550).contains(&looks(true, &beat(&[held(false)]))));
-    assert!((450..=550).contains(&looks(false, &beat(&[held(true)]))));
+    assert!((360..=440).contains(&looks(true, &beat(&[held(false)]))));
+    assert!((360..=440).contains(&looks(false, &beat(&[held(true)]))));
     assert!((720..=880).contains(&looks(true, &beat(&[held(false); 19]))));
     assert_eq!(looks(true, &beat(&[held(false); 99])), 2_500);
     assert_eq!(looks(false, &Beat { unheld: true, ..beat(&[held(false)]) }), RETAKE.as_millis());
     // whoever comes next looks at its row
-    assert!((450..=550).contains(&looks(true, &Beat { vouched: true, ..Beat::default() })));
+    assert!((360..=440).contains(&looks(true, &Beat { vouched: true, ..Beat::default() })));
     assert_eq!(looks(false, &Beat { vouched: true, ..Beat::default() }), 2_500);
 }
 
@@ -72,7 +73,7 @@ fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
     let mut pace = Pace::new(BEAT);
     pace.pause(false, &Beat::default());
     pace.promise(false);
-    assert_eq!(pace.pause(false, &beat(&[missing(7, -300_000), missing(8, 200_000)])), Duration::from_millis(800));
+    assert_eq!(pace.pause(false, &beat(&[missing(7, -300_000), missing(8, 200_000)])), Duration::from_millis(600));
     // who has been told to be gone is somebody else's matter now
     assert_eq!(pace.pause(false, &beat(&[missing(7, SECOND)])), BEAT);
 }
@@ -97,7 +98,7 @@ proptest! {
 
     #[test]
     fn nobody_is_gone_without_all_the_signs(others in sights()) {
-        let expected = others.iter().filter(|other| other.had && !other.held && other.late >= SECOND).count();
+        let expected = others.iter().filter(|other| other.had && !other.held && other.late >= micros(SETTLE)).count();
         prop_assert_eq!(gone(&others).len(), expected);
     }
 }
