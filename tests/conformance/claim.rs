@@ -146,10 +146,11 @@ async fn takes_the_newest_first_where_told(db: Db) {
 
 async fn waits_for_the_due_time(db: Db) {
     let worker = db.start(db.worker());
-    // in the reverse order of their time, as others come and go
+    // in the reverse order of their time, as others come and go; counted from one moment, however long this takes
+    let now = db.now().await;
     let late = db.enqueue(Note::new("late").after(Duration::from_millis(1200))).await;
-    let soon = db.enqueue(Note::new("soon").after(Duration::from_millis(500))).await;
-    let at = db.enqueue(Note::new("at").at(db.now().await + Duration::from_millis(800))).await;
+    let at = db.enqueue(Note::new("at").at(now + Duration::from_millis(800))).await;
+    let soon = db.enqueue(Note::new("soon").at(now + Duration::from_millis(500))).await;
     assert_eq!(db.state(late).await, JobState::Scheduled);
     db.enqueue(Note::new("now")).await;
     db.probe.wait_for_all(What::Ended, 4).await;

@@ -24,14 +24,12 @@ const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
 
-/// Beats until the run is over.
-pub(crate) async fn run(shared: Arc<Shared>, joined: Instant) {
+/// Beats until the run is over. `deadline`: when the lease that was taken at the start must be taken for lost.
+pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let timing = shared.config.timing;
     let mut failures = Failures::default();
     let mut ticks = interval(timing.heartbeat);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // the lease runs from before the statement was sent: ours ends no later than the database's
-    let mut deadline = shared.lease_from(joined);
     let mut beats: u32 = 0;
     let mut tries: u32 = 0;
     let mut pace = Pace::new(timing.heartbeat);

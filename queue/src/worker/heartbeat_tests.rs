@@ -18,7 +18,7 @@ async fn who_cannot_beat_stops_before_the_lease_has_run_out_however_short_it_is(
         });
         let (shared, _ends) = store.shared(Default::default(), short(), nothing);
         let joined = Instant::now();
-        let beating = tokio::spawn(run(shared.clone(), joined));
+        let beating = tokio::spawn(run(shared.clone(), shared.lease_from(joined)));
         let stopped = store.was_asked(|asked| matches!(asked, Asked::Join | Asked::Leave(_))).await - joined;
         beating.abort();
         assert!(stopped <= Duration::from_millis(252), "{stopped:?}");
@@ -35,7 +35,7 @@ async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
         _ => Answer::Yes,
     });
     let (shared, _ends) = store.shared(Default::default(), Timing::default(), nothing);
-    let beating = tokio::spawn(run(shared.clone(), began));
+    let beating = tokio::spawn(run(shared.clone(), shared.lease_from(began)));
     let again = store.was_asked(|asked| *asked == Asked::Beat(2)).await - began;
     assert_eq!(shared.id(), 2);
     beating.abort();

@@ -48,14 +48,17 @@ pub(crate) async fn supervise(
     // ends every task of this run, also when the caller drops it
     let _over = shared.over.clone().drop_guard();
 
+    // the lease runs from before the statement is sent: ours ends no later than the database's
     let joined = Instant::now();
     let id = store.join(&shared.card, shared.config.timing.lease).await?;
+    // before anything can be claimed: without a lease it would go back
+    let deadline = shared.lease_from(joined);
     shared.set_id(id);
     announce(&shared);
 
     let mut tasks = JoinSet::new();
     let claiming = tasks.spawn(claim::run(shared.clone()));
-    tasks.spawn(heartbeat::run(shared.clone(), joined));
+    tasks.spawn(heartbeat::run(shared.clone(), deadline));
     tasks.spawn(heartbeat::run_rescue(shared.clone()));
     tasks.spawn(heartbeat::run_retention(shared.clone()));
     tasks.spawn(listen(shared.clone()));

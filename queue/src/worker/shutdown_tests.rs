@@ -62,3 +62,19 @@ async fn who_does_not_know_what_it_holds_does_not_leave() {
     assert_eq!(last, [Asked::Holding(2)]);
     assert!(took < LAST_LOOK + Duration::from_secs(1), "{took:?}");
 }
+
+/// On one thread a slot runs before the heartbeats have begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_claimed_at_once_is_not_given_back_for_want_of_a_lease() {
+    for _ in 0..20 {
+        let store = MadeUp::new(|_| Answer::Yes);
+        store.brings.lock().unwrap().push(job("q", 7));
+        let config = store.config(Default::default(), Timing::default(), nothing);
+        let ends = store.clone();
+        let recorded = async move {
+            ends.was_asked(|asked| matches!(asked, Asked::Finish(_) | Asked::PutBack(_))).await;
+        };
+        supervise(config, recorded, pending()).await.expect("a good end");
+        assert!(store.all().contains(&Asked::Finish(vec![7])), "{:?}", store.all());
+    }
+}
