@@ -15,6 +15,7 @@ conformance! {
     takes_back_the_jobs_of_a_dropped_run,
     takes_back_at_its_start_what_a_killed_worker_held,
     believes_a_row_of_the_same_run_of_the_server_alone,
+    beats_when_there_is_work,
     spares_a_worker_whose_connections_were_ended,
     spares_a_worker_that_beats_in_time_or_without_a_lock,
     declares_once,
@@ -194,6 +195,18 @@ async fn believes_a_row_of_the_same_run_of_the_server_alone(db: Db) {
     says(&db, silent, run, -60_000).await;
     db.reaches(id, JobState::Completed).await;
     assert_eq!(stopped(&db).await, 1);
+    worker.stop().await;
+}
+
+/// Who has promised its next heartbeat for ten minutes from now would not be missed until then.
+async fn beats_when_there_is_work(db: Db) {
+    let worker = db.start(watcher(&db).heartbeat(Duration::from_secs(200)));
+    let promised = format!("queue_workers WHERE next_heartbeat_at > {}", db.time(100_000));
+    eventually("an idle worker", async || (db.count(&promised).await == 1).then_some(())).await;
+    db.enqueue(Play::new("a", [Step::hold("release"), Step::Complete])).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    eventually("a promise for soon", async || (db.count(&promised).await == 0).then_some(())).await;
+    db.probe.release("release");
     worker.stop().await;
 }
 

@@ -552,6 +552,7 @@ impl Claims {
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
+        let had_none = !jobs.is_empty() && self.shared.is_idle();
         self.shared.ledger.claimed(worker, &jobs);
         let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
@@ -564,6 +565,9 @@ impl Claims {
             self.shared.slots[index].admit(worker, jobs);
         }
         self.shared.start_slots();
+        if had_none {
+            self.shared.at_work.notify_one();
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
             _ = ticks.tick() => {}
             // who has lost a session must be heard of before it is missed
             () = shared.health.doubt.notified(), if has_session => {}
+            // who is killed now is missed when the next heartbeat is due that it has promised
+            () = shared.at_work.notified(), if has_session && pace.is_slow() => {}
         }
         let id = shared.id();
         if id == 0 {

@@ -84,6 +84,11 @@ impl Pace {
         }
     }
 
+    /// The next heartbeat may come later than it would at work.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.promised > self.usual(true).mul_f64(1.0 + SPREAD)
+    }
+
     /// Within which time after the heartbeat that is about to be sent the next one comes.
     pub(crate) fn promise(&mut self, busy: bool) -> Duration {
         self.promised = self.usual(busy).mul_f64(1.0 + SPREAD);

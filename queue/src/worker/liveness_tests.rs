@@ -69,6 +69,22 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
 }
 
 #[test]
+fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
+    let mut pace = Pace::new(BEAT);
+    pace.promise(false);
+    assert!(!pace.is_slow(), "the first promise is short");
+    let alone = Beat { vouched: true, ..Beat::default() };
+    pace.pause(false, &alone);
+    pace.promise(false);
+    assert!(pace.is_slow());
+    pace.promise(true);
+    assert!(!pace.is_slow());
+    pace.pause(false, &Beat::default());
+    pace.promise(false);
+    assert!(!pace.is_slow(), "nobody could see it, or be seen");
+}
+
+#[test]
 fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
     let mut pace = Pace::new(BEAT);
     pace.pause(false, &Beat::default());

@@ -141,6 +141,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.
     quiet: AtomicBool,
+    /// There is work after a time without any: the next heartbeat need not be far off.
+    pub(crate) at_work: Notify,
     /// The last heartbeat saw other workers.
     pub(crate) others: AtomicBool,
     /// A slot may take more.

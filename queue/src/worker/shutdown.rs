@@ -182,6 +182,7 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
         recorder,
         ledger: Ledger::default(),
         wake,
+        at_work: Notify::new(),
         others: AtomicBool::new(false),
         quiet: AtomicBool::new(false),
         room,
