@@ -249,8 +249,11 @@ async fn spares_a_worker_that_beats_in_time_or_without_a_lock(db: Db) {
     watched_for_long(&db).await;
     assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0), "it has not noticed yet");
     // it is on another node of a cluster now, where nobody here sees its lock
-    db.sql(format!("UPDATE queue_workers SET server_run = NULL, next_heartbeat_at = {} WHERE id = {alive}", db.time(0)))
-        .await;
+    db.sql(format!(
+        "UPDATE queue_workers SET server_run = NULL, next_heartbeat_at = {} WHERE id = {alive}",
+        db.time(0)
+    ))
+    .await;
     watched_for_long(&db).await;
     assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0));
     worker.stop().await;

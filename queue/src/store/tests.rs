@@ -635,7 +635,10 @@ async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
     }
     assert!(!rescuer.declare_gone(worker, seen.heartbeat + 1).await.unwrap(), "it has beaten since");
     db.sql("UPDATE queue_workers SET server_run = server_run - 1000000").await;
-    assert!(!rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "in another run of the server all locks are free");
+    assert!(
+        !rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(),
+        "in another run of the server all locks are free"
+    );
     db.sql("UPDATE queue_workers SET server_run = server_run + 1000000").await;
     assert!(rescuer.declare_gone(worker, seen.heartbeat).await.unwrap());
     assert!(!rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "only once");

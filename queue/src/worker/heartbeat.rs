@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
-use super::attempt::{Attempt, Ended, Stop};
+use super::attempt::{Attempt, Ended, Stop, until};
 use super::health::Failures;
 use super::liveness::{Gone, Pace, gone};
 use super::{STUCK, Shared};
@@ -21,6 +21,9 @@ const RESCUE_EVERY: u32 = 48;
 /// After a worker was declared gone while its lease ran: what the server was still doing for it is over by then, and may have
 /// taken jobs.
 const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
+/// Who was idle and has had work for so long beats before it would: most jobs are over by then, and their starts and ends come
+/// first.
+const AT_WORK: Duration = Duration::from_millis(50);
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
 
@@ -34,6 +37,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let mut tries: u32 = 0;
     let mut pace = Pace::new(timing.heartbeat);
     let mut has_session = false;
+    let mut soon = None;
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
     shared.rescue.notify_one();
     loop {
@@ -42,7 +46,16 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
             // who has lost a session must be heard of before it is missed
             () = shared.health.doubt.notified(), if has_session => {}
             // who is killed now is missed when the next heartbeat is due that it has promised
-            () = shared.at_work.notified(), if has_session && pace.is_slow() => {}
+            () = shared.at_work.notified(), if has_session && soon.is_none() && pace.is_slow() => {
+                soon = Some(Instant::now() + AT_WORK);
+                continue;
+            }
+            () = until(soon), if soon.is_some() => {
+                soon = None;
+                if shared.is_idle() || !pace.is_slow() {
+                    continue;
+                }
+            }
         }
         let id = shared.id();
         if id == 0 {
