@@ -372,6 +372,27 @@ mod tests {
         assert_eq!(Sqlite::finish_list(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 
+    /// The database's clock has whole milliseconds, and what they leave out must not make a job start early.
+    #[tokio::test]
+    async fn a_delay_is_never_short() {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
+        crate::migrate(&pool).await.unwrap();
+        let mut conn = pool.acquire().await.unwrap();
+        let job = NewJob { delay_us: Some(5_001), ..NewJob::example("k") };
+        let other = NewJob { delay_us: Some(5_000), ..job.clone() };
+        for jobs in [vec![job.clone()], vec![job, other]].iter().cycle().take(400) {
+            let before = chrono::Utc::now().timestamp_micros();
+            let ids = Sqlite::insert(&mut conn, jobs, Whose::Pools).await.unwrap();
+            let due: i64 = sqlx::query_scalar("SELECT run_at * 1000 FROM queue_jobs WHERE id = $1")
+                .bind(ids[0])
+                .fetch_one(&mut *conn)
+                .await
+                .unwrap();
+            let delay = due - before;
+            assert!((5_001..500_000).contains(&delay), "{delay}");
+        }
+    }
+
     #[tokio::test]
     async fn a_dropped_watch_keeps_a_database_in_memory() {
         let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
