@@ -941,16 +941,9 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
-    // a heartbeat wakes nobody, unless the system tells of it late
-    let mut heard_of = 0;
-    loop {
-        db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
-        if tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err() {
-            break;
-        }
-        heard_of += 1;
-        assert!(heard_of < 5, "every heartbeat is heard");
-    }
+    // a heartbeat wakes nobody
+    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
     for _ in 0..3 {
         db.insert(&[job("a")]).await;
         if DB::KIND == migrate::Engine::Postgres {
