@@ -155,12 +155,14 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// heartbeat.
     const SETTLED: &'static [&'static str];
     /// Binds: worker, lease, kinds to look for (JSON), running jobs (JSON), settled claims (JSON), whether to look at all
-    /// claims (0 or 1), the session that answered the last one on this connection (0: none).
+    /// claims (0 or 1), the session that answered the last one on this connection (0: none), the run of the server in which its
+    /// session holds the lock that says that it lives (NULL: it holds none), within which time the next heartbeat comes.
     ///
     /// The row of the last one, if any: is the worker alive, after how long the lease of another one runs out
     /// (microseconds; negative: it has; NULL: there is none), does a job of those kinds wait, the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session
-    /// on the server, and other workers whose lease runs (JSON: `[[id, lives, holds jobs, last heartbeat], …]`, what their
-    /// locks say as 0 or 1; NULL: none, or there are no sessions).
+    /// on the server, and other workers whose lease runs (JSON: `[[id, lives, holds jobs, last heartbeat, run, late], …]`, what
+    /// their locks say as 0 or 1, what their rows say of the run, and for how many microseconds the next heartbeat has been due;
+    /// NULL: none, or there are no sessions).
     const BEAT: &'static [&'static str];
     /// Locks that the server drops with a connection; None: there is no server.
     const SESSIONS: Option<Sessions>;
