@@ -2,7 +2,8 @@
 //!
 //! A signal is a hint and may be lost; polling finds what it missed. It is sent outside the transaction that inserts: on
 //! PostgreSQL a NOTIFY serializes the commits of all who notify. The one exception is a lone enqueue, which is in nobody's
-//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier.
+//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier. A worker that hears from the
+//! database what its own process has told it already takes no notice.
 //!
 //! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
 //!   wait and are sent as one, a few milliseconds later.
@@ -35,8 +36,8 @@ pub(crate) trait Signals: sqlx::Database {
     const NOTIFIES: bool;
     /// Tells one database from another within this process.
     fn address(pool: &sqlx::Pool<Self>) -> String;
-    /// Signals the workers of all processes; nothing where the engine cannot.
-    fn notify(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Signals the workers of all processes; nothing where the engine cannot. `from` is what [`from`] says.
+    fn notify(conn: &mut Self::Connection, from: &str) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
 #[cfg(feature = "postgres")]
@@ -52,10 +53,10 @@ impl Signals for sqlx::Postgres {
         }
     }
 
-    async fn notify(conn: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> {
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
         // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
-        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', '')";
-        sqlx::query(hint).execute(conn).await.map(drop)
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
     }
 }
 
@@ -68,7 +69,7 @@ impl Signals for sqlx::MySql {
         format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
     }
 
-    async fn notify(_: &mut sqlx::MySqlConnection) -> Result<(), sqlx::Error> {
+    async fn notify(_: &mut sqlx::MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
         Ok(())
     }
 }
@@ -81,14 +82,15 @@ impl Signals for sqlx::Sqlite {
         pool.connect_options().get_filename().display().to_string()
     }
 
-    async fn notify(_: &mut sqlx::SqliteConnection) -> Result<(), sqlx::Error> {
+    async fn notify(_: &mut sqlx::SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
         Ok(())
     }
 }
 
 /// What this process knows of one database.
-#[derive(Default)]
 struct Local {
+    /// What signals of this process carry.
+    from: Arc<str>,
     /// Workers of this process.
     workers: Vec<Arc<Notify>>,
     sending: bool,
@@ -98,6 +100,20 @@ struct Local {
     echoing: bool,
     /// The connect options, for the connection of an echo.
     options: Option<AnyOptions>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self {
+            from: format!("{:016x}", fastrand::u64(..)).into(),
+            workers: Vec::new(),
+            sending: false,
+            again: false,
+            echo_since: None,
+            echoing: false,
+            options: None,
+        }
+    }
 }
 
 type Options<DB> = Arc<<<DB as sqlx::Database>::Connection as Connection>::Options>;
@@ -113,6 +129,11 @@ fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
 /// Tells one database from all others in this process, by driver and address.
 pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
+}
+
+/// What signals carry that this process sends to the database of `pool`: it has told its own workers there itself.
+pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> Arc<str> {
+    databases().entry(key(pool)).or_default().from.clone()
 }
 
 /// A worker's subscription; ends when dropped.
@@ -139,7 +160,7 @@ pub(crate) fn subscribe<DB: Signals>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>)
 /// Something is in the database of `pool`; `announced` when the other processes were told with it.
 pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     let key = key(pool);
-    {
+    let from = {
         let mut databases = databases();
         let local = databases.entry(key.clone()).or_default();
         local.options.get_or_insert_with(|| pool.connect_options());
@@ -152,14 +173,15 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
             return;
         }
         local.sending = true;
-    }
+        local.from.clone()
+    };
     let pool = pool.clone();
     // made here: a runtime that ends polls no task
     let mut sending = AtWork { key, flag: |local| &mut local.sending, over: false };
     tokio::spawn(async move {
         let mut kept = None;
         loop {
-            match timeout(LIMIT, send(&pool, &mut kept)).await {
+            match timeout(LIMIT, send(&pool, &mut kept, &from)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the signal for an enqueue was not sent; {POLLED}"),
                 Err(_) => {
@@ -183,14 +205,18 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
 const POLLED: &str = "polling will find it";
 
 /// Sends a signal through the connection that sent the one before, if that is still good, or another one.
-async fn send<DB: Signals>(pool: &sqlx::Pool<DB>, kept: &mut Option<PoolConnection<DB>>) -> Result<(), sqlx::Error> {
+async fn send<DB: Signals>(
+    pool: &sqlx::Pool<DB>,
+    kept: &mut Option<PoolConnection<DB>>,
+    from: &str,
+) -> Result<(), sqlx::Error> {
     if let Some(conn) = kept.as_mut().filter(|_| !pool.is_closed())
-        && DB::notify(conn).await.is_ok()
+        && DB::notify(conn, from).await.is_ok()
     {
         return Ok(());
     }
     *kept = None;
-    DB::notify(kept.insert(pool.acquire().await?)).await
+    DB::notify(kept.insert(pool.acquire().await?), from).await
 }
 
 /// A task sends signals, until this is dropped or ended.
@@ -243,18 +269,22 @@ pub(crate) fn maybe_committed_later<DB: Signals>() {
 }
 
 /// Sends a signal, and returns the connection if it is good for another.
-async fn repeat<DB: Signals>(connection: Option<DB::Connection>, options: &Options<DB>) -> Option<DB::Connection> {
+async fn repeat<DB: Signals>(
+    connection: Option<DB::Connection>,
+    options: &Options<DB>,
+    from: &str,
+) -> Option<DB::Connection> {
     let mut open = match connection {
         Some(open) => open,
         None => DB::Connection::connect_with(options).await.ok()?,
     };
-    DB::notify(&mut open).await.is_ok().then_some(open)
+    DB::notify(&mut open, from).await.is_ok().then_some(open)
 }
 
 async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
     let mut connection: Option<DB::Connection> = None;
     loop {
-        let age = {
+        let (age, from) = {
             let mut databases = databases();
             let Some(local) = databases.get_mut(&echoing.key) else { return };
             let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
@@ -262,10 +292,10 @@ async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
                 return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
-            age
+            (age, local.from.clone())
         };
         if let Some(options) = &options {
-            connection = timeout(LIMIT, repeat::<DB>(connection.take(), options)).await.unwrap_or(None);
+            connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);
         }
         sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))).await;
     }

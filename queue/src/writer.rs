@@ -222,13 +222,14 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let (mut conn, first_for_a_while) = self.0.connection().await?;
         // its signal goes with it
         let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
+        let announce = announce.then(|| signal::from(pool));
         let turns = Turns::of(pool);
         let turn = turns.next().await;
-        let written = insert_in_time(&mut conn, &turns, turn, &[job], announce).await;
+        let written = insert_in_time(&mut conn, &turns, turn, &[job], announce.as_deref()).await;
         if is_sound(&written) {
             self.0.keep(conn);
         }
-        signal::committed(pool, announce);
+        signal::committed(pool, announce.is_some());
         written?.first().copied().ok_or(Error::RowNotFound)
     }
 }
@@ -318,10 +319,11 @@ impl<DB: Dialect + Signals> Task<DB> {
             // where nobody writes for himself: it is alone, and its signal goes with it
             let lone = !place.has_room() && first_for_a_while && group.len() == 1;
             let announce = lone && group[0].job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
-            if write_group(&mut conn, &turns, turn, group, announce).await {
+            let announce = announce.then(|| signal::from(&place.pool));
+            if write_group(&mut conn, &turns, turn, group, announce.as_deref()).await {
                 place.keep(conn);
             }
-            signal::committed(&place.pool, announce);
+            signal::committed(&place.pool, announce.is_some());
         }
     }
 }
@@ -338,13 +340,13 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
     group
 }
 
-/// Writes the jobs of a group, with a signal or without, and answers everybody. Returns whether the connection is sound.
+/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether the connection is sound.
 async fn write_group<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
     turn: Turn,
     group: Vec<Waiting>,
-    announce: bool,
+    announce: Option<&str>,
 ) -> bool {
     let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
     let error = match insert_in_time(conn, turns, turn, &jobs, announce).await {
@@ -382,7 +384,7 @@ async fn insert_in_time<DB: Dialect>(
     turns: &Turns,
     turn: Turn,
     jobs: &[NewJob],
-    announce: bool,
+    announce: Option<&str>,
 ) -> Result<Vec<i64>, Error> {
     match timeout(LIMIT, insert(conn, turns, turn, jobs, announce)).await {
         Ok(result) => result,
@@ -400,12 +402,15 @@ async fn insert<DB: Dialect>(
     turns: &Turns,
     mut turn: Turn,
     jobs: &[NewJob],
-    announce: bool,
+    announce: Option<&str>,
 ) -> Result<Vec<i64>, Error> {
     let mut tries = 0;
     loop {
-        let written = match (jobs, DB::INSERT_AND_NOTIFY) {
-            ([job], Some(sql)) if announce => ids::<DB>(conn, sql, &job.binds()[..5]).await,
+        let written = match (jobs, DB::INSERT_AND_NOTIFY, announce) {
+            ([job], Some(sql), Some(from)) => {
+                let [kind, queue, priority, max_retries, args, ..] = job.binds();
+                ids::<DB>(conn, sql, &[kind, queue, priority, max_retries, args, from.into()]).await
+            }
             _ => DB::insert(conn, jobs, Whose::Pools).await,
         };
         match written {
@@ -442,7 +447,7 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<N
     let task = tokio::spawn(async move {
         let turns = Turns::of(&pool);
         let mut conn = pool.acquire().await?;
-        let numbers = insert(&mut conn, &turns, turns.next().await, &jobs, false).await?;
+        let numbers = insert(&mut conn, &turns, turns.next().await, &jobs, None).await?;
         drop(conn);
         signal::committed(&pool, false);
         Ok(numbers)

@@ -416,8 +416,9 @@ pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
 /// Tells the workers that there may be something to do, where the engine can. A hint: polling finds what it misses.
 async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
     if something && DB::NOTIFIES {
+        // this process's own hear of it from the database, too
         let told =
-            store.run(From::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn).boxed());
+            store.run(From::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
         if let Err(error) = told.await {
             tracing::debug!(%error, "workers will find the change by polling");
         }

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use sqlx::{Database, Error};
 
 use crate::limits::MAX_ARGS_BYTES;
@@ -147,10 +148,14 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const SCHEMA: &'static str;
     /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease. The answer, when there is one, is the id.
     const JOIN: &'static str;
-    /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time.
+    /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time, and what
+    /// the signal carries.
     const INSERT_AND_NOTIFY: Option<&'static str>;
     /// A heartbeat can see whether jobs wait.
     const BEAT_LOOKS: bool;
+    /// See [`Store::claim_alone`](super::Store::claim_alone). None where a look takes next to nothing, or the claim would not
+    /// be one statement.
+    const CLAIM_ALONE: Option<ClaimAlone<Self>>;
     /// Sent before a heartbeat that has something to say of claims, where it does not forget those by itself. Binds: as for a
     /// heartbeat.
     const SETTLED: &'static [&'static str];
@@ -263,6 +268,14 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         wake: &(dyn Fn() + Send + Sync),
     ) -> impl Future<Output = Result<(), Error>> + Send;
 }
+
+/// Claims from one lane, if no rows of these kinds wait in another one.
+pub(crate) type ClaimAlone<DB> = for<'a> fn(
+    &'a mut <DB as sqlx::Database>::Connection,
+    WorkerId,
+    &'a Ask,
+    &'a [String],
+) -> BoxFuture<'a, Result<Vec<Claimed>, Error>>;
 
 /// When this process last wrote something that concerns no waiting job: a heartbeat must not wake the worker that beats.
 #[derive(Debug)]

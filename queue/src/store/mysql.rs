@@ -11,7 +11,8 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute, question_marks, rows,
+    Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute,
+    question_marks, rows,
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
@@ -255,6 +256,7 @@ impl Dialect for MySql {
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // it polls often, for want of a signal
     const BEAT_LOOKS: bool = false;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");

@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde::Serialize;
 use sqlx::postgres::{PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
 use crate::migrate::Engine;
+use crate::signal;
 
 use super::batch::{alike, fitting};
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows};
+use super::dialect::{
+    Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows,
+};
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
 use super::sql::json;
@@ -124,6 +128,8 @@ impl Dialect for Postgres {
     });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.postgres.sql"));
     const BEAT_LOOKS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
@@ -210,20 +216,7 @@ impl Dialect for Postgres {
         if let [ask] = asks
             && !ask.newest_first
         {
-            let lane = &ask.lane;
-            let binds = [
-                worker.into(),
-                (&*lane.kind).into(),
-                (&*lane.queue).into(),
-                i64::from(lane.priority).into(),
-                behind(ask).0.into(),
-                behind(ask).1.into(),
-                i64::from(ask.take).into(),
-                i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
-                MOST_ARGS,
-            ];
-            let rows = rows::<Self>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
-            return rows.iter().map(|row| noted(row, 8, lane.clone())).collect();
+            return claim_one(conn, worker, ask, None).await;
         }
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
@@ -260,8 +253,10 @@ impl Dialect for Postgres {
         listener.eager_reconnect(false);
         listener.listen(CHANNEL).await?;
         wake(); // for what came before
+        let own = signal::from(pool);
         loop {
             match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
+                Ok(Ok(Some(signal))) if signal.payload() == &*own => {} // told already
                 Ok(Ok(Some(_))) => wake(),
                 Ok(Ok(None)) => return Err(lost("the connection was closed")),
                 Ok(Err(error)) => return Err(error),
@@ -276,6 +271,31 @@ impl Dialect for Postgres {
             }
         }
     }
+}
+
+/// The next jobs of one lane; with kinds, if no rows of theirs wait in another one.
+async fn claim_one(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    kinds: Option<&[String]>,
+) -> Result<Vec<Claimed>, Error> {
+    let kinds = kinds.map(|kinds| serde_json::to_string(kinds).expect("text serializes"));
+    let lane = &ask.lane;
+    let binds = [
+        worker.into(),
+        (&*lane.kind).into(),
+        (&*lane.queue).into(),
+        i64::from(lane.priority).into(),
+        behind(ask).0.into(),
+        behind(ask).1.into(),
+        i64::from(ask.take).into(),
+        i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+        MOST_ARGS,
+        kinds.as_deref().into(),
+    ];
+    let rows = rows::<Postgres>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
+    rows.iter().map(|row| noted(row, 8, lane.clone())).collect()
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

@@ -393,6 +393,22 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
+    fn claims_alone(&self) -> bool {
+        DB::CLAIM_ALONE.is_some()
+    }
+
+    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
+        async move {
+            let Some(claim) = DB::CLAIM_ALONE else { return Ok(Vec::new()) };
+            let args = (worker, ask.clone(), kinds.to_vec());
+            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
+                claim(conn, *worker, ask, kinds)
+            })
+            .await
+        }
+        .boxed()
+    }
+
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
     }

@@ -13,7 +13,7 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
 use super::beside;
-use super::dialect::{Bind, Cells, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
+use super::dialect::{Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
 use super::together::{SAVEPOINT, Together, Whose};
@@ -121,6 +121,7 @@ impl Dialect for Sqlite {
     const CLAIM_TURN: Option<Turn> = None;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     const BEAT_LOOKS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");

@@ -951,7 +951,52 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
         }
         tokio::time::timeout(Duration::from_secs(1), heard.notified()).await.expect("heard in time");
     }
+    if DB::KIND == migrate::Engine::Postgres {
+        // what this process says itself it has told its own workers already
+        let from = signal::from(&db.pool);
+        db.sql(&format!("SELECT 1 FROM pg_notify('queue_jobs', '{from}')")).await;
+        assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
+        db.sql("SELECT 1 FROM pg_notify('queue_jobs', 'another')").await;
+        tokio::time::timeout(Duration::from_secs(1), heard.notified()).await.expect("heard of another process");
+    }
     watcher.abort();
+}
+
+/// Where the statement can say so, a lane is claimed only while no other one of the worker's kinds has rows that wait.
+async fn claims_of_the_only_lane<DB: TestDb>(db: Db<DB>) {
+    assert_eq!(db.store.claims_alone(), DB::KIND == migrate::Engine::Postgres);
+    let worker = db.worker().await;
+    let kinds = ["a".to_owned(), "b".to_owned()];
+    let lane = |queue: &str, priority| Lane { kind: "a".into(), queue: queue.into(), priority };
+    let of = |queue: &str, priority, take| Ask { lane: lane(queue, priority), ..ask("a", take) };
+    let row = |kind, queue: &'static str, priority| NewJob { queue: queue.into(), priority, ..job(kind) };
+    let middle = of("m", 0, 2);
+    for (kind, queue, priority) in [
+        ("a", "l", 0),
+        ("a", "l", 9),
+        ("a", "m", -1),
+        ("a", "m", 1),
+        ("a", "n", -9),
+        ("a", "n", 0),
+        ("b", "l", 0),
+        ("b", "m", 0),
+        ("b", "n", 0),
+    ] {
+        let ids = db.insert(&[row("a", "m", 0), row("a", "m", 0), row("a", "m", 0), row("c", "m", -1)]).await;
+        let other = db.insert(&[NewJob { delay_us: Some(60_000_000), ..row(kind, queue, priority) }]).await;
+        let claimed = db.store.claim_alone(worker, &middle, &kinds).await.unwrap();
+        assert_eq!(claimed.len(), 0, "a row of {kind}, {queue}, {priority} waits");
+        db.sql(format!("UPDATE queue_jobs SET worker_id = {worker} WHERE id = {}", other[0])).await;
+        let claimed = db.store.claim_alone(worker, &middle, &kinds).await.unwrap();
+        if !db.store.claims_alone() {
+            assert_eq!(claimed.len(), 0, "it has no such claims");
+            return;
+        }
+        let mut claimed: Vec<_> = claimed.into_iter().map(|job| (job.id.get(), job.attempt, job.lane)).collect();
+        claimed.sort_by_key(|(id, ..)| *id);
+        assert_eq!(claimed, [(ids[0], 1, lane("m", 0)), (ids[1], 1, lane("m", 0))]);
+        db.sql("DELETE FROM queue_jobs").await;
+    }
 }
 
 /// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last vacuum,
@@ -963,12 +1008,17 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
-    let claim = [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
+    let claim = |kinds: Option<&'static str>| {
+        let binds =
+            [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
+        binds.into_iter().chain([kinds.into()]).collect::<Vec<Bind<'_>>>()
+    };
     let ask =
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
     let held = r#"[{"id":1,"worker_id":1,"fate":"ready"}]"#;
-    let statements: [(&str, &[Bind<'_>]); 13] = [
-        (include_str!("sql/claim.postgres.sql"), &claim),
+    let statements: [(&str, &[Bind<'_>]); 14] = [
+        (include_str!("sql/claim.postgres.sql"), &claim(None)),
+        (include_str!("sql/claim.postgres.sql"), &claim(Some(r#"["a","b"]"#))),
         (include_str!("sql/claim_many.postgres.sql"), &[1.into(), ask.into(), 1.into()]),
         (
             include_str!("sql/peek.postgres.sql"),
@@ -1010,7 +1060,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             let types = of(|bind| if matches!(bind, Bind::Int(_)) { "bigint" } else { "text" }.into());
             let values = of(|bind| match bind {
                 Bind::Int(value) => value.unwrap().to_string(),
-                Bind::Text(value) => format!("'{}'", value.unwrap()),
+                Bind::Text(value) => value.map_or("NULL".into(), |value| format!("'{value}'")),
             });
             let (types, values) = match binds.len() {
                 0 => Default::default(),
@@ -1402,6 +1452,7 @@ on_each!(
     a_dropped_operation_leaves_the_store_usable,
     a_look_is_given_up,
     only_a_silent_transaction_ends,
+    claims_of_the_only_lane,
     watchers_hear_of_others,
     migrations_agree,
     claims_are_forgotten,

@@ -95,12 +95,16 @@ pub(crate) struct Claims {
     turn: usize,
     /// The lane that last gave a job.
     recent: Option<Lane>,
+    /// There was one job only, the last time that something woke this worker.
+    lone: bool,
     /// So many lanes had to be compared the last time.
     breadth: usize,
     /// How far the next jobs of each slots reach.
     horizons: Vec<Horizon>,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
+    /// No claims of the only lane that is known, without a look, before this: there were others.
+    not_alone: Option<Instant>,
     /// No turns before this, and how long that was.
     no_turns: Option<(Instant, Duration)>,
 }
@@ -125,7 +129,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
             continue;
         }
-        match claims.round(&wants, after).await {
+        let claimed = claims.round(&wants, after).await;
+        if let (Ok(count @ 1..), true) = (&claimed, after != After::Claim) {
+            claims.lone = *count == 1;
+        }
+        match claimed {
             Ok(0) => {
                 shared.health.up(&mut failures);
                 // the heartbeat looks too, unless that were dear
@@ -175,7 +183,8 @@ impl Claims {
         let worker = shared.id();
         let (lanes, look_cost) = (Lanes::default(), Cost::of_looks());
         let (looked, last_look, looking) = (None, Duration::ZERO, None);
-        let (turn, recent, breadth, full, no_turns) = (0, None, 1, false, None);
+        let (turn, recent, lone, breadth, full) = (0, None, true, 1, false);
+        let (not_alone, no_turns) = (None, None);
         let horizons = shared.slots.iter().map(|_| Horizon::default()).collect();
         Self {
             shared,
@@ -187,9 +196,11 @@ impl Claims {
             worker,
             turn,
             recent,
+            lone,
             breadth,
             horizons,
             full,
+            not_alone,
             no_turns,
         }
     }
@@ -225,12 +236,20 @@ impl Claims {
             // the lease was lost in between: what was learnt may be long out of date
             *self = Self::new(self.shared.clone());
         }
-        if waited && let Some(claimed) = self.guess(wants).await? {
+        let now = Instant::now();
+        self.end_of_look();
+        let mut was_alone = false;
+        if waited && let Some(next) = self.only_lane(wants, now) {
+            let take = next.take;
+            let claimed = self.take(vec![next], take, true).await?;
+            if claimed > 0 {
+                return Ok(claimed);
+            }
+            was_alone = true;
+        } else if waited && let Some(claimed) = self.guess(wants).await? {
             self.look().await?;
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
-        let now = Instant::now();
-        self.end_of_look();
         if self.looking.is_none() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
             if put_back || self.looked.is_none_or(|at| now - at >= self.look_cost.pause()) {
@@ -243,7 +262,7 @@ impl Claims {
         if after == After::News && !self.looks_are_cheap() {
             self.lanes.woken(now);
         }
-        let claimed = self.claim(wants).await?;
+        let claimed = if was_alone { 0 } else { self.claim(wants).await? };
         if claimed > 0 || !waited || self.looking.is_some() {
             return Ok(claimed);
         }
@@ -254,15 +273,40 @@ impl Claims {
             return Ok(0);
         }
         self.look_again().await?;
-        self.claim(wants).await
+        let claimed = self.claim(wants).await?;
+        if was_alone && claimed > 0 {
+            self.not_alone = Some(Instant::now() + REST);
+        }
+        Ok(claimed)
     }
 
-    /// What wakes an idle worker is most likely one job in the lane of the last one: it is tried before anything is looked
-    /// for, which saves a round trip. One job only, because jobs of another lane may come first. None: nothing was there, or
-    /// this is no time to guess.
+    /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
+    /// it: it is claimed without another look, if the database can say with the claim that there is no other lane.
+    fn only_lane(&self, wants: &[(usize, u32)], now: Instant) -> Option<Next> {
+        let shared = &self.shared;
+        let looked = self.looked.is_some_and(|at| now - at < self.look_cost.pause());
+        let put_back = shared.look.load(Ordering::Relaxed);
+        let others = self.not_alone.is_some_and(|until| now < until);
+        if !shared.config.store.claims_alone() || !looked || put_back || others || !self.looks_are_cheap() {
+            return None;
+        }
+        let &(slots, take) = wants.first()?;
+        let ask = self.lanes.only(take, now, |lane| self.retries(slots, lane))?;
+        Some(Next { slots, take, asks: vec![ask], more: false, cut: false })
+    }
+
+    /// How often jobs of a lane are tried again, if these slots serve it.
+    fn retries(&self, slots: usize, lane: &Lane) -> Option<u32> {
+        let served = self.shared.slots_of(&lane.queue) == Some(slots);
+        self.shared.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
+    }
+
+    /// What wakes an idle worker is most likely one job in the lane of the last one, if it was so the last time: it is tried
+    /// before anything is looked for, which saves a round trip. One job only, because jobs of another lane may come first. None:
+    /// nothing was there, or this is no time to guess.
     async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
         let shared = &self.shared;
-        let Some(lane) = self.recent.clone().filter(|_| shared.is_idle() && self.looks_are_cheap()) else {
+        let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.looks_are_cheap()) else {
             return Ok(None);
         };
         let wanted = wants.first().is_some_and(|(slots, _)| shared.slots_of(&lane.queue) == Some(*slots));
@@ -418,23 +462,30 @@ impl Claims {
 
     async fn claim_now(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let now = Instant::now();
-        let (mut nexts, mut asks) = (Vec::with_capacity(wants.len()), Vec::new());
+        let (mut nexts, mut lanes) = (Vec::with_capacity(wants.len()), 0);
         for (slots, take) in wants {
             // the other queues come first another time
-            if asks.len() + COMPARED > MOST_ASKS {
+            if lanes + COMPARED > MOST_ASKS {
                 break;
             }
-            let mut next = self.next_asks(*slots, *take, now).await?;
-            asks.append(&mut next.asks);
+            let next = self.next_asks(*slots, *take, now).await?;
+            lanes += next.asks.len();
             nexts.push(next);
         }
+        self.take(nexts, wanted(wants), false).await
+    }
+
+    /// Claims what was found to be next; `alone`: if no other lane has anything.
+    async fn take(&mut self, mut nexts: Vec<Next>, wanted: u32, alone: bool) -> Result<usize, Error> {
+        let asks: Vec<Ask> = nexts.iter_mut().flat_map(|next| next.asks.drain(..)).collect();
         self.full = false;
-        if asks.is_empty() {
-            return Ok(0);
-        }
-        let worker = self.shared.id();
+        let Some(first) = asks.first() else { return Ok(0) };
+        let (worker, store) = (self.shared.id(), &self.shared.config.store);
         let started = Instant::now();
-        let jobs = self.shared.config.store.claim(worker, &asks).await?;
+        let jobs = match alone {
+            true => store.claim_alone(worker, first, &self.shared.scope.kinds).await?,
+            false => store.claim(worker, &asks).await?,
+        };
         self.lanes.claimed(&asks, &jobs, started);
         for next in &nexts {
             self.learn(next, &jobs);
@@ -443,7 +494,7 @@ impl Claims {
             self.recent = Some(job.lane.clone());
         }
         let count = jobs.len();
-        self.full = count >= wanted(wants) as usize || (count > 0 && nexts.iter().any(|next| next.cut));
+        self.full = count >= wanted as usize || (count > 0 && nexts.iter().any(|next| next.cut));
         self.hand_over(worker, jobs);
         Ok(count)
     }
@@ -469,19 +520,14 @@ impl Claims {
     /// the first lane that is not compared are the next ones, whatever is in that and in those after it. The same goes for jobs
     /// that come before what is not read of any lane.
     async fn next_asks(&mut self, slots: usize, take: u32, now: Instant) -> Result<Next, Error> {
-        let shared = &self.shared;
-        let retries = |lane: &Lane| {
-            let served = shared.slots_of(&lane.queue) == Some(slots);
-            shared.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
-        };
         let mut breadth = self.breadth;
         let mut until = self.horizons[slots].until(take);
         let mut turnovers = 0;
         loop {
-            let (mut asks, before) = self.lanes.asks(take, breadth, now, retries);
+            let (mut asks, before) = self.lanes.asks(take, breadth, now, |lane| self.retries(slots, lane));
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
                 // there is likely to be as much again, right behind what was taken, where nobody else takes
-                if self.full && !shared.others.load(Ordering::Relaxed) {
+                if self.full && !self.shared.others.load(Ordering::Relaxed) {
                     asks.iter_mut().for_each(|ask| ask.first = self.lanes.next_place(ask));
                 }
                 return Ok(Next { slots, take, asks, more: false, cut: false });
@@ -491,7 +537,7 @@ impl Claims {
             // are due at one and the same time.
             let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
             let reach = Reach { most: take, least, before, until };
-            let shares = shared.config.store.peek(&asks, reach).await?;
+            let shares = self.shared.config.store.peek(&asks, reach).await?;
             self.lanes.compared(&asks, &shares);
             let mut found: u32 = shares.iter().map(|share| share.count).sum();
             let sure: u32 = shares.iter().map(|share| share.sure).sum();

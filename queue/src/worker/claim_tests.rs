@@ -29,6 +29,12 @@ struct Tables {
     looks_begun: watch::Sender<usize>,
     turn_takes: Duration,
     claim_takes: Duration,
+    /// Claims of the only lane come with a look.
+    claims_alone: bool,
+    /// How many such claims there were.
+    alone: usize,
+    /// A lane that no look finds, and whose rows wait all the same.
+    hidden: bool,
     /// Others do not give turns back.
     no_turns: bool,
     in_turn: bool,
@@ -213,6 +219,19 @@ impl Store for Fake {
         })
     }
 
+    fn claims_alone(&self) -> bool {
+        self.tables().claims_alone
+    }
+
+    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, _kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
+        let others = {
+            let mut tables = self.tables();
+            tables.alone += 1;
+            tables.hidden || tables.waiting.keys().any(|lane| *lane != ask.lane)
+        };
+        if others { Box::pin(async { Ok(Vec::new()) }) } else { self.claim(worker, std::slice::from_ref(ask)) }
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
     }
@@ -291,6 +310,19 @@ impl Scene {
     fn enqueue(&self, queue: &str, id: i64) {
         self.store.enqueue(queue, id);
         self.shared.wake.notify_one();
+    }
+
+    /// Jobs come ten at a time to one lane, and are claimed soon each time.
+    async fn groups(&self, groups: i64) {
+        for group in 0..groups {
+            // more than can start at once
+            let last = group * 10 + 9;
+            (group * 10..last).for_each(|id| self.store.enqueue("a", id));
+            self.enqueue("a", last);
+            let took = self.claimed(last).await;
+            assert!(took <= Duration::from_millis(2), "{took:?}");
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// How long it takes until this job is claimed, at most a minute.
@@ -408,6 +440,46 @@ async fn another_number_knows_nothing_of_the_look_before() {
     // it looks by itself, in the way of its first claim
     let took = scene.claimed(10).await;
     assert!(took < LOOK + Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_lane_is_claimed_without_a_look() {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.store.tables().claims_alone = true;
+    scene.groups(1_000).await;
+    let looks = *scene.store.tables().looks_begun.borrow();
+    let alone = scene.store.tables().alone;
+    assert!(looks < 100 && alone > 900, "{looks} looks in five seconds, {alone} claims without one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_lane_ends_claims_without_a_look() {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.store.tables().claims_alone = true;
+    scene.groups(10).await;
+    let before = scene.store.tables().alone;
+    for id in 1_000..1_010 {
+        scene.store.enqueue("a", id);
+        scene.store.enqueue_at("b", -1, scene.store.now(), id + 1_000);
+    }
+    scene.shared.wake.notify_one();
+    scene.claimed(1_009).await;
+    let mut order = scene.store.tables().claimed.borrow().clone();
+    order.retain(|id| *id >= 1_000);
+    assert!(order[..10].iter().all(|id| *id >= 2_000), "{order:?}");
+    assert_eq!(scene.store.tables().alone, before + 1, "it is known now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_look_finds_is_not_asked_for_with_every_claim() {
+    let scene = Scene::start(Duration::from_millis(1));
+    {
+        let mut tables = scene.store.tables();
+        (tables.claims_alone, tables.hidden) = (true, true);
+    }
+    scene.groups(1_000).await;
+    let alone = scene.store.tables().alone;
+    assert!(alone < 10, "{alone} claims in vain in five seconds");
 }
 
 /// More jobs than fit into a claim, until the last is claimed.

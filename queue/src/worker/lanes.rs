@@ -86,7 +86,9 @@ struct Known {
     cursor: Place,
     /// The cursor when the last look began.
     then: Place,
-    /// When it was last scanned from before its cursor; None: that is to be done next.
+    /// When a look last found it, unless that was dear.
+    looked: Option<Instant>,
+    /// When it was last scanned from before its cursor, or might as well have been; None: that is to be done next.
     scanned: Option<Instant>,
     cost: Cost,
     /// When it last gave a job.
@@ -120,9 +122,16 @@ impl Known {
         Some(start).filter(|start| !self.newest_first && start.0 >= YEAR_1)
     }
 
-    /// It gave less than was asked: scan it from before its cursor when that is allowed again, else wait for the next look.
+    fn ask(&self, take: u32, now: Instant, max_retries: u32) -> Ask {
+        let (lane, behind, newest_first) = (self.lane.clone(), self.start(now), self.newest_first);
+        Ask { lane, take, behind, first: None, newest_first, max_retries }
+    }
+
+    /// It gave less than was asked: scan it from before its cursor when that is allowed again, else wait for the next look. No
+    /// need where one was a moment ago.
     fn exhausted(&mut self, ask: &Ask, now: Instant) {
-        if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) {
+        let looked_at = self.looked.is_some_and(|at| now - at < RESCAN);
+        if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) && !looked_at {
             self.scanned = None;
         } else {
             self.due = now + self.cost.pause();
@@ -156,10 +165,17 @@ impl Lanes {
         for LaneHead { lane, first: head, due_in } in heads {
             let due = now + due_in.saturating_sub(dear.unwrap_or_default()).min(FAR);
             let run_at = head.0;
+            // one that is not old by now is as good as a scan: nothing was before what it has found
+            let looked = dear.is_none().then_some(now);
             let known = match remembered.remove(&lane) {
-                // those of the same time, of which some were taken, are found by the next scan
-                Some(known) if run_at < known.then.0 => Known { due, head, cursor: before(run_at), ..known },
+                Some(known) if run_at < known.then.0 => {
+                    Known { due, head, cursor: before(run_at), looked, scanned: looked.or(known.scanned), ..known }
+                }
                 Some(known) if soon(&known) => Known { due: due.min(now + RESCAN), head, ..known },
+                Some(known) if head > known.then => {
+                    Known { due, head, looked, scanned: looked.or(known.scanned), ..known }
+                }
+                // those of the same time, of which some were taken, are found by the next scan
                 Some(known) => Known { due, head, ..known },
                 None => Known {
                     newest_first: newest_first(&lane),
@@ -168,6 +184,7 @@ impl Lanes {
                     head,
                     cursor: before(run_at),
                     then: before(run_at),
+                    looked,
                     scanned: Some(now),
                     cost: Cost::of_scans(),
                     gave: None,
@@ -208,15 +225,14 @@ impl Lanes {
             served.truncate(most);
         }
         served.sort_unstable_by_key(|(known, _)| known.next());
-        let ask = |(known, max_retries): (&Known, u32)| Ask {
-            lane: known.lane.clone(),
-            take,
-            behind: known.start(now),
-            first: None,
-            newest_first: known.newest_first,
-            max_retries,
-        };
-        (served.into_iter().map(ask).collect(), next)
+        (served.into_iter().map(|(known, max_retries)| known.ask(take, now, max_retries)).collect(), next)
+    }
+
+    /// What to ask of the only lane that is known, whether something is due in it or not.
+    pub(super) fn only(&self, take: u32, now: Instant, retries: impl Fn(&Lane) -> Option<u32>) -> Option<Ask> {
+        let mut all = self.0.values();
+        let known = all.next().filter(|known| all.len() == 0 && !known.newest_first)?;
+        Some(known.ask(take, now, retries(&known.lane)?))
     }
 
     /// The place right behind the cursor, for an ask that starts there.
@@ -244,6 +260,9 @@ impl Lanes {
             let all = count < ask.take;
             if all {
                 known.exhausted(ask, now);
+            } else {
+                // it may have been asked although it was thought to have nothing left
+                known.due = now;
             }
             if ask.behind != Some(known.cursor) {
                 known.scanned = Some(now);
@@ -417,7 +436,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lane_that_gave_less_than_was_asked_is_scanned_and_then_left_alone() {
-        let mut lanes = lanes(&[("a", 0, 10)]);
+        let mut lanes = Lanes::default();
+        look(&mut lanes, &[("a", 10)], DEAR);
         lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
         lanes.claimed(&asks(&lanes, 1).0, &[job("a", 11, 11)], Instant::now());
         assert_eq!(start(&lanes), Some((11 - NEAR, i64::MIN)), "what is cheap is scanned at once");
@@ -431,6 +451,27 @@ mod tests {
         assert!(asks(&lanes, 1).0.is_empty());
         tokio::time::advance(RESCAN).await;
         assert_eq!(asks(&lanes, 1).0.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_was_looked_at_lately_is_not_scanned_for_giving_little() {
+        let mut lanes = lanes(&[("a", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 1).0, &[job("a", 10, 1)], Instant::now());
+        assert!(asks(&lanes, 1).0.is_empty(), "found by the first look");
+        tokio::time::advance(RESCAN).await;
+        look(&mut lanes, &[("a", 11)], None);
+        lanes.claimed(&asks(&lanes, 1).0, &[job("a", 11, 2)], Instant::now());
+        assert!(asks(&lanes, 1).0.is_empty(), "found by another one");
+        tokio::time::advance(RESCAN).await;
+        assert_eq!(start(&lanes), Some((11 - NEAR, i64::MIN)));
+        look(&mut lanes, &[("a", 12)], DEAR);
+        assert_eq!(start(&lanes), Some((11 - NEAR, i64::MIN)), "what was found is old by now");
+        look(&mut lanes, &[("a", 11)], None);
+        assert_eq!(
+            start(&lanes),
+            Some((11 - NEAR, i64::MIN)),
+            "it may be one with a smaller id, which no cursor finds"
+        );
     }
 
     #[tokio::test(start_paused = true)]

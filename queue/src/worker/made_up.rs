@@ -343,6 +343,10 @@ impl Store for MadeUp {
         })
     }
 
+    fn claims_alone(&self) -> bool {
+        false
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
     }
@@ -376,6 +380,7 @@ impl Store for MadeUp {
         fn lanes_beside(scope: &'a Scope) -> (Vec<LaneHead>, Duration);
         fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_turn() -> bool;
+        fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
         fn give_turn() -> ();
         fn stats() -> Vec<Stat>;
         fn jobs(filter: &'a Filter) -> Page<Job>;

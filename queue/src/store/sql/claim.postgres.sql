@@ -1,12 +1,35 @@
 -- One ask, the commonest case: the rows are marked, and a note is made of whose they are. The ids travel as an array, so that
 -- the update stays on the primary key whatever the statistics say.
+-- With $10, a list of kinds, it takes nothing while rows of theirs wait in another lane: it looks before and behind this one,
+-- never at what is left of the rows taken from it. (A pair that must be less would end no scan at a queue that is the same.)
 -- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
-WITH next AS MATERIALIZED (
+WITH others AS MATERIALIZED (
+    SELECT CASE WHEN $10::json IS NOT NULL THEN
+        EXISTS (
+            SELECT FROM queue_jobs WHERE worker_id = 0 AND kind = $2 AND queue < $3
+            ORDER BY queue, priority, run_at, +id LIMIT 1
+        ) OR EXISTS (
+            SELECT FROM queue_jobs WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority < $4
+            ORDER BY queue, priority, run_at, +id LIMIT 1
+        ) OR EXISTS (
+            SELECT FROM queue_jobs WHERE worker_id = 0 AND kind = $2 AND (queue, priority) > ($3, $4)
+            ORDER BY queue, priority, run_at, +id LIMIT 1
+        ) OR EXISTS (
+            SELECT FROM json_array_elements_text($10::json) AS served(kind)
+            CROSS JOIN LATERAL (
+                SELECT FROM queue_jobs AS j WHERE j.worker_id = 0 AND j.kind = served.kind
+                ORDER BY j.queue, j.priority, j.run_at, +j.id LIMIT 1
+            ) AS head
+            WHERE served.kind <> $2
+        )
+    ELSE false END AS wait
+), next AS MATERIALIZED (
     SELECT id FROM queue_jobs
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
       AND (run_at, +id) > (timestamptz 'epoch' + $5 * interval '1 microsecond', $6)
       AND EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > now())
       AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = $3)
+      AND NOT (SELECT wait FROM others)
     ORDER BY run_at, +id
     LIMIT $7
     FOR UPDATE SKIP LOCKED

@@ -2,4 +2,4 @@
 WITH new AS (
     INSERT INTO queue_jobs (kind, queue, priority, max_retries, args) VALUES ($1, $2, $3, $4, $5::json) RETURNING id
 )
-SELECT id FROM new CROSS JOIN (SELECT pg_notify('queue_jobs', '')) AS signal
+SELECT id FROM new CROSS JOIN (SELECT pg_notify('queue_jobs', $6)) AS signal
