@@ -22,6 +22,8 @@ use crate::telemetry;
 
 /// Ends recorded in one transaction.
 const BATCH: usize = 1000;
+/// So few ends look for others that come with them.
+const FEW: usize = 32;
 /// Bytes of results and error texts in one transaction: below what any server accepts as one statement by default.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Unrecorded ends above which nothing more is claimed.
@@ -81,6 +83,15 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
         tokio::select! {
             count = receiver.recv_many(&mut ends, BATCH) => if count == 0 { return },
             () = until(again) => {}
+        }
+        if ends.len() < FEW {
+            // jobs that wait for the same thing end in the same moment: let those end that are about to
+            tokio::task::yield_now().await;
+            while ends.len() < BATCH
+                && let Ok(end) = receiver.try_recv()
+            {
+                ends.push(end);
+            }
         }
         // nearly always one number: a second one only right after a lost lease
         let mut batches: Vec<(WorkerId, Batch)> = Vec::with_capacity(1);
