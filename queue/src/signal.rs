@@ -2,8 +2,8 @@
 //!
 //! A signal is a hint and may be lost; polling finds what it missed. It is sent outside the transaction that inserts: on
 //! PostgreSQL a NOTIFY serializes the commits of all who notify. The one exception is a lone enqueue, which is in nobody's
-//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier. A worker that hears from the
-//! database what its own process has told it already takes no notice.
+//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier. What this process has told
+//! its workers itself, they take no notice of when the database says it again.
 //!
 //! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
 //!   wait and are sent as one, a few milliseconds later.
@@ -13,6 +13,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -89,8 +90,8 @@ impl Signals for sqlx::Sqlite {
 
 /// What this process knows of one database.
 struct Local {
-    /// What signals of this process carry.
-    from: Arc<str>,
+    /// Together with the number of the process: what its signals carry.
+    from: u64,
     /// Workers of this process.
     workers: Vec<Arc<Notify>>,
     sending: bool,
@@ -105,7 +106,8 @@ struct Local {
 impl Default for Local {
     fn default() -> Self {
         Self {
-            from: format!("{:016x}", fastrand::u64(..)).into(),
+            // of the system's chance, that no program can repeat
+            from: RandomState::new().hash_one(()),
             workers: Vec::new(),
             sending: false,
             again: false,
@@ -131,9 +133,21 @@ pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
 }
 
-/// What signals carry that this process sends to the database of `pool`: it has told its own workers there itself.
-pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> Arc<str> {
-    databases().entry(key(pool)).or_default().from.clone()
+impl Local {
+    /// A process that was forked, or of a machine that was copied, has the same chance: its number is read each time.
+    fn from(&self) -> String {
+        format!("{:x}-{:016x}", std::process::id(), self.from)
+    }
+}
+
+/// What signals carry that this process sends to the database of `pool`.
+pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
+    databases().entry(key(pool)).or_default().from()
+}
+
+/// Whether a signal that carries this comes from this process, which has told its own workers there itself.
+pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
+    databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from() == from)
 }
 
 /// A worker's subscription; ends when dropped.
@@ -173,7 +187,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
             return;
         }
         local.sending = true;
-        local.from.clone()
+        local.from()
     };
     let pool = pool.clone();
     // made here: a runtime that ends polls no task
@@ -292,7 +306,7 @@ async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
                 return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
-            (age, local.from.clone())
+            (age, local.from())
         };
         if let Some(options) = &options {
             connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);

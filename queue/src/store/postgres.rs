@@ -253,10 +253,9 @@ impl Dialect for Postgres {
         listener.eager_reconnect(false);
         listener.listen(CHANNEL).await?;
         wake(); // for what came before
-        let own = signal::from(pool);
         loop {
             match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
-                Ok(Ok(Some(signal))) if signal.payload() == &*own => {} // told already
+                Ok(Ok(Some(signal))) if signal::is_known(pool, signal.payload()) => {}
                 Ok(Ok(Some(_))) => wake(),
                 Ok(Ok(None)) => return Err(lost("the connection was closed")),
                 Ok(Err(error)) => return Err(error),

@@ -103,7 +103,7 @@ pub(crate) struct Claims {
     horizons: Vec<Horizon>,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
-    /// No claims of the only lane that is known, without a look, before this: there were others.
+    /// No claims of the only lane that is known, without a look, before this: one came to nothing.
     not_alone: Option<Instant>,
     /// No turns before this, and how long that was.
     no_turns: Option<(Instant, Duration)>,
@@ -273,11 +273,11 @@ impl Claims {
             return Ok(0);
         }
         self.look_again().await?;
-        let claimed = self.claim(wants).await?;
-        if was_alone && claimed > 0 {
+        if was_alone && !self.lanes.is_empty() {
+            // something waits, and yet nothing came
             self.not_alone = Some(Instant::now() + REST);
         }
-        Ok(claimed)
+        self.claim(wants).await
     }
 
     /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
@@ -486,6 +486,9 @@ impl Claims {
             true => store.claim_alone(worker, first, &self.shared.scope.kinds).await?,
             false => store.claim(worker, &asks).await?,
         };
+        if alone && jobs.is_empty() {
+            return Ok(0); // it may not even have been read
+        }
         self.lanes.claimed(&asks, &jobs, started);
         for next in &nexts {
             self.learn(next, &jobs);

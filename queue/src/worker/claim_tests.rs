@@ -453,6 +453,47 @@ async fn the_only_lane_is_claimed_without_a_look() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_job_is_taken_on_a_guess_only_where_one_came_the_last_time() {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.groups(100).await;
+    let ones = |scene: &Scene| scene.store.tables().claims.iter().filter(|(count, _)| *count == 1).count();
+    assert!(ones(&scene) <= 1, "{:?}", scene.store.tables().claims);
+    let looks = *scene.store.tables().looks_begun.borrow();
+    for id in 2_000..2_002 {
+        scene.enqueue("a", id);
+        scene.claimed(id).await;
+        if id == 2_001 {
+            assert_eq!(*scene.store.tables().looks_begun.borrow(), looks + 2, "before the look of that signal");
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_the_only_lane_that_comes_to_nothing_is_no_scan() {
+    let scene = Scene::start(Duration::from_millis(1));
+    {
+        let mut tables = scene.store.tables();
+        (tables.claims_alone, tables.claim_takes) = (true, Duration::from_millis(2));
+    }
+    let at = scene.store.now();
+    // all of one time; the one before the others comes when they are gone
+    (1_000..1_004).for_each(|id| scene.store.enqueue_at("a", 0, at, id));
+    scene.shared.wake.notify_one();
+    scene.claimed(1_003).await;
+    scene.store.tables().hidden = true;
+    scene.store.enqueue_at("a", 0, at, 300);
+    for _ in 0..200 {
+        scene.shared.wake.notify_one();
+        sleep(Duration::from_millis(5)).await;
+        if scene.store.tables().claimed.borrow().contains(&300) {
+            return;
+        }
+    }
+    panic!("it waits for good");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_lane_ends_claims_without_a_look() {
     let scene = Scene::start(Duration::from_millis(1));
     scene.store.tables().claims_alone = true;

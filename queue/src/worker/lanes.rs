@@ -134,7 +134,9 @@ impl Known {
         if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) && !looked_at {
             self.scanned = None;
         } else {
-            self.due = now + self.cost.pause();
+            let soon = now + self.cost.pause();
+            // it may have been asked before anything was thought to be due in it
+            self.due = if self.due > now { self.due.min(soon) } else { soon };
         }
     }
 }
@@ -176,7 +178,7 @@ impl Lanes {
                     Known { due, head, looked, scanned: looked.or(known.scanned), ..known }
                 }
                 // those of the same time, of which some were taken, are found by the next scan
-                Some(known) => Known { due, head, ..known },
+                Some(known) => Known { due, head, looked: None, ..known },
                 None => Known {
                     newest_first: newest_first(&lane),
                     lane: lane.clone(),
@@ -226,6 +228,10 @@ impl Lanes {
         }
         served.sort_unstable_by_key(|(known, _)| known.next());
         (served.into_iter().map(|(known, max_retries)| known.ask(take, now, max_retries)).collect(), next)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// What to ask of the only lane that is known, whether something is due in it or not.
@@ -472,6 +478,18 @@ mod tests {
             Some((11 - NEAR, i64::MIN)),
             "it may be one with a smaller id, which no cursor finds"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_before_anything_is_due_forgets_no_time() {
+        let mut lanes = lanes(&[("a", 0, 10)]);
+        lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
+        let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN / 2 };
+        lanes.look_begins();
+        lanes.found(vec![later], Instant::now(), None, |_| false);
+        let ask = lanes.only(10, Instant::now(), |_| Some(3)).unwrap();
+        lanes.claimed(&[ask], &[job("a", 15, 11)], Instant::now());
+        assert_eq!(lanes.next_due(false, |_| true), Some(RESCAN / 2 + Duration::from_millis(1)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -86,7 +87,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
         }
         if ends.len() < FEW {
             // jobs that wait for the same thing end in the same moment: let those end that are about to
-            tokio::task::yield_now().await;
+            let_others_run().await;
             while ends.len() < BATCH
                 && let Ok(end) = receiver.try_recv()
             {
@@ -119,6 +120,20 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
             shared.room.notify_one();
         }
     }
+}
+
+/// Comes back when the tasks had their turn that are ready to run. Another thread may go on with it, where tokio's own
+/// `yield_now` stays with the thread, however long a task that does not await keeps that.
+async fn let_others_run() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// One edge out of `running`.

@@ -71,6 +71,32 @@ const BUSY: Answer = Answer::No("5", "database is locked");
 const REFUSED: Answer = Answer::No("P0001", "not in my table");
 const TOO_LONG: Answer = Answer::No("57014", "canceling statement due to statement timeout");
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_ends_in_one_moment_is_written_together() {
+    let scene = Arc::new(Scene::new(|_| Answer::Yes));
+    let moment = Arc::new(tokio::sync::Semaphore::new(0));
+    let jobs = (1..=10).map(|id| {
+        let (scene, moment) = (scene.clone(), moment.clone());
+        tokio::spawn(async move {
+            drop(moment.acquire().await);
+            scene.finish([id]);
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    sleep(Duration::from_millis(10)).await;
+    // on the thread that runs them, as a timer does
+    tokio::spawn(async move { moment.close() }).await.expect("it ends");
+    for job in jobs {
+        job.await.expect("it ends");
+    }
+    scene.left(0).await;
+    let mut written = scene.store.all();
+    if let [Asked::Finish(ids)] = &mut written[..] {
+        ids.sort_unstable();
+    }
+    assert_eq!(written, [Asked::Finish((1..=10).collect())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sort_of_ends_that_is_refused_keeps_no_other() {
     let (refuses, lets) = switch();
