@@ -146,6 +146,7 @@ pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
 }
 
 /// Whether a signal that carries this comes from this process, which has told its own workers there itself.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL passes signals on"))]
 pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
     databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from() == from)
 }
