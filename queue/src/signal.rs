@@ -13,6 +13,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -89,9 +90,10 @@ impl Signals for sqlx::Sqlite {
 }
 
 /// What this process knows of one database.
+#[derive(Default)]
 struct Local {
-    /// Together with the number of the process: what its signals carry.
-    from: u64,
+    /// What signals of this process carry.
+    from: Token,
     /// Workers of this process.
     workers: Vec<Arc<Notify>>,
     sending: bool,
@@ -103,18 +105,19 @@ struct Local {
     options: Option<AnyOptions>,
 }
 
-impl Default for Local {
+/// Tells a process from others: by the system's chance, that no program can repeat, and by its number, read each time, because
+/// a process that was forked has the same chance.
+struct Token(u64);
+
+impl Default for Token {
     fn default() -> Self {
-        Self {
-            // of the system's chance, that no program can repeat
-            from: RandomState::new().hash_one(()),
-            workers: Vec::new(),
-            sending: false,
-            again: false,
-            echo_since: None,
-            echoing: false,
-            options: None,
-        }
+        Self(RandomState::new().hash_one(()))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:016x}", std::process::id(), self.0)
     }
 }
 
@@ -133,22 +136,15 @@ pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
 }
 
-impl Local {
-    /// A process that was forked, or of a machine that was copied, has the same chance: its number is read each time.
-    fn from(&self) -> String {
-        format!("{:x}-{:016x}", std::process::id(), self.from)
-    }
-}
-
 /// What signals carry that this process sends to the database of `pool`.
 pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
-    databases().entry(key(pool)).or_default().from()
+    databases().entry(key(pool)).or_default().from.to_string()
 }
 
 /// Whether a signal that carries this comes from this process, which has told its own workers there itself.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL passes signals on"))]
 pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
-    databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from() == from)
+    databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from.to_string() == from)
 }
 
 /// A worker's subscription; ends when dropped.
@@ -188,7 +184,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
             return;
         }
         local.sending = true;
-        local.from()
+        local.from.to_string()
     };
     let pool = pool.clone();
     // made here: a runtime that ends polls no task
@@ -307,7 +303,7 @@ async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
                 return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
-            (age, local.from())
+            (age, local.from.to_string())
         };
         if let Some(options) = &options {
             connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);
