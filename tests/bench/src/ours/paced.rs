@@ -1,13 +1,14 @@
 //! A constant arrival of jobs, each of which takes a millisecond.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use super::jobs::{Brief, Seen};
 use super::{beside, seconds};
@@ -54,16 +55,11 @@ pub(super) async fn run(db: &Db, concurrency: u32) -> Result<Value> {
 /// Enqueues groups at a steady pace. Their jobs carry the time at which they were due to be enqueued, so that an enqueue
 /// that waits counts.
 pub(super) async fn arrive(db: Db, rate: f64, length: Duration) -> Result<()> {
-    let end = Instant::now() + length;
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut ticks = ticks(length);
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut writing = JoinSet::new();
-    let (first, first_us) = (Instant::now(), wall_us());
     let (mut due, mut sent) = (0.0, 0);
-    while Instant::now() < end {
-        let tick = ticks.tick().await;
-        let us = first_us + tick.saturating_duration_since(first).as_micros() as i64;
+    while let Some(us) = ticks.recv().await {
         due += rate * TICK.as_secs_f64();
         let group = due as i64 - sent;
         sent += group;
@@ -83,4 +79,22 @@ pub(super) async fn arrive(db: Db, rate: f64, length: Duration) -> Result<()> {
         written??;
     }
     Ok(())
+}
+
+/// The moments at which groups are due, each told when it comes. By a thread of its own: tokio's timers go by the millisecond and
+/// come up to one and a half late, and what is measured is the queue, not they.
+fn ticks(length: Duration) -> mpsc::UnboundedReceiver<i64> {
+    let (tell, told) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        let (first, first_us) = (Instant::now(), wall_us());
+        let mut after = Duration::ZERO;
+        while after < length {
+            thread::sleep(after.saturating_sub(first.elapsed()));
+            if tell.send(first_us + after.as_micros() as i64).is_err() {
+                return;
+            }
+            after += TICK;
+        }
+    });
+    told
 }
