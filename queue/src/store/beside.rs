@@ -12,6 +12,8 @@ use sqlx::{Error, Pool, Sqlite};
 
 /// `synchronous = FULL`.
 const FULL: i64 = 2;
+/// Rows that the driver's thread hands over without waiting for whoever reads them: a claim that takes as many as it may.
+const ROWS: usize = 2048;
 
 /// What decides whether another connection sees the same tables, and may write beside the pool's.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Pool<Sqlite>>, Er
         return Ok(None);
     }
     let forced: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await?;
-    let mut options = SqliteConnectOptions::clone(&pool.connect_options());
+    let mut options = SqliteConnectOptions::clone(&pool.connect_options()).row_buffer_size(ROWS);
     if forced >= FULL {
         options = options.synchronous(SqliteSynchronous::Normal);
     }

@@ -41,6 +41,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
+use self::turns::Listening;
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::Error;
 use crate::job::JobId;
@@ -458,6 +459,10 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
     /// engine without such a signal never returns.
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()>;
+
+    /// To be held while a worker with room does nothing but wait for jobs: it claims as soon as it is woken, and where there is one
+    /// writer at a time this goes before ends.
+    fn listen(&self) -> Listening;
 
     /// See [`crate::Admin::stats`].
     fn stats(&self) -> Reply<'_, Vec<Stat>>;

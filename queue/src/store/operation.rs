@@ -19,7 +19,7 @@ use super::dialect::{Dialect, Housekeeping};
 use super::line::{Kept, Line, PING_EVERY, open_line};
 use super::session::Session;
 use super::together::ended;
-use super::turns::Turns;
+use super::turns::{Errand, Listening, Turns};
 use super::untangle::acquire;
 use crate::error::{Doing, Error};
 use crate::signal::Signals;
@@ -93,6 +93,15 @@ impl From {
     fn may_be_forgotten(self) -> bool {
         matches!(self, Self::Claims | Self::Duties)
     }
+
+    /// What it writes for, where there is one writer at a time.
+    fn errand(self) -> Errand {
+        match self {
+            Self::Claims => Errand::Claim,
+            Self::Endings => Errand::Ends,
+            Self::Pool | Self::Duties | Self::Upkeep | Self::Look => Errand::Other,
+        }
+    }
 }
 
 /// What an operation does.
@@ -138,6 +147,14 @@ impl<DB: Dialect> SqlStore<DB> {
     /// The session in which this worker beats.
     pub(super) fn session(&self) -> &Session {
         &self.0.session
+    }
+
+    /// Not where a claim waits for the very connection of the ends.
+    pub(super) fn listen(&self) -> Listening {
+        match self.0.pool.options().get_max_connections() {
+            1 => Listening::default(),
+            _ => self.0.turns.listen(),
+        }
     }
 
     /// Gives up every operation under way.
@@ -253,7 +270,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let mut held = Held { conn: Some(conn), sound: false };
         let _turn = match mode {
             Mode::Read => None,
-            Mode::Write | Mode::Transaction => Some(self.0.turns.next().await),
+            Mode::Write | Mode::Transaction => Some(self.0.turns.next(from.errand()).await),
         };
         let _ended = (from.is_housekeeping() && mode != Mode::Read).then(|| {
             self.0.housekeeping.starts();

@@ -10,6 +10,7 @@ use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
 use super::session::Sessions;
+use super::turns::Listening;
 use super::{
     Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
     Sight, Store, WorkerId, admin,
@@ -507,6 +508,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
         async move { DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed") }
             .boxed()
+    }
+
+    fn listen(&self) -> Listening {
+        SqlStore::listen(self)
     }
 
     fn stats(&self) -> Reply<'_, Vec<Stat>> {

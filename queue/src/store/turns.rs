@@ -4,14 +4,20 @@
 //! sleep for hundreds of milliseconds beside a lock that is free. Here they wait for each other in order, and each goes on
 //! as soon as the one before is done. Other processes, and transactions that are not the library's, meet them at the
 //! file's own lock, which decides.
+//!
+//! One goes out of its order: the claim of a worker that listens for news goes before ends that waited already when the news
+//! were written. Somebody waits for the jobs that it takes, and nobody for the ends.
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
 use std::time::Duration;
 
 use sqlx::Pool;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::Dialect;
@@ -21,7 +27,19 @@ use crate::signal::{self, Signals};
 /// shall meet it for its own busy timeout, not one after the other.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-type Line = Mutex<()>;
+/// So long ends wait for a claim that news call for.
+const SOON: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+struct Line {
+    turn: Arc<Mutex<()>>,
+    /// Workers that claim as soon as there are news.
+    listening: AtomicUsize,
+    /// There were news for them, and none has claimed yet.
+    called: AtomicBool,
+    claims: Notify,
+}
+
 /// By driver and address of the database.
 type Lines = HashMap<(TypeId, String), Weak<Line>>;
 
@@ -32,9 +50,49 @@ static LINES: LazyLock<std::sync::Mutex<Lines>> = LazyLock::new(Default::default
 #[derive(Debug, Clone)]
 pub(crate) struct Turns(Option<Arc<Line>>);
 
+/// What a turn is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// New jobs, of which workers are told right after.
+    News,
+    /// To take jobs.
+    Claim,
+    /// To write down how jobs ended.
+    Ends,
+    /// Anything else.
+    Other,
+}
+
 /// The right to write, until dropped.
 pub(crate) struct Turn {
     _held: Option<OwnedMutexGuard<()>>,
+    /// There is one line as long as somebody has his turn.
+    line: Option<Arc<Line>>,
+    errand: Errand,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // before the next one has its turn
+        if let Some(line) = &self.line
+            && self.errand == Errand::News
+            && line.listening.load(Relaxed) > 0
+        {
+            line.called.store(true, Relaxed);
+        }
+    }
+}
+
+/// A worker listens, until this is dropped.
+#[derive(Default)]
+pub(crate) struct Listening(Option<Arc<Line>>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.listening.fetch_sub(1, Relaxed);
+        }
+    }
 }
 
 impl Turns {
@@ -54,12 +112,33 @@ impl Turns {
     }
 
     /// Waits for its turn. To be taken by who has a connection already: whoever writes waits for nobody else.
-    pub(crate) async fn next(&self) -> Turn {
-        let held = match self.0.clone() {
-            Some(line) => timeout(PATIENCE, line.lock_owned()).await.ok(),
-            None => None,
-        };
-        Turn { _held: held }
+    pub(crate) async fn next(&self, errand: Errand) -> Turn {
+        let Some(line) = &self.0 else { return Turn { _held: None, line: None, errand } };
+        let turn = async || timeout(PATIENCE, line.turn.clone().lock_owned()).await.ok();
+        let mut held = turn().await;
+        match errand {
+            Errand::Claim => {
+                line.called.store(false, Relaxed);
+                line.claims.notify_waiters();
+            }
+            Errand::Ends if line.called.swap(false, Relaxed) => {
+                let mut claim = pin!(line.claims.notified());
+                claim.as_mut().enable();
+                drop(held);
+                let _ = timeout(SOON, claim).await; // it may have nothing to take
+                held = turn().await;
+            }
+            Errand::Ends | Errand::News | Errand::Other => {}
+        }
+        Turn { _held: held, line: Some(line.clone()), errand }
+    }
+
+    /// As long as a worker does nothing but listen for news.
+    pub(crate) fn listen(&self) -> Listening {
+        if let Some(line) = &self.0 {
+            line.listening.fetch_add(1, Relaxed);
+        }
+        Listening(self.0.clone())
     }
 }
 
@@ -83,12 +162,45 @@ mod tests {
     #[tokio::test]
     async fn writers_of_one_file_wait_for_each_other() {
         let [a, also_a, b] = ["a", "a", "b"].map(turns);
-        let turn = a.next().await;
-        assert!(b.next().now_or_never().is_some(), "another file");
-        let mut waiting = Box::pin(also_a.next());
+        let turn = a.next(Errand::Other).await;
+        assert!(b.next(Errand::Other).now_or_never().is_some(), "another file");
+        let mut waiting = Box::pin(also_a.next(Errand::Other));
         assert!((&mut waiting).now_or_never().is_none());
         drop(turn);
         assert!(waiting.now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_news_call_for_goes_before_ends() {
+        let line = turns("called");
+        let listening = line.listen();
+        let news = line.next(Errand::News).await;
+        let mut ends = pin!(line.next(Errand::Ends));
+        assert!((&mut ends).now_or_never().is_none(), "not their turn");
+        drop(news);
+        drop(listening); // awake
+        assert!((&mut ends).now_or_never().is_none(), "they wait for the claim");
+        let claim = line.next(Errand::Claim).now_or_never().expect("nobody else has the turn");
+        assert!((&mut ends).now_or_never().is_none(), "behind the claim");
+        drop(claim);
+        drop(ends.now_or_never().expect("their turn"));
+        drop(line.next(Errand::Ends).now_or_never().expect("nothing is new"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_wait_for_a_claim_only_for_a_moment_and_only_if_somebody_listens() {
+        let line = turns("not called");
+        drop(line.next(Errand::News).await);
+        drop(line.next(Errand::Ends).now_or_never().expect("nobody listens"));
+        let _listening = line.listen();
+        drop(line.next(Errand::News).await);
+        drop(line.next(Errand::Claim).await);
+        drop(line.next(Errand::Ends).now_or_never().expect("the claim is over"));
+        drop(line.next(Errand::News).await);
+        let began = tokio::time::Instant::now();
+        drop(line.next(Errand::Ends).await);
+        assert_eq!(began.elapsed(), SOON, "there is no claim");
+        drop(line.next(Errand::Ends).now_or_never().expect("they have waited"));
     }
 
     fn worker() -> NewWorker {
@@ -101,7 +213,7 @@ mod tests {
         let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
         let pool = SqlitePool::connect(&url).await.expect("a pool");
         crate::migrate(&pool).await.expect("a schema");
-        let turn = Turns::of(&pool).next().await;
+        let turn = Turns::of(&pool).next(Errand::Other).await;
         let mut writers = JoinSet::new();
         let (one, many, store) = (pool.clone(), pool.clone(), SqlStore::new(pool.clone()));
         writers.spawn(async move { writer::write(&one, NewJob::example("k")).await.is_ok() });
@@ -149,8 +261,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let line = turns("stuck");
-        let _turn = line.next().await;
-        let waiting = [line.next(), line.next()].map(Box::pin);
+        let _turn = line.next(Errand::Other).await;
+        let waiting = [Errand::Ends, Errand::Other].map(|errand| Box::pin(line.next(errand)));
         let began = tokio::time::Instant::now();
         futures_util::future::join_all(waiting).await;
         assert_eq!(began.elapsed(), PATIENCE, "all of them, side by side");

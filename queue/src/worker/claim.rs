@@ -141,6 +141,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
+                let _listening = shared.config.store.listen();
                 after = tokio::select! {
                     () = shared.wake.notified() => After::News,
                     () = sleep(pause) => if pause < poll { After::Pause } else { After::News },

@@ -11,6 +11,7 @@ use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::job::JobId;
 use crate::registry::JobDefinition;
 use crate::signal::Subscription;
+use crate::store::turns::Listening;
 use crate::store::{Beat, Bury, Finish, Holding, NewWorker, Place, PutBack, Rank, Reply, Rescued, Scope, Share, Store};
 use crate::worker::config::{Config, Timing};
 use crate::worker::made_up::unused;
@@ -217,6 +218,10 @@ impl Store for Fake {
             tables.claimed.send_modify(|claimed| claimed.extend(jobs.iter().map(|job| job.id.get())));
             Ok(jobs)
         })
+    }
+
+    fn listen(&self) -> Listening {
+        Listening::default()
     }
 
     fn claims_alone(&self) -> bool {

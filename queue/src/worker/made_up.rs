@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::job::JobId;
 use crate::registry::{JobDefinition, Running};
 use crate::signal::Subscription;
+use crate::store::turns::Listening;
 use crate::store::{
     Ask, Beat, Bury, Claimed, Finish, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
     Store, WorkerId,
@@ -341,6 +342,10 @@ impl Store for MadeUp {
             }
             Ok(jobs)
         })
+    }
+
+    fn listen(&self) -> Listening {
+        Listening::default()
     }
 
     fn claims_alone(&self) -> bool {
