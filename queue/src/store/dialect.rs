@@ -87,8 +87,6 @@ pub(crate) enum For {
     Forgetting,
     /// All, and it touches one row for each that is accepted. When none is missing, that is the answer.
     Each,
-    /// The same, and it touches two rows for each.
-    EachTwice,
     /// Asks which were accepted, when some were not.
     Refused,
     /// All, when none was refused and their numbers are few [`Runs`](super::runs::Runs): it has these as well, behind its other

@@ -46,13 +46,10 @@ impl<DB: Dialect> SqlStore<DB> {
                             Some(runs) if !refused => execute::<DB>(conn, sql, &runs.behind(&binds)).await.map(drop)?,
                             _ => {}
                         },
-                        For::Each | For::EachTwice => {
-                            let rows = if *jobs == For::Each { 1 } else { 2 };
-                            match execute::<DB>(conn, sql, &binds).await? {
-                                count if count == all.len() as u64 * rows => accepted.extend(all),
-                                _ => refused = true,
-                            }
-                        }
+                        For::Each => match execute::<DB>(conn, sql, &binds).await? {
+                            count if count == all.len() as u64 => accepted.extend(all),
+                            _ => refused = true,
+                        },
                         _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
                     }
                 }

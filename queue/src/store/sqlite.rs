@@ -132,7 +132,8 @@ impl Dialect for Sqlite {
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
-        (For::EachTwice, include_str!("sql/finish.sqlite.sql")),
+        (For::All, include_str!("sql/finish_history.sqlite.sql")),
+        (For::Each, include_str!("sql/finish_delete.sqlite.sql")),
         (For::Refused, include_str!("sql/finish_accepted.sqlite.sql")),
     ];
     const PUT_BACK: Script = &[

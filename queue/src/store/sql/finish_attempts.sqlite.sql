@@ -1,4 +1,4 @@
--- A cancelled end is an array in the list: see finish.sqlite.sql.
+-- A cancelled end is an array in the list: see finish_history.sqlite.sql.
 WITH batch AS MATERIALIZED (
     SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS lease, value ->> 1 AS ran_us, value ->> 2 AS state, value ->> 4 AS error
     FROM json_each($2) WHERE type = 'array'

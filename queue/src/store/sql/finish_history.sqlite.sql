@@ -1,4 +1,3 @@
--- Two statements in one, which spares a way to the driver's thread and back.
 -- $2: an object by id. A number is an end as nearly all are, completed without a result: its lower 30 bits are the lease, those
 -- above them the milliseconds that it ran. Any other is an array: `[lease, ran_us, state, result, error]`.
 WITH batch AS NOT MATERIALIZED (
@@ -16,8 +15,4 @@ SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.atte
        j.run_at, now - d.ran_ms, now, d.result, d.error
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
-WHERE j.worker_id = $1 AND j.lease = d.lease;
--- Whatever stands in the history under the lease that it has here.
-DELETE FROM queue_jobs
-WHERE id IN (SELECT CAST(key AS INTEGER) FROM json_each($2)) AND worker_id = $1
-  AND EXISTS (SELECT 1 FROM queue_history AS h WHERE h.id = queue_jobs.id AND h.lease = queue_jobs.lease)
+WHERE j.worker_id = $1 AND j.lease = d.lease
