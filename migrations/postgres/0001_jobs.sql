@@ -31,8 +31,13 @@ CREATE TABLE queue_jobs (
 -- no index here does: a claim changes no indexed column, so it writes no index entry.
 -- `+id`, not `id`: after a vacuum that finds next to no living row, PostgreSQL takes any index that has a column `id` for as
 -- good as the primary key, and looks for each of many ids by reading all of it.
--- No two entries are alike: looking for those that are, before each page is split, finds nothing.
-CREATE INDEX queue_jobs_order ON queue_jobs (kind, queue, priority, run_at, (+id)) WITH (deduplicate_items = off);
+CREATE INDEX queue_jobs_order ON queue_jobs (kind, queue, priority, run_at, (+id));
+-- No two rows have equal entries: to look for some before each page is split, as PostgreSQL does since 13, finds next to nothing.
+DO $$ BEGIN
+    IF current_setting('server_version_num')::integer >= 130000 THEN
+        ALTER INDEX queue_jobs_order SET (deduplicate_items = off);
+    END IF;
+END $$;
 CREATE INDEX queue_jobs_cancelling ON queue_jobs (id) WHERE cancel_requested_at IS NOT NULL;
 
 -- What each claim took: the way from a worker to its jobs. A heartbeat removes the claims of which the worker holds nothing

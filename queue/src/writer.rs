@@ -224,7 +224,7 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
         let announce = announce.then(|| signal::from(pool));
         let turns = Turns::of(pool);
-        let turn = turns.next(Errand::News).await;
+        let turn = turns.next(Errand::Other).await;
         let written = insert_in_time(&mut conn, &turns, turn, &[job], announce.as_deref()).await;
         if is_sound(&written) {
             self.0.keep(conn);
@@ -312,7 +312,7 @@ impl<DB: Dialect + Signals> Task<DB> {
                     continue;
                 }
             };
-            let turn = turns.next(Errand::News).await;
+            let turn = turns.next(Errand::Other).await;
             let group = gather(first, receiver);
             // a single one may write for itself the next time
             go_on = group.len() > 1 || !place.has_room();
@@ -362,7 +362,7 @@ async fn write_group<DB: Dialect>(
         // nothing was written; whoever is to blame gets the error, the others their numbers
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
-            let result = insert_in_time(conn, turns, turns.next(Errand::News).await, &[job], announce).await;
+            let result = insert_in_time(conn, turns, turns.next(Errand::Other).await, &[job], announce).await;
             sound &= is_sound(&result);
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
@@ -418,9 +418,14 @@ async fn insert<DB: Dialect>(
                 tries += 1;
                 drop(turn);
                 sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
-                turn = turns.next(Errand::News).await;
+                turn = turns.next(Errand::Other).await;
             }
-            result => return result,
+            result => {
+                if result.is_ok() && jobs.iter().any(NewJob::is_due_now) {
+                    turn.news();
+                }
+                return result;
+            }
         }
     }
 }
@@ -447,7 +452,7 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<N
     let task = tokio::spawn(async move {
         let turns = Turns::of(&pool);
         let mut conn = pool.acquire().await?;
-        let numbers = insert(&mut conn, &turns, turns.next(Errand::News).await, &jobs, None).await?;
+        let numbers = insert(&mut conn, &turns, turns.next(Errand::Other).await, &jobs, None).await?;
         drop(conn);
         signal::committed(&pool, false);
         Ok(numbers)

@@ -12,7 +12,7 @@ use sqlx::{Error, Pool, Sqlite};
 
 /// `synchronous = FULL`.
 const FULL: i64 = 2;
-/// Rows that the driver's thread hands over without waiting for whoever reads them: a claim that takes as many as it may.
+/// Rows that the driver's thread hands over without waiting for whoever reads them: nearly every claim has fewer.
 const ROWS: usize = 2048;
 
 /// What decides whether another connection sees the same tables, and may write beside the pool's.

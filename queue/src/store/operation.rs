@@ -149,11 +149,11 @@ impl<DB: Dialect> SqlStore<DB> {
         &self.0.session
     }
 
-    /// Not where a claim waits for the very connection of the ends.
+    /// Only where claims have a connection of their own: elsewhere they may wait for that of the ends.
     pub(super) fn listen(&self) -> Listening {
-        match self.0.pool.options().get_max_connections() {
-            1 => Listening::default(),
-            _ => self.0.turns.listen(),
+        match self.0.beside.try_lock().as_deref() {
+            Ok(Some(Some(_))) => self.0.turns.listen(),
+            _ => Listening::default(),
         }
     }
 

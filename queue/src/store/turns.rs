@@ -5,8 +5,8 @@
 //! as soon as the one before is done. Other processes, and transactions that are not the library's, meet them at the
 //! file's own lock, which decides.
 //!
-//! One goes out of its order: the claim of a worker that listens for news goes before ends that waited already when the news
-//! were written. Somebody waits for the jobs that it takes, and nobody for the ends.
+//! Ends of jobs that wait make room for a moment for the claim of a worker that listens for news, when there are some.
+//! Somebody waits for the jobs that it takes, and hardly anybody for the ends.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Dialect;
 use crate::signal::{self, Signals};
@@ -27,15 +27,17 @@ use crate::signal::{self, Signals};
 /// shall meet it for its own busy timeout, not one after the other.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So long ends wait for a claim that news call for.
+/// So long ends wait for a claim that news call for: some will not come, because nothing of that is for who listens.
 const SOON: Duration = Duration::from_millis(1);
+/// Ends that have waited this long already make room for nobody.
+const LONG: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Line {
     turn: Arc<Mutex<()>>,
     /// Workers that claim as soon as there are news.
     listening: AtomicUsize,
-    /// There were news for them, and none has claimed yet.
+    /// There were news for them, and none has claimed since.
     called: AtomicBool,
     claims: Notify,
 }
@@ -53,8 +55,6 @@ pub(crate) struct Turns(Option<Arc<Line>>);
 /// What a turn is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Errand {
-    /// New jobs, of which workers are told right after.
-    News,
     /// To take jobs.
     Claim,
     /// To write down how jobs ended.
@@ -68,16 +68,12 @@ pub(crate) struct Turn {
     _held: Option<OwnedMutexGuard<()>>,
     /// There is one line as long as somebody has his turn.
     line: Option<Arc<Line>>,
-    errand: Errand,
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        // before the next one has its turn
-        if let Some(line) = &self.line
-            && self.errand == Errand::News
-            && line.listening.load(Relaxed) > 0
-        {
+impl Turn {
+    /// Jobs were written, of which workers are told right after: to be said before the next one has its turn.
+    pub(crate) fn news(&self) {
+        if let Some(line) = self.line.as_ref().filter(|line| line.listening.load(Relaxed) > 0) {
             line.called.store(true, Relaxed);
         }
     }
@@ -113,24 +109,27 @@ impl Turns {
 
     /// Waits for its turn. To be taken by who has a connection already: whoever writes waits for nobody else.
     pub(crate) async fn next(&self, errand: Errand) -> Turn {
-        let Some(line) = &self.0 else { return Turn { _held: None, line: None, errand } };
+        let Some(line) = &self.0 else { return Turn { _held: None, line: None } };
         let turn = async || timeout(PATIENCE, line.turn.clone().lock_owned()).await.ok();
+        let began = Instant::now();
         let mut held = turn().await;
         match errand {
             Errand::Claim => {
                 line.called.store(false, Relaxed);
                 line.claims.notify_waiters();
             }
-            Errand::Ends if line.called.swap(false, Relaxed) => {
+            Errand::Ends if line.called.load(Relaxed) && began.elapsed() < LONG => {
                 let mut claim = pin!(line.claims.notified());
                 claim.as_mut().enable();
                 drop(held);
-                let _ = timeout(SOON, claim).await; // it may have nothing to take
+                if timeout(SOON, claim).await.is_err() {
+                    line.called.store(false, Relaxed);
+                }
                 held = turn().await;
             }
-            Errand::Ends | Errand::News | Errand::Other => {}
+            Errand::Ends | Errand::Other => {}
         }
-        Turn { _held: held, line: Some(line.clone()), errand }
+        Turn { _held: held, line: Some(line.clone()) }
     }
 
     /// As long as a worker does nothing but listen for news.
@@ -170,37 +169,57 @@ mod tests {
         assert!(waiting.now_or_never().is_some());
     }
 
+    async fn news(line: &Turns) {
+        line.next(Errand::Other).await.news();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_news_call_for_goes_before_ends() {
         let line = turns("called");
         let listening = line.listen();
-        let news = line.next(Errand::News).await;
-        let mut ends = pin!(line.next(Errand::Ends));
-        assert!((&mut ends).now_or_never().is_none(), "not their turn");
-        drop(news);
+        let turn = line.next(Errand::Other).await;
+        let mut ends = [line.next(Errand::Ends), line.next(Errand::Ends)].map(Box::pin);
+        assert!(ends.iter_mut().all(|ends| ends.now_or_never().is_none()), "not their turn");
+        turn.news();
+        drop(turn);
         drop(listening); // awake
-        assert!((&mut ends).now_or_never().is_none(), "they wait for the claim");
+        assert!(ends.iter_mut().all(|ends| ends.now_or_never().is_none()), "they wait for the claim");
         let claim = line.next(Errand::Claim).now_or_never().expect("nobody else has the turn");
-        assert!((&mut ends).now_or_never().is_none(), "behind the claim");
+        assert!(ends.iter_mut().all(|ends| ends.now_or_never().is_none()), "behind the claim");
         drop(claim);
-        drop(ends.now_or_never().expect("their turn"));
+        for ends in ends {
+            drop(ends.now_or_never().expect("their turn"));
+        }
         drop(line.next(Errand::Ends).now_or_never().expect("nothing is new"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn ends_wait_for_a_claim_only_for_a_moment_and_only_if_somebody_listens() {
         let line = turns("not called");
-        drop(line.next(Errand::News).await);
+        news(&line).await;
         drop(line.next(Errand::Ends).now_or_never().expect("nobody listens"));
         let _listening = line.listen();
-        drop(line.next(Errand::News).await);
+        news(&line).await;
         drop(line.next(Errand::Claim).await);
         drop(line.next(Errand::Ends).now_or_never().expect("the claim is over"));
-        drop(line.next(Errand::News).await);
-        let began = tokio::time::Instant::now();
+        news(&line).await;
+        let began = Instant::now();
         drop(line.next(Errand::Ends).await);
         assert_eq!(began.elapsed(), SOON, "there is no claim");
         drop(line.next(Errand::Ends).now_or_never().expect("they have waited"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ends_that_have_waited_long_make_room_for_nobody() {
+        let line = turns("long");
+        let _listening = line.listen();
+        let turn = line.next(Errand::Other).await;
+        let mut ends = pin!(line.next(Errand::Ends));
+        assert!((&mut ends).now_or_never().is_none());
+        tokio::time::advance(LONG).await;
+        turn.news();
+        drop(turn);
+        drop(ends.now_or_never().expect("their turn"));
     }
 
     fn worker() -> NewWorker {
@@ -261,9 +280,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let line = turns("stuck");
-        let _turn = line.next(Errand::Other).await;
+        let _listening = line.listen();
+        let turn = line.next(Errand::Other).await;
+        turn.news();
         let waiting = [Errand::Ends, Errand::Other].map(|errand| Box::pin(line.next(errand)));
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         futures_util::future::join_all(waiting).await;
         assert_eq!(began.elapsed(), PATIENCE, "all of them, side by side");
     }

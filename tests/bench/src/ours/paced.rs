@@ -59,7 +59,11 @@ pub(super) async fn arrive(db: Db, rate: f64, length: Duration) -> Result<()> {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut writing = JoinSet::new();
     let (mut due, mut sent) = (0.0, 0);
+    let begin = Instant::now();
     while let Some(us) = ticks.recv().await {
+        if begin.elapsed() > length {
+            break; // more arrives than can be written
+        }
         due += rate * TICK.as_secs_f64();
         let group = due as i64 - sent;
         sent += group;
