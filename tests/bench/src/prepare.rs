@@ -44,7 +44,8 @@ async fn anew() -> Result<Value> {
             admin.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
         }
         Engine::Sqlite => {
-            let file = url.trim_start_matches("sqlite://");
+            let file = url.trim_start_matches("sqlite:");
+            let file = file.strip_prefix("//").unwrap_or(file);
             for suffix in ["", "-wal", "-shm"] {
                 match std::fs::remove_file(format!("{file}{suffix}")) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
