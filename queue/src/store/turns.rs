@@ -150,6 +150,7 @@ mod tests {
     use sqlx::sqlite::SqlitePoolOptions;
     use tokio::task::JoinSet;
 
+    use super::super::operation::{From, Mode};
     use super::super::{NewJob, NewWorker, SqlStore, Store as _};
     use super::*;
     use crate::writer;
@@ -220,6 +221,30 @@ mod tests {
         turn.news();
         drop(turn);
         drop(ends.now_or_never().expect("their turn"));
+    }
+
+    /// Whether an enqueue of a job that is due after this delay calls a worker that listens.
+    async fn calls(pool: &SqlitePool, store: &SqlStore<sqlx::Sqlite>, delay_us: Option<i64>) -> bool {
+        let _listening = SqlStore::listen(store);
+        writer::write(pool, NewJob { delay_us, ..NewJob::example("k") }).await.expect("written");
+        let Turns(line) = Turns::of(pool);
+        line.expect("one writer").called.swap(false, Relaxed)
+    }
+
+    #[tokio::test]
+    async fn an_enqueue_of_what_is_due_calls_who_claims_by_a_connection_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        for (url, listens) in [(url.as_str(), true), ("sqlite::memory:", false)] {
+            // one: where claims have no other, they would wait for that of the ends
+            let pool = SqlitePoolOptions::new().max_connections(1).connect(url).await.expect("a pool");
+            crate::migrate(&pool).await.expect("a schema");
+            let store = SqlStore::new(pool.clone());
+            let asked = store.run(From::Claims, Mode::Read, "", (), |_, ()| async { Ok(()) }.boxed());
+            asked.await.expect("a connection for claims, where there can be one");
+            assert_eq!(calls(&pool, &store, None).await, listens, "{url}");
+            assert!(!calls(&pool, &store, Some(60_000_000)).await, "{url}: later");
+        }
     }
 
     fn worker() -> NewWorker {
