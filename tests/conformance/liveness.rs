@@ -72,7 +72,8 @@ async fn fake_session(db: &Db, worker: i64) -> (AnyTransaction, i64) {
     (session, number.parse().expect("a number"))
 }
 
-/// The server ends these sessions, without a word to whoever has them.
+/// The server ends these sessions, without a word to whoever has them. Returns when they are over, which is later than the
+/// server's answer: until then who asks a pool can be given one of them.
 async fn end(db: &Db, sessions: &[i64]) {
     for session in sessions {
         let sql = match db.engine() {
@@ -82,17 +83,27 @@ async fn end(db: &Db, sessions: &[i64]) {
         // one may be over by now, because another one is
         let _ = db.pool().sql(&sql).await;
     }
+    eventually("the sessions are over", async || {
+        let left = db.pool().sql(others(db)).await.ok()?;
+        let over = |row: &Vec<_>| sessions.iter().all(|session| row[0] != Some(session.to_string()));
+        left.iter().all(over).then_some(())
+    })
+    .await;
 }
 
-/// All sessions in this database but the one that asks.
-async fn sessions(db: &Db) -> Vec<i64> {
-    let sql = match db.engine() {
+/// SQL: all sessions in this database but the one that asks.
+fn others(db: &Db) -> &'static str {
+    match db.engine() {
         Engine::Postgres => {
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         }
         _ => "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
-    };
-    db.column(sql).await.iter().map(|id| id.parse().expect("a number")).collect()
+    }
+}
+
+/// All sessions in this database but the one that asks.
+async fn sessions(db: &Db) -> Vec<i64> {
+    db.column(others(db)).await.iter().map(|id| id.parse().expect("a number")).collect()
 }
 
 /// The run of the server that the workers here know.
