@@ -23,8 +23,9 @@ CREATE TABLE queue_jobs (
     cancel_requested_at INTEGER
 ) STRICT;
 
--- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time.
-CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at, id) WHERE worker_id = 0;
+-- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time and id, which SQLite puts at the
+-- end of every entry by itself.
+CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at) WHERE worker_id = 0;
 -- Whom to rescue, and what a worker holds.
 CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
 
