@@ -139,6 +139,18 @@ impl Turns {
         }
         Listening(self.0.clone())
     }
+
+    /// For tests: a line of its own.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// For tests: how many listen.
+    #[cfg(test)]
+    pub(crate) fn listeners(&self) -> usize {
+        self.0.as_ref().map_or(0, |line| line.listening.load(Relaxed))
+    }
 }
 
 #[cfg(all(test, feature = "sqlite"))]

@@ -11,10 +11,13 @@ use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::job::JobId;
 use crate::registry::JobDefinition;
 use crate::signal::Subscription;
-use crate::store::turns::Listening;
-use crate::store::{Beat, Bury, Finish, Holding, NewWorker, Place, PutBack, Rank, Reply, Rescued, Scope, Share, Store};
+use crate::store::turns::{Listening, Turns};
+use crate::store::{
+    Beat, Bury, Finish, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share, Store,
+};
 use crate::worker::config::{Config, Timing};
 use crate::worker::made_up::unused;
+use crate::worker::patience::WITHOUT;
 use crate::worker::record::{self, Recorder};
 use crate::worker::shutdown;
 
@@ -52,6 +55,7 @@ struct Tables {
 
 struct Fake {
     tables: Mutex<Tables>,
+    writers: Turns,
     began: Instant,
 }
 
@@ -221,7 +225,7 @@ impl Store for Fake {
     }
 
     fn listen(&self) -> Listening {
-        Listening::default()
+        self.writers.listen()
     }
 
     fn claims_alone(&self) -> bool {
@@ -282,7 +286,7 @@ impl Scene {
     }
 
     fn with_queues(look_takes: Duration, queues: BTreeMap<String, u32>) -> Self {
-        let store = Arc::new(Fake { tables: Mutex::default(), began: Instant::now() });
+        let store = Arc::new(Fake { tables: Mutex::default(), writers: Turns::alone(), began: Instant::now() });
         store.tables().look_takes = look_takes;
         let definition = JobDefinition {
             kind: "k",
@@ -362,6 +366,28 @@ impl Scene {
 
 /// What a look takes in these tests.
 const LOOK: Duration = Duration::from_secs(5);
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_jobs_listens() {
+    let scene = Scene::start(Duration::from_millis(100));
+    let listeners = async |after_ms| {
+        sleep(Duration::from_millis(after_ms)).await;
+        scene.store.writers.listeners()
+    };
+    assert_eq!(listeners(50).await, 0, "it looks");
+    assert_eq!(listeners(100).await, 1, "it waits");
+    scene.store.tables().claim_takes = Duration::from_millis(100);
+    scene.enqueue("a", 1);
+    assert_eq!(listeners(150).await, 0, "it claims");
+    scene.claimed(1).await;
+    {
+        let mut tables = scene.store.tables();
+        (tables.look_takes, tables.claim_takes) = (Duration::ZERO, Duration::ZERO);
+    }
+    assert_eq!(listeners(1_000).await, 1, "it waits again");
+    scene.shared.stop_claiming.cancel();
+    assert_eq!(listeners(10).await, 0, "it has ended");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_look_is_in_no_claims_way() {
@@ -567,10 +593,10 @@ async fn who_gets_no_turn_claims_all_the_same_and_asks_for_none_for_a_while() {
     scene.store.tables().no_turns = true;
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1);
-    sleep(WITHOUT_TURNS * 2).await;
+    sleep(WITHOUT * 2).await;
     drained(&scene, 10_001).await;
     assert_eq!(scene.store.tables().turns, 2);
-    sleep(WITHOUT_TURNS).await;
+    sleep(WITHOUT).await;
     drained(&scene, 20_001).await;
     assert_eq!(scene.store.tables().turns, 2, "it waits longer each time");
 }

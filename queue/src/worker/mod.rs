@@ -16,8 +16,11 @@ mod horizon;
 mod lanes;
 mod ledger;
 mod liveness;
+mod looks;
 #[cfg(test)]
 mod made_up;
+mod order;
+mod patience;
 mod record;
 mod shutdown;
 mod slots;
@@ -39,7 +42,7 @@ pub use config::WorkerBuilder;
 
 use crate::error::Error;
 use crate::registry::JobDefinition;
-use crate::store::{Claimed, NewWorker, Scope, WorkerId};
+use crate::store::{Claimed, Lane, NewWorker, Scope, WorkerId};
 use crate::target::Pool;
 use crate::telemetry;
 
@@ -143,7 +146,7 @@ pub(crate) struct Shared {
     quiet: AtomicBool,
     /// There is work after a time without any: the next heartbeat need not be far off.
     pub(crate) at_work: Notify,
-    /// The last heartbeat saw other workers.
+    /// See [`has_others`](Self::has_others).
     pub(crate) others: AtomicBool,
     /// A slot may take more.
     pub(crate) room: Arc<Notify>,
@@ -219,6 +222,17 @@ impl Shared {
     /// Which slots a queue's jobs run in.
     pub(crate) fn slots_of(&self, queue: &str) -> Option<usize> {
         self.slots.iter().position(|slots| slots.queue.as_deref().is_none_or(|name| name == queue))
+    }
+
+    /// How often jobs of a lane are tried again, if these slots serve it.
+    fn retries(&self, slots: usize, lane: &Lane) -> Option<u32> {
+        let served = self.slots_of(&lane.queue) == Some(slots);
+        self.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
+    }
+
+    /// The last heartbeat saw other workers.
+    fn has_others(&self) -> bool {
+        self.others.load(Ordering::Relaxed)
     }
 
     /// Jobs in hand or claimed and waiting.

@@ -1,0 +1,147 @@
+//! What comes next: how much to take from each lane, so that jobs are taken in order.
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::horizon::Horizon;
+use super::lanes::Lanes;
+use crate::error::Error;
+use crate::store::{Ask, Claimed, Reach};
+
+/// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
+/// make as many as there are names for queues.
+pub(super) const COMPARED: usize = 128;
+
+/// How often lanes that were thought to come first make room for others before less is taken than there is room for.
+const MOST_TURNOVERS: u32 = 16;
+
+/// What to claim for some slots.
+pub(super) struct Next {
+    pub(super) slots: usize,
+    pub(super) take: u32,
+    pub(super) asks: Vec<Ask>,
+    /// There is more than that, or may be: not everything was compared.
+    more: bool,
+    /// It is less than was wanted, because not everything was read.
+    pub(super) cut: bool,
+}
+
+impl Next {
+    /// All that is known is in these asks.
+    pub(super) fn all(slots: usize, take: u32, asks: Vec<Ask>) -> Self {
+        Self { slots, take, asks, more: false, cut: false }
+    }
+}
+
+/// What earlier comparisons have shown.
+pub(super) struct Order {
+    /// So many lanes had to be compared the last time.
+    breadth: usize,
+    /// How far the next jobs of each slots reach.
+    horizons: Vec<Horizon>,
+}
+
+impl Order {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self { breadth: 1, horizons: shared.slots.iter().map(|_| Horizon::default()).collect() }
+    }
+
+    /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken; `full`: the last claim
+    /// brought all that it asked for.
+    ///
+    /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: jobs that come before
+    /// the first lane that is not compared are the next ones, whatever is in that and in those after it. The same goes for jobs
+    /// that come before what is not read of any lane.
+    pub(super) async fn next(
+        &mut self,
+        shared: &Shared,
+        lanes: &mut Lanes,
+        (slots, take): (usize, u32),
+        full: bool,
+        now: Instant,
+    ) -> Result<Next, Error> {
+        let mut breadth = self.breadth;
+        let mut until = self.horizons[slots].until(take);
+        let mut turnovers = 0;
+        loop {
+            let (mut asks, before) = lanes.asks(take, breadth, now, |lane| shared.retries(slots, lane));
+            if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
+                // there is likely to be as much again, right behind what was taken, where nobody else takes
+                if full && !shared.has_others() {
+                    asks.iter_mut().for_each(|ask| ask.first = lanes.next_place(ask));
+                }
+                return Ok(Next::all(slots, take, asks));
+            }
+            // Where what is known of lanes are the places of their next jobs, the next job in order is in the lane that comes
+            // first, and so the next 128 are in the first 128 lanes. They are taken in any case, so that it goes on where many
+            // are due at one and the same time.
+            let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
+            let reach = Reach { most: take, least, before, until };
+            let shares = shared.config.store.peek(&asks, reach).await?;
+            lanes.compared(&asks, &shares);
+            let mut found: u32 = shares.iter().map(|share| share.count).sum();
+            let sure: u32 = shares.iter().map(|share| share.sure).sum();
+            // the lanes that were not compared come first, or what was not read
+            let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
+            let enough = if too_few_lanes { take.min(COMPARED as u32) } else { take };
+            let mut sure_only = false;
+            if let Some(before) = before.filter(|_| too_few_lanes && sure < enough) {
+                if breadth < COMPARED {
+                    breadth = (breadth * 4).min(COMPARED);
+                    continue;
+                }
+                let all: u32 = shares.iter().map(|share| share.all).sum();
+                if all == 0 && until.is_some() {
+                    // nothing tells where these lanes stand
+                    until = None;
+                    continue;
+                }
+                if all < take && until.is_none() {
+                    let none = asks.iter().zip(&shares).filter(|(_, share)| share.ends.is_none());
+                    none.for_each(|(ask, _)| lanes.empty(ask, now));
+                }
+                let others = lanes.make_room(&asks, &shares, before, now);
+                if others && sure < enough.div_ceil(2) && turnovers < MOST_TURNOVERS {
+                    turnovers += 1;
+                    continue;
+                }
+                sure_only = others && sure > 0;
+                found = if sure_only { sure } else { found };
+            }
+            if until.is_some() && !sure_only {
+                if found < enough.div_ceil(2) {
+                    until = self.horizons[slots].further(take);
+                    continue;
+                }
+                self.horizons[slots].was_right();
+            }
+            for (ask, share) in asks.iter_mut().zip(shares) {
+                ask.take = if sure_only { share.sure } else { share.count };
+                ask.first = share.ends.map(|(first, _)| first).filter(|_| !ask.newest_first);
+            }
+            // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
+            if until.is_none() && !sure_only && (found == 0 || found < least.min(take)) {
+                asks.iter().filter(|ask| ask.take == 0).for_each(|ask| lanes.empty(ask, now));
+            }
+            let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
+            self.breadth = needed.next_power_of_two().min(COMPARED);
+            asks.retain(|ask| ask.take > 0);
+            let (more, cut) = (before.is_some() || found >= take, until.is_some() && found < take);
+            return Ok(Next { slots, take, asks, more: more || cut, cut });
+        }
+    }
+
+    /// What a claim says of the lanes of some slots.
+    pub(super) fn learn(&mut self, shared: &Shared, next: &Next, jobs: &[Claimed]) {
+        let mine = |job: &&Claimed| shared.slots_of(&job.lane.queue) == Some(next.slots);
+        let all = jobs.iter().filter(mine).count() >= next.take as usize;
+        // how far the newest jobs come says nothing of the others
+        let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
+        let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, (job.run_at, job.id.get())));
+        if next.more || all {
+            self.horizons[next.slots].claimed(ranks);
+        } else {
+            self.horizons[next.slots].forget();
+        }
+    }
+}
