@@ -59,7 +59,9 @@ pub(crate) struct Claims {
     lone: bool,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
-    /// No claims of the only lane that is known, without a look, before this: one came to nothing.
+    /// The last claim of the only lane that is known, without a look, came to nothing although something waited.
+    in_vain: bool,
+    /// No such claims before this: that was so twice in a row.
     not_alone: Option<Instant>,
 }
 
@@ -137,8 +139,9 @@ impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let (worker, order) = (shared.id(), Order::new(&shared));
         let (lanes, looks, patience) = (Lanes::default(), Looks::new(), Patience::default());
-        let (turn, recent, lone, full, not_alone) = (0, None, true, false, None);
-        Self { shared, lanes, looks, order, patience, worker, turn, recent, lone, full, not_alone }
+        let (turn, recent, lone, full) = (0, None, true, false);
+        let (in_vain, not_alone) = (false, None);
+        Self { shared, lanes, looks, order, patience, worker, turn, recent, lone, full, in_vain, not_alone }
     }
 
     /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
@@ -179,6 +182,7 @@ impl Claims {
             let take = next.take;
             let claimed = self.take(vec![next], take, true).await?;
             if claimed > 0 {
+                self.in_vain = false;
                 return Ok(claimed);
             }
             was_alone = true;
@@ -208,8 +212,8 @@ impl Claims {
             return Ok(0);
         }
         self.looks.again(&self.shared, &mut self.lanes).await?;
-        if was_alone && !self.lanes.is_empty() {
-            // something waits, and yet nothing came
+        // something waits, and yet nothing came: it was enqueued in between, or it is where no look finds it
+        if was_alone && !self.lanes.is_empty() && std::mem::replace(&mut self.in_vain, true) {
             self.not_alone = Some(Instant::now() + REST);
         }
         self.claim(wants).await
