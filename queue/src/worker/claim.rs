@@ -241,15 +241,15 @@ impl Claims {
         let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.looks.are_cheap()) else {
             return Ok(None);
         };
-        let wanted = wants.first().is_some_and(|(slots, _)| shared.slots_of(&lane.queue) == Some(*slots));
-        let Some(definition) = shared.config.jobs.get(&*lane.kind).filter(|_| wanted) else { return Ok(None) };
+        let retries = wants.first().and_then(|(slots, _)| shared.retries(*slots, &lane));
+        let Some(max_retries) = retries else { return Ok(None) };
         let ask = Ask {
             newest_first: shared.config.newest_first.contains(&*lane.queue),
             lane,
             take: 1,
             behind: None,
             first: None,
-            max_retries: definition.max_retries,
+            max_retries,
         };
         let worker = shared.id();
         let jobs = shared.config.store.claim(worker, &[ask]).await?;
