@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::lanes::{Cost, Lanes};
+use super::cost::Cost;
+use super::lanes::Lanes;
 use crate::error::Error;
 use crate::store::LaneHead;
 

@@ -10,6 +10,7 @@
 mod attempt;
 mod claim;
 mod config;
+mod cost;
 mod health;
 mod heartbeat;
 mod horizon;
