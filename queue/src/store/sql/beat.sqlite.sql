@@ -10,6 +10,6 @@ RETURNING 1,
                   WHERE j.worker_id = 0 AND j.kind = served.value),
           (SELECT nullif(json_group_array(json_array(j.id, j.lease)), '[]')
            FROM json_each($4) AS running CROSS JOIN queue_jobs AS j ON j.id = running.value
-           WHERE j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
+           WHERE +j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
           NULL,
           NULL

@@ -6,5 +6,5 @@ INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended
 SELECT j.id, j.lease, j.attempt, j.worker_id, now - d.ran_us / 1000, now, d.outcome, d.error
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
-WHERE j.worker_id = $1 AND j.lease = d.lease
+WHERE +j.worker_id = $1 AND j.lease = d.lease
 ON CONFLICT DO NOTHING

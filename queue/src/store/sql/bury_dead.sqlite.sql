@@ -8,4 +8,4 @@ SELECT j.id, j.kind, j.queue, j.args, j.priority, j.max_retries, j.attempt, j.le
        j.run_at, now - d.ran_us / 1000, now, d.error
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
-WHERE j.worker_id = $1 AND j.lease = d.lease
+WHERE +j.worker_id = $1 AND j.lease = d.lease

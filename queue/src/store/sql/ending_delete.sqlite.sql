@@ -3,5 +3,5 @@ WITH batch AS MATERIALIZED (
     FROM json_each($2)
 )
 DELETE FROM queue_jobs
-WHERE id IN (SELECT id FROM batch) AND worker_id = $1 AND (id, lease) IN (SELECT id, lease FROM batch)
+WHERE id IN (SELECT id FROM batch) AND +worker_id = $1 AND (id, lease) IN (SELECT id, lease FROM batch)
 RETURNING id

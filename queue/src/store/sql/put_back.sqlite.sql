@@ -8,6 +8,6 @@ SET worker_id = 0, claimed_at = NULL, attempt = attempt - d.uncount,
     run_at = coalesce(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
                       + iif(d.delay_us > 0, (d.delay_us + 2999) / 1000, d.delay_us), run_at)
 FROM batch AS d
-WHERE queue_jobs.id = d.id AND queue_jobs.worker_id = $1 AND queue_jobs.lease = d.lease
+WHERE queue_jobs.id = d.id AND +queue_jobs.worker_id = $1 AND queue_jobs.lease = d.lease
   AND queue_jobs.cancel_requested_at IS NULL
 RETURNING queue_jobs.id

@@ -5,6 +5,6 @@ WHERE (job_id, lease) IN (
     FROM json_each($2) AS d
     CROSS JOIN queue_jobs AS j ON j.id = d.value ->> 'id'
     CROSS JOIN queue_attempts AS a ON a.job_id = j.id AND a.lease <= d.value ->> 'forget'
-    WHERE d.value ->> 'forget' IS NOT NULL AND j.worker_id = $1 AND j.lease = d.value ->> 'lease'
+    WHERE d.value ->> 'forget' IS NOT NULL AND +j.worker_id = $1 AND j.lease = d.value ->> 'lease'
       AND a.outcome IN ('snoozed', 'released')
 )
