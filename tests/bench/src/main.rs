@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+mod arrivals;
 mod database;
 mod figures;
 mod floor;
@@ -28,6 +29,11 @@ pub(crate) const S32: &str = "0123456789abcdef0123456789abcdef";
 /// A number from the environment, so that the one who starts us can ask for less.
 pub(crate) fn setting(name: &str, default: i64) -> i64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The length of a loop.
+pub(crate) fn seconds() -> Duration {
+    Duration::from_secs(setting("BENCH_SECONDS", 60).unsigned_abs())
 }
 
 #[tokio::main]

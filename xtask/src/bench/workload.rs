@@ -76,6 +76,7 @@ const TO_DRAIN: &[Figure] = &[rate(Beside::Ours("drain"))];
 const TO_ONE: &[Figure] = &[rate(Beside::Ours("drain-1"))];
 const TIMES: &[Figure] = &[p50(Beside::Floor), p99(Beside::Floor)];
 const CLOSED: &[Figure] = &[rate(Beside::Nothing), p50(Beside::Nothing), p99(Beside::Nothing)];
+const PACED: &[Figure] = &[rate(Beside::Nothing), p50(Beside::Floor), p99(Beside::Floor)];
 const PINNED: &[Figure] = &[
     rate(Beside::Ours("closed-256")),
     figure("first_per_second", "jobs/s in the first 20 s", Better::More, Beside::Nothing),
@@ -135,8 +136,8 @@ const fn workload(name: &'static str, about: &'static str, figures: &'static [Fi
     Workload { name, about, figures, when, after: None, floor: false, kept: false, paced: None }
 }
 
-const fn beside_floor(name: &'static str, about: &'static str, figures: &'static [Figure]) -> Workload {
-    Workload { floor: true, ..workload(name, about, figures, When::Always) }
+const fn beside_floor(it: Workload) -> Workload {
+    Workload { floor: true, ..it }
 }
 
 const fn after(base: &'static str, it: Workload) -> Workload {
@@ -153,17 +154,17 @@ const fn paced(base: &'static str, share: f64, it: Workload) -> Workload {
 
 /// In the order in which they are run. What others come after stands before them.
 pub(crate) const WORKLOADS: &[Workload] = &[
-    beside_floor("enqueue-1", "single enqueue, 1 task", TO_FLOOR),
-    beside_floor("enqueue-16", "single enqueue, 16 tasks", TO_FLOOR),
-    beside_floor("enqueue-tx", "single enqueue in the caller's transaction, 1 task", TO_FLOOR),
-    beside_floor("bulk", "bulk enqueue of 50,000", TO_FLOOR),
-    beside_floor("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR),
+    beside_floor(workload("enqueue-1", "single enqueue, 1 task", TO_FLOOR, When::Always)),
+    beside_floor(workload("enqueue-16", "single enqueue, 16 tasks", TO_FLOOR, When::Always)),
+    beside_floor(workload("enqueue-tx", "single enqueue in the caller's transaction, 1 task", TO_FLOOR, When::Always)),
+    beside_floor(workload("bulk", "bulk enqueue of 50,000", TO_FLOOR, When::Always)),
+    beside_floor(workload("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR, When::Always)),
     after("drain", workload("drain-queues", "the same of 100 queues, all due at one moment", TO_DRAIN, When::Always)),
     workload("drain-1", "50,000 jobs for 1 idle process of 32", &[rate(Beside::Nothing)], When::Always),
     after("drain-1", workload("drain-4", "the same for 4 processes of 8", TO_ONE, When::Always)),
     after("drain-1", workload("drain-16", "the same for 16 processes of 2", TO_ONE, When::Always)),
-    beside_floor("pickup", "enqueue call to handler start, idle worker, same process", TIMES),
-    beside_floor("pickup-other", "the same, enqueued by another process", TIMES),
+    beside_floor(workload("pickup", "enqueue call to handler start, idle worker, same process", TIMES, When::Always)),
+    beside_floor(workload("pickup-other", "the same, enqueued by another process", TIMES, When::Always)),
     workload("idle", "an idle worker", IDLE, When::Always),
     backlog("drain-ready", "drain with 1,000,000 ready rows behind"),
     backlog("drain-future", "drain with 1,000,000 future rows of the same kind"),
@@ -173,9 +174,9 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     after("drain", workload("drain-idle-tx", "drain beside an idle writing transaction", TO_DRAIN, When::All)),
     after("drain", workload("drain-reader", "drain beside a reader with an old snapshot", TO_DRAIN, When::All)),
     workload("closed-64", "closed loop, 64 at a time, 1 ms each", CLOSED, When::Always),
-    paced("closed-64", 0.7, workload("paced-64", "arrival at 70 % of that rate", CLOSED, When::All)),
+    paced("closed-64", 0.7, beside_floor(workload("paced-64", "arrival at 70 % of that rate", PACED, When::All))),
     workload("closed-256", "closed loop, 256 at a time, 1 ms each", CLOSED, When::Always),
-    paced("closed-256", 0.7, workload("paced-256", "arrival at 70 % of that rate", CLOSED, When::All)),
+    paced("closed-256", 0.7, beside_floor(workload("paced-256", "arrival at 70 % of that rate", PACED, When::All))),
     after(
         "closed-256",
         workload("closed-pinned", "closed loop of twice the length beside an old snapshot", PINNED, When::All),

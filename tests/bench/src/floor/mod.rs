@@ -13,6 +13,7 @@ use crate::{S32, SPELL};
 mod mysql;
 mod postgres;
 mod sqlite;
+mod worker;
 
 /// Jobs claimed and finished together.
 const BATCH: i64 = 500;

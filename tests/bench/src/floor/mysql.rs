@@ -5,8 +5,9 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, QueryBuilder, Row};
+use tokio::sync::Mutex;
 
-use super::{BATCH, body};
+use super::{BATCH, body, worker};
 use crate::figures::{quantiles, rate};
 use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
@@ -57,6 +58,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             drain(url).await
         }
         "pickup" => pickup(url).await,
+        "paced-64" => worker::paced(Connections::open(url).await?, 64).await,
+        "paced-256" => worker::paced(Connections::open(url).await?, 256).await,
         _ => Ok(Value::Null),
     }
 }
@@ -64,13 +67,18 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
 async fn fill(connection: &mut MySqlConnection) -> Result<()> {
     let mut tx = connection.begin().await?;
     for chunk in (0..MANY).collect::<Vec<_>>().chunks(1000) {
-        let mut insert = QueryBuilder::<sqlx::MySql>::new("insert into floor_jobs(payload) ");
-        insert.push_values(chunk, |mut row, n| {
-            row.push_bind(body(*n));
-        });
-        insert.build().execute(&mut *tx).await?;
+        insert_many(&mut tx, chunk.iter().map(|n| body(*n))).await?;
     }
     Ok(tx.commit().await?)
+}
+
+async fn insert_many(connection: &mut MySqlConnection, bodies: impl Iterator<Item = String>) -> Result<()> {
+    let mut insert = QueryBuilder::<sqlx::MySql>::new("insert into floor_jobs(payload) ");
+    insert.push_values(bodies, |mut row, body| {
+        row.push_bind(body);
+    });
+    insert.build().execute(connection).await?;
+    Ok(())
 }
 
 async fn insert(url: &str, connections: usize) -> Result<Value> {
@@ -105,12 +113,11 @@ async fn drain(url: &str) -> Result<Value> {
     let tasks = connections.map(|mut connection| {
         tokio::spawn(async move {
             loop {
-                let ids = claim(&mut connection, BATCH).await?;
+                let ids: Vec<i64> = claim(&mut connection, BATCH).await?.into_iter().map(|(id, _)| id).collect();
                 if ids.is_empty() {
                     return anyhow::Ok(());
                 }
-                let ids = list(&ids);
-                raw(&mut connection, format!("begin; insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload from floor_jobs where id in ({ids}) and state = 1; delete from floor_jobs where id in ({ids}) and state = 1; commit")).await?;
+                finish(&mut connection, &ids).await?;
             }
         })
     });
@@ -128,29 +135,79 @@ async fn pickup(url: &str) -> Result<Value> {
         tokio::time::sleep(PAUSE).await;
         let start = Instant::now();
         sqlx::query(INSERT).bind(body(n as i64)).execute(&mut producer).await?;
-        let ids = claim(&mut worker, 1).await?;
-        anyhow::ensure!(ids.len() == 1, "claimed {} rows", ids.len());
+        let rows = claim(&mut worker, 1).await?;
+        anyhow::ensure!(rows.len() == 1, "claimed {} rows", rows.len());
         ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(quantiles(ms))
 }
 
-async fn claim(connection: &mut MySqlConnection, limit: i64) -> Result<Vec<i64>> {
+/// Ids, in order, and bodies.
+async fn claim(connection: &mut MySqlConnection, limit: i64) -> Result<Vec<(i64, String)>> {
     raw(connection, "begin".into()).await?;
     let rows = sqlx::query(CLAIM).bind(limit).fetch_all(&mut *connection).await?;
-    let mut ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
-    ids.sort_unstable();
-    if ids.is_empty() {
+    let mut jobs: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(3))).collect();
+    jobs.sort_unstable();
+    if jobs.is_empty() {
         raw(connection, "commit".into()).await?;
-        return Ok(ids);
+        return Ok(jobs);
     }
-    let listed = list(&ids);
+    let listed = list(jobs.iter().map(|(id, _)| id));
     raw(connection, format!("update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({listed}); commit")).await?;
-    Ok(ids)
+    Ok(jobs)
 }
 
-fn list(ids: &[i64]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+async fn finish(connection: &mut MySqlConnection, ids: &[i64]) -> Result<()> {
+    let ids = list(ids.iter());
+    raw(connection, format!("begin; insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload from floor_jobs where id in ({ids}) and state = 1; delete from floor_jobs where id in ({ids}) and state = 1; commit")).await
+}
+
+/// One for each errand.
+struct Connections {
+    insert: Mutex<MySqlConnection>,
+    claim: Mutex<MySqlConnection>,
+    finish: Mutex<MySqlConnection>,
+}
+
+impl Connections {
+    async fn open(url: &str) -> Result<Connections> {
+        let [insert, claim, finish] = [connect(url).await?, connect(url).await?, connect(url).await?].map(Mutex::new);
+        Ok(Connections { insert, claim, finish })
+    }
+}
+
+/// Nothing was done: the server has ended the transaction.
+fn is_deadlock(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error);
+    error.is_some_and(|error| error.code().as_deref() == Some("40001"))
+}
+
+impl worker::Queue for Connections {
+    async fn insert(&self, bodies: Vec<String>) -> Result<()> {
+        insert_many(&mut *self.insert.lock().await, bodies.into_iter()).await
+    }
+
+    async fn claim(&self, most: i64) -> Result<Vec<(i64, String)>> {
+        loop {
+            match claim(&mut *self.claim.lock().await, most).await {
+                Err(error) if is_deadlock(&error) => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn finish(&self, ids: Vec<i64>) -> Result<()> {
+        loop {
+            match finish(&mut *self.finish.lock().await, &ids).await {
+                Err(error) if is_deadlock(&error) => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+fn list<'a>(ids: impl Iterator<Item = &'a i64>) -> String {
+    ids.map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Only numbers that the database gave us are put into the text.

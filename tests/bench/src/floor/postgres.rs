@@ -7,9 +7,9 @@ use anyhow::Result;
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 
-use super::{BATCH, body};
+use super::{BATCH, body, worker};
 use crate::figures::{quantiles, rate};
 use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
@@ -62,6 +62,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             drain(url).await
         }
         "pickup" | "pickup-other" => pickup(url).await,
+        "paced-64" => worker::paced(Connections::open(url).await?, 64).await,
+        "paced-256" => worker::paced(Connections::open(url).await?, 256).await,
         _ => Ok(Value::Null),
     }
 }
@@ -151,4 +153,39 @@ async fn pickup(url: &str) -> Result<Value> {
         ms.push(claimed?);
     }
     Ok(quantiles(ms))
+}
+
+/// One for each statement.
+struct Connections {
+    insert: (Client, Statement),
+    claim: (Client, Statement),
+    finish: (Client, Statement),
+}
+
+impl Connections {
+    async fn open(url: &str) -> Result<Connections> {
+        let [insert, claim, finish] = [connect(url).await?, connect(url).await?, connect(url).await?];
+        let statements = (insert.prepare(UNNEST).await?, claim.prepare(CLAIM).await?, finish.prepare(FINISH).await?);
+        Ok(Connections { insert: (insert, statements.0), claim: (claim, statements.1), finish: (finish, statements.2) })
+    }
+}
+
+impl worker::Queue for Connections {
+    async fn insert(&self, bodies: Vec<String>) -> Result<()> {
+        let (client, statement) = &self.insert;
+        client.execute(statement, &[&bodies]).await?;
+        Ok(())
+    }
+
+    async fn claim(&self, most: i64) -> Result<Vec<(i64, String)>> {
+        let (client, statement) = &self.claim;
+        let rows = client.query(statement, &[&most]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(3))).collect())
+    }
+
+    async fn finish(&self, ids: Vec<i64>) -> Result<()> {
+        let (client, statement) = &self.finish;
+        client.execute(statement, &[&ids]).await?;
+        Ok(())
+    }
 }

@@ -5,10 +5,10 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::Value;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
-use sqlx::{Connection, Executor, Row, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
+use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::{BATCH, body};
+use super::{BATCH, body, worker};
 use crate::figures::{quantiles, rate};
 use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
@@ -28,8 +28,8 @@ const BULK: &str = "insert into floor_jobs(payload) select value from json_each(
 
 async fn connect(url: &str) -> Result<SqliteConnection> {
     let options: SqliteConnectOptions = url.parse()?;
-    // the same as the library's side: WAL, and SQLite's default `synchronous` (FULL)
-    let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
+    // the same as the library's side: WAL, SQLite's default `synchronous` (FULL), and a claim's rows handed over at once
+    let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal).row_buffer_size(2048);
     Ok(SqliteConnection::connect_with(&options).await?)
 }
 
@@ -55,6 +55,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             fill(&mut connection).await?;
             drain(connection).await
         }
+        "paced-64" => worker::paced(ready(connection).await?, 64).await,
+        "paced-256" => worker::paced(ready(connection).await?, 256).await,
         "pickup" => pickup(connection, connect(url).await?).await,
         _ => Ok(Value::Null),
     }
@@ -123,18 +125,8 @@ async fn drain(mut connection: SqliteConnection) -> Result<Value> {
         if rows.is_empty() {
             return Ok(rate(MANY, start));
         }
-        let ids: Vec<String> = rows.iter().map(|row| row.get::<i64, _>(0).to_string()).collect();
-        let ids = format!("[{}]", ids.join(","));
-        let mut tx = connection.begin_with("begin immediate").await?;
-        sqlx::query("insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, unixepoch(), kind, payload from floor_jobs where id in (select value from json_each(?)) and state = 1")
-            .bind(&ids)
-            .execute(&mut *tx)
-            .await?;
-        sqlx::query("delete from floor_jobs where id in (select value from json_each(?)) and state = 1")
-            .bind(&ids)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
+        let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        finish(&mut connection, &ids).await?;
     }
 }
 
@@ -151,4 +143,43 @@ async fn pickup(mut producer: SqliteConnection, mut worker: SqliteConnection) ->
         ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(quantiles(ms))
+}
+
+async fn finish(connection: &mut SqliteConnection, ids: &[i64]) -> Result<()> {
+    let ids = serde_json::to_string(ids)?;
+    let mut tx = connection.begin_with("begin immediate").await?;
+    sqlx::query("insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, unixepoch(), kind, payload from floor_jobs where id in (select value from json_each(?)) and state = 1")
+        .bind(&ids)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query("delete from floor_jobs where id in (select value from json_each(?)) and state = 1")
+        .bind(&ids)
+        .execute(&mut *tx)
+        .await?;
+    Ok(tx.commit().await?)
+}
+
+/// With ids that are never used again: those of an emptied table begin anew, and the history has them already.
+async fn ready(mut connection: SqliteConnection) -> Result<Mutex<SqliteConnection>> {
+    let ddl = DDL.replacen("integer primary key", "integer primary key autoincrement", 1);
+    connection.execute(AssertSqlSafe(ddl)).await?;
+    Ok(Mutex::new(connection))
+}
+
+/// One connection, which does one thing at a time: SQLite has one writer.
+impl worker::Queue for Mutex<SqliteConnection> {
+    async fn insert(&self, bodies: Vec<String>) -> Result<()> {
+        let list = format!("[{}]", bodies.join(","));
+        sqlx::query(BULK).bind(list).execute(&mut *self.lock().await).await?;
+        Ok(())
+    }
+
+    async fn claim(&self, most: i64) -> Result<Vec<(i64, String)>> {
+        let rows = sqlx::query(CLAIM).bind(most).fetch_all(&mut *self.lock().await).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(3))).collect())
+    }
+
+    async fn finish(&self, ids: Vec<i64>) -> Result<()> {
+        finish(&mut *self.lock().await, &ids).await
+    }
 }

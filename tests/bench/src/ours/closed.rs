@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::beside;
 use super::jobs::{Brief, Seen};
-use super::{beside, seconds};
 use crate::database::{Db, each};
 use crate::figures::{merge, per_second, quantiles, wall_us};
+use crate::seconds;
 
 /// Jobs kept waiting.
 const WAITING: i64 = 5_000;

@@ -10,10 +10,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use super::beside;
 use super::jobs::Seen;
-use super::{beside, seconds};
 use crate::database::{Db, Engine, url};
 use crate::process::{own_cpu, server, server_cpu};
+use crate::seconds;
 
 /// Counts the statements that sqlx logs.
 #[derive(Clone, Default)]

@@ -1,7 +1,6 @@
 //! The library, with its defaults.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use queue::{Worker, WorkerBuilder};
@@ -93,9 +92,4 @@ async fn beside<T>(worker: Worker, task: impl Future<Output = Result<T>>) -> Res
     drop(stop);
     run.await?;
     result
-}
-
-/// The length of a loop.
-fn seconds() -> Duration {
-    Duration::from_secs(crate::setting("BENCH_SECONDS", 60).unsigned_abs())
 }

@@ -1,37 +1,20 @@
 //! A constant arrival of jobs, each of which takes a millisecond.
 
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::beside;
 use super::jobs::{Brief, Seen};
-use super::{beside, seconds};
+use crate::arrivals::{self, WARM_UP};
 use crate::database::{Db, each};
-use crate::figures::{merge, per_second, quantiles, wall_us};
-use crate::setting;
-
-/// How often a group of jobs arrives.
-const TICK: Duration = Duration::from_millis(5);
-/// Groups that are written at a time.
-const AT_ONCE: usize = 4;
-/// What is not counted, at the beginning.
-const WARM_UP: Duration = Duration::from_secs(2);
-
-/// Jobs a second that are to arrive.
-pub(super) fn wanted() -> Result<f64> {
-    let rate = setting("BENCH_RATE", 0);
-    ensure!(rate > 0, "set BENCH_RATE to the jobs a second that are to arrive");
-    Ok(rate as f64)
-}
+use crate::figures::{merge, per_second, quantiles};
+use crate::seconds;
 
 pub(super) async fn run(db: &Db, concurrency: u32) -> Result<Value> {
-    let rate = wanted()?;
+    let rate = arrivals::wanted()?;
     let other = Db::connect().await?;
     let seen = Seen::default();
     let worker = db.worker(&seen).concurrency(concurrency).build()?;
@@ -52,53 +35,15 @@ pub(super) async fn run(db: &Db, concurrency: u32) -> Result<Value> {
     Ok(merge(figures, quantiles(latencies)))
 }
 
-/// Enqueues groups at a steady pace. Their jobs carry the time at which they were due to be enqueued, so that an enqueue
-/// that waits counts.
+/// Enqueues groups at a steady pace. Their jobs carry the time at which they were due.
 pub(super) async fn arrive(db: Db, rate: f64, length: Duration) -> Result<()> {
-    let mut ticks = ticks(length);
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut writing = JoinSet::new();
-    let (mut due, mut sent) = (0.0, 0);
-    let begin = Instant::now();
-    while let Some(us) = ticks.recv().await {
-        if begin.elapsed() > length {
-            break; // more arrives than can be written
-        }
-        due += rate * TICK.as_secs_f64();
-        let group = due as i64 - sent;
-        sent += group;
-        while let Some(written) = writing.try_join_next() {
-            written??;
-        }
-        let permit = room.clone().acquire_owned().await?;
+    arrivals::arrive(rate, length, move |jobs, us| {
         let db = db.clone();
-        writing.spawn(async move {
-            let jobs = Brief::many(group, us);
-            let result = each!(&db, pool => queue::enqueue_all(pool, jobs).await);
-            drop(permit);
-            result.map(drop)
-        });
-    }
-    while let Some(written) = writing.join_next().await {
-        written??;
-    }
-    Ok(())
-}
-
-/// The moments at which groups are due, each told when it comes. By a thread of its own: tokio's timers go by the millisecond and
-/// come up to one and a half late, and what is measured is the queue, not they.
-fn ticks(length: Duration) -> mpsc::UnboundedReceiver<i64> {
-    let (tell, told) = mpsc::unbounded_channel();
-    thread::spawn(move || {
-        let (first, first_us) = (Instant::now(), wall_us());
-        let mut after = Duration::ZERO;
-        while after < length {
-            thread::sleep(after.saturating_sub(first.elapsed()));
-            if tell.send(first_us + after.as_micros() as i64).is_err() {
-                return;
-            }
-            after += TICK;
+        async move {
+            let jobs = Brief::many(jobs, us);
+            each!(&db, pool => queue::enqueue_all(pool, jobs).await)?;
+            Ok(())
         }
-    });
-    told
+    })
+    .await
 }

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::jobs::Seen;
 use super::{beside, paced};
+use crate::arrivals;
 use crate::database::Db;
 use crate::figures::{per_second, quantiles};
 use crate::setting;
@@ -26,7 +27,7 @@ struct Minute {
 /// The last minute beside the second, and the tables beside the fifth as well: by then retention is at work.
 pub(super) async fn run(db: &Db) -> Result<Value> {
     let minutes = setting("BENCH_MINUTES", 30).max(3) as u32;
-    let rate = paced::wanted()?;
+    let rate = arrivals::wanted()?;
     let other = Db::connect().await?;
     let seen = Seen::default();
     let worker = db.worker(&seen).concurrency(256).retention(RETENTION).build()?;
