@@ -69,6 +69,16 @@ CREATE TABLE queue_dead (
     error TEXT NOT NULL
 ) STRICT;
 
+-- What enters one of these leaves queue_jobs within the same statement, if it is that attempt.
+CREATE TRIGGER queue_history_takes AFTER INSERT ON queue_history
+BEGIN
+    DELETE FROM queue_jobs WHERE id = NEW.id AND lease = NEW.lease AND worker_id = NEW.worker_id;
+END;
+CREATE TRIGGER queue_dead_takes AFTER INSERT ON queue_dead
+BEGIN
+    DELETE FROM queue_jobs WHERE id = NEW.id AND lease = NEW.lease AND worker_id = NEW.worker_id;
+END;
+
 -- Every attempt that did not complete its job (the completing one is in the history row itself).
 CREATE TABLE queue_attempts (
     job_id INTEGER NOT NULL,

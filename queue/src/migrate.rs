@@ -258,7 +258,10 @@ mod tests {
             let script = migration_sql(engine);
             for line in script.lines().filter(|line| line.starts_with("CREATE")) {
                 let name = line.split_whitespace().find(|word| {
-                    !matches!(*word, "CREATE" | "TABLE" | "INDEX" | "VIEW" | "OR" | "REPLACE" | "IF" | "NOT" | "EXISTS")
+                    !matches!(
+                        *word,
+                        "CREATE" | "TABLE" | "INDEX" | "TRIGGER" | "VIEW" | "OR" | "REPLACE" | "IF" | "NOT" | "EXISTS"
+                    )
                 });
                 assert!(name.is_some_and(|name| name.starts_with("queue_")), "{line}");
             }

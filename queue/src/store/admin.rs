@@ -166,7 +166,7 @@ impl AdminDialect for sqlx::Sqlite {
     const RESCHEDULE: Change = &[Step { find: sql!("reschedule.sqlite"), then: &[] }];
     const CANCEL: Change = &[Step {
         find: sql!("lock_hot.sqlite"),
-        then: &[sql!("cancel_waiting.sqlite"), sql!("remove_waiting.sqlite"), sql!("cancel_running.sqlite")],
+        then: &[sql!("cancel_waiting.sqlite"), sql!("cancel_running.sqlite")],
     }];
     const SEND_BACK: Change =
         &[Step { find: sql!("lock_dead.sqlite"), then: &[sql!("send_back.sqlite"), sql!("remove_dead.sqlite")] }];

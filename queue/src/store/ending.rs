@@ -24,9 +24,15 @@ impl<DB: Dialect> SqlStore<DB> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let mode = if script.len() == 1 { Mode::Write } else { Mode::Transaction };
         let recorded = batch.iter().any(Ending::recorded);
         let forgetting = batch.iter().any(|ending| ending.forget().is_some());
+        let writes = script.iter().filter(|(jobs, _)| match jobs {
+            For::Recorded => recorded,
+            For::Forgetting => forgetting,
+            For::Refused => false,
+            For::All | For::Each | For::Runs | For::Scattered => true,
+        });
+        let mode = if writes.count() == 1 { Mode::Write } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
         batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();

@@ -132,21 +132,18 @@ impl Dialect for Sqlite {
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
-        (For::All, include_str!("sql/finish_history.sqlite.sql")),
-        (For::Each, include_str!("sql/finish_delete.sqlite.sql")),
+        (For::Each, include_str!("sql/finish_history.sqlite.sql")),
         (For::Refused, include_str!("sql/finish_accepted.sqlite.sql")),
     ];
     const PUT_BACK: Script = &[
         (For::Recorded, include_str!("sql/put_back_attempts.sqlite.sql")),
         (For::Forgetting, include_str!("sql/put_back_forget.sqlite.sql")),
         (For::All, include_str!("sql/put_back_history.sqlite.sql")),
-        (For::All, include_str!("sql/put_back_delete.sqlite.sql")),
         (For::All, include_str!("sql/put_back.sqlite.sql")),
     ];
     const BURY: Script = &[
         (For::Recorded, include_str!("sql/bury_attempts.sqlite.sql")),
         (For::All, include_str!("sql/bury_dead.sqlite.sql")),
-        (For::All, include_str!("sql/ending_delete.sqlite.sql")),
     ];
     const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.sqlite.sql")];
     const FORGET_CLAIMS: &'static [&'static str] = &[];
@@ -156,7 +153,6 @@ impl Dialect for Sqlite {
         include_str!("sql/rescue_attempts.sqlite.sql"),
         include_str!("sql/rescue_history.sqlite.sql"),
         include_str!("sql/rescue_dead.sqlite.sql"),
-        include_str!("sql/rescue_delete.sqlite.sql"),
         include_str!("sql/rescue_ready.sqlite.sql"),
     ];
     const OVER: &'static str = include_str!("sql/over.sqlite.sql");

@@ -462,7 +462,7 @@ async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     // a row that should not be there
     db.sql(format!(
         "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at)
-         SELECT id, kind, queue, 'completed', args, priority, attempt, lease, worker_id, enqueued_at, run_at, run_at
+         SELECT id, kind, queue, 'completed', args, priority, attempt, 0, worker_id, enqueued_at, run_at, run_at
          FROM queue_jobs WHERE id = {}", jobs[1].id)).await;
     let batch: Vec<_> = jobs.iter().map(done).collect();
     let error = db.store.finish(worker, &batch).await.unwrap_err();

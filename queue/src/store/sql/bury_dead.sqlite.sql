@@ -9,3 +9,4 @@ SELECT j.id, j.kind, j.queue, j.args, j.priority, j.max_retries, j.attempt, j.le
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.lease = d.lease
+RETURNING id

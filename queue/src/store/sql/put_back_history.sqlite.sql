@@ -11,3 +11,4 @@ SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.lease = d.lease AND j.cancel_requested_at IS NOT NULL
+RETURNING id

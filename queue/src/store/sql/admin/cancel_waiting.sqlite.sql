@@ -1,4 +1,4 @@
--- Half of scheduled or ready to cancelled: remove_waiting is the other half.
+-- Scheduled or ready to cancelled.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
                            run_at, finished_at, error)
 SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, lease, 0, enqueued_at, run_at,
