@@ -1,15 +1,22 @@
-//! A worker's own connection to an SQLite file, for claims and heartbeats.
+//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts.
 //!
 //! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
 //! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails
 //! all its processes are gone with it. So these are written with `synchronous = NORMAL`, which keeps the file consistent
 //! and every commit safe from anything but a failure of the machine; the next forced commit takes them along.
+//!
+//! Ends wait for nobody who keeps all connections of the pool, and nobody else can have left a transaction open in which they
+//! would be written: so a batch of them may be a statement without BEGIN and COMMIT.
 
 use std::path::PathBuf;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Error, Pool, Sqlite};
 
+use super::dialect::Beside;
+
+/// `synchronous = NORMAL`.
+const NORMAL: i64 = 1;
 /// `synchronous = FULL`.
 const FULL: i64 = 2;
 /// Rows that the driver's thread hands over without waiting for whoever reads them: nearly every claim has fewer.
@@ -34,23 +41,31 @@ pub(super) async fn log(pool: &Pool<Sqlite>) -> Result<Option<PathBuf>, Error> {
 
 /// None where another connection would not be like the pool's: in memory, in another file than the options name, without
 /// the write-ahead log, with exclusive locks, with tables that are only attached.
-pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Pool<Sqlite>>, Error> {
+pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, Error> {
     let theirs = kind(pool).await?;
     if theirs.file.is_empty() || theirs.journal_mode != "wal" || theirs.locking_mode != "normal" || theirs.tables == 0 {
         return Ok(None);
     }
     let forced: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await?;
-    let mut options = SqliteConnectOptions::clone(&pool.connect_options()).row_buffer_size(ROWS);
-    if forced >= FULL {
-        options = options.synchronous(SqliteSynchronous::Normal);
+    let options = SqliteConnectOptions::clone(&pool.connect_options());
+    let one = || {
+        let one = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false);
+        one.idle_timeout(None).max_lifetime(None)
+    };
+    let forcing = |level: i64| match level {
+        ..NORMAL => SqliteSynchronous::Off,
+        NORMAL => SqliteSynchronous::Normal,
+        FULL => SqliteSynchronous::Full,
+        _ => SqliteSynchronous::Extra,
+    };
+    let unforced = options.clone().row_buffer_size(ROWS).synchronous(forcing(forced.min(NORMAL)));
+    let claims = one().connect_with(unforced).await?;
+    if kind(&claims).await? != theirs {
+        claims.close().await;
+        return Ok(None);
     }
-    let one = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false);
-    let beside = one.idle_timeout(None).max_lifetime(None).connect_with(options).await?;
-    if kind(&beside).await? == theirs {
-        return Ok(Some(beside));
-    }
-    beside.close().await;
-    Ok(None)
+    let ends = one().connect_lazy_with(options.synchronous(forcing(forced)));
+    Ok(Some(Beside { claims, ends }))
 }
 
 async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
@@ -85,7 +100,7 @@ mod tests {
         SqliteConnectOptions::new().filename(folder.path().join("queue.sqlite")).create_if_missing(true)
     }
 
-    async fn beside(pool: &SqlitePool) -> Option<SqlitePool> {
+    async fn beside(pool: &SqlitePool) -> Option<Beside<Sqlite>> {
         open(pool).await.expect("an answer")
     }
 
@@ -97,15 +112,20 @@ mod tests {
     async fn a_file_has_one_that_forces_less() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = migrated(file(&folder)).await;
-        let other = beside(&pool).await.expect("a connection");
-        assert_eq!((forces(&pool).await, forces(&other).await), (FULL, 1));
+        let Beside { claims, ends } = beside(&pool).await.expect("connections");
+        assert_eq!((forces(&pool).await, forces(&claims).await, forces(&ends).await), (FULL, NORMAL, FULL));
     }
 
     #[tokio::test]
     async fn whoever_forces_nothing_is_taken_at_their_word() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pool = migrated(file(&folder).synchronous(SqliteSynchronous::Off)).await;
-        assert_eq!(forces(&beside(&pool).await.expect("a connection")).await, 0);
+        let by_options = migrated(file(&folder).synchronous(SqliteSynchronous::Off)).await;
+        let by_pragma = migrated(file(&folder)).await;
+        by_pragma.execute("PRAGMA synchronous = OFF").await.expect("set");
+        for pool in [by_options, by_pragma] {
+            let Beside { claims, ends } = beside(&pool).await.expect("connections");
+            assert_eq!((forces(&claims).await, forces(&ends).await), (0, 0));
+        }
     }
 
     #[tokio::test]

@@ -108,6 +108,15 @@ pub(crate) struct Turn {
     pub(crate) give: &'static str,
 }
 
+/// A worker's own connections beside the user's pool, each a pool of one.
+#[derive(Debug)]
+pub(crate) struct Beside<DB: Database> {
+    /// For claims and heartbeats: it forces nothing to the disk.
+    pub(crate) claims: sqlx::Pool<DB>,
+    /// For the ends of attempts: it forces as much as the user's pool.
+    pub(crate) ends: sqlx::Pool<DB>,
+}
+
 /// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
 pub(crate) trait Dialect: Database<Row: Cells> {
     /// Which engine it is.
@@ -258,9 +267,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
-    /// A worker's own connection for claims and heartbeats, where one beside the user's pool is better than one out of it:
-    /// it forces nothing to the disk. None where there can be none.
-    fn pool_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<sqlx::Pool<Self>>, Error>> + Send;
+    /// A worker's own connections, where such beside the user's pool are better than some out of it. None where there can be
+    /// none.
+    fn open_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<Beside<Self>>, Error>> + Send;
     /// See [`Store::watch`](super::Store::watch).
     fn watch(
         pool: &sqlx::Pool<Self>,

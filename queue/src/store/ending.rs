@@ -32,7 +32,7 @@ impl<DB: Dialect> SqlStore<DB> {
             For::Refused => false,
             For::All | For::Each | For::Runs | For::Scattered => true,
         });
-        let mode = if writes.count() == 1 { Mode::Write } else { Mode::Transaction };
+        let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
         batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();

@@ -11,7 +11,7 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute,
     question_marks, rows,
 };
 use super::read::{claimed, lane_head, shares};
@@ -430,7 +430,7 @@ impl Dialect for MySql {
         together.end(ids).await
     }
 
-    async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
         Ok(None)
     }
 

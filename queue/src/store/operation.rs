@@ -15,7 +15,7 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Dialect, Housekeeping};
+use super::dialect::{Beside, Dialect, Housekeeping};
 use super::line::{Kept, Line, PING_EVERY, open_line};
 use super::session::Session;
 use super::together::ended;
@@ -46,12 +46,12 @@ struct Inner<DB: Dialect> {
     upkeep: Line<DB>,
     /// Whether a task pings the lines.
     pinged: AtomicBool,
-    /// See [`Dialect::pool_beside`].
-    beside: Mutex<Option<Beside<DB>>>,
+    /// See [`Dialect::open_beside`]: what there is, or that there can be nothing.
+    beside: Mutex<Option<Option<Beside<DB>>>>,
 }
 
-/// A pool beside the user's, or that there can be none.
-type Beside<DB> = Option<Pool<DB>>;
+/// One of a worker's own connections.
+type OneOf<DB> = fn(&Beside<DB>) -> &Pool<DB>;
 
 impl<DB: Dialect> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
@@ -88,10 +88,14 @@ impl From {
         matches!(self, Self::Claims | Self::Endings | Self::Upkeep)
     }
 
-    /// Whether what it writes means nothing any more once the machine has failed: claims and leases of processes that are
-    /// gone.
-    fn may_be_forgotten(self) -> bool {
-        matches!(self, Self::Claims | Self::Duties)
+    /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
+    /// failed, and its processes with it.
+    fn beside<DB: Dialect>(self) -> Option<OneOf<DB>> {
+        match self {
+            Self::Claims | Self::Duties => Some(|beside| &beside.claims),
+            Self::Endings => Some(|beside| &beside.ends),
+            Self::Pool | Self::Upkeep | Self::Look => None,
+        }
     }
 
     /// What it writes for, where there is one writer at a time.
@@ -111,6 +115,9 @@ pub(crate) enum Mode {
     Read,
     /// One statement that writes, or what says by itself which of its statements count together.
     Write,
+    /// One statement that writes, and must not be written into a transaction that somebody has left open on a connection of the
+    /// pool.
+    Alone,
     /// Several statements of which all or none count.
     Transaction,
 }
@@ -250,10 +257,13 @@ impl<DB: Dialect> SqlStore<DB> {
             None => None,
         };
         let kept_conn = kept.as_mut().and_then(|kept| kept.take());
+        let mut is_ours = line.is_some();
         let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
             Some(conn) => conn,
             None => {
-                let mut conn = acquire(&self.pool_for(from).await).await?;
+                let beside = self.beside_for(from).await;
+                is_ours |= beside.is_some();
+                let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
                 if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {
                     conn.close_on_drop();
                     let in_cluster = open_line::<DB>(&mut conn, from.has_transactions()).await?;
@@ -270,16 +280,17 @@ impl<DB: Dialect> SqlStore<DB> {
         let mut held = Held { conn: Some(conn), sound: false };
         let _turn = match mode {
             Mode::Read => None,
-            Mode::Write | Mode::Transaction => Some(self.0.turns.next(from.errand()).await),
+            Mode::Write | Mode::Alone | Mode::Transaction => Some(self.0.turns.next(from.errand()).await),
         };
         let _ended = (from.is_housekeeping() && mode != Mode::Read).then(|| {
             self.0.housekeeping.starts();
             Ended(&self.0.housekeeping)
         });
         let conn = held.conn.as_mut().expect("just put there");
-        let result = match mode {
-            Mode::Read | Mode::Write => body(conn, args).await,
-            Mode::Transaction => {
+        let begins = mode == Mode::Transaction || (mode == Mode::Alone && !is_ours);
+        let result = match begins {
+            false => body(conn, args).await,
+            true => {
                 if line.is_none()
                     && let Some(sql) = DB::BEFORE_BEGIN
                 {
@@ -303,22 +314,20 @@ impl<DB: Dialect> SqlStore<DB> {
         result
     }
 
-    async fn pool_for(&self, from: From) -> Pool<DB> {
-        if !from.may_be_forgotten() {
-            return self.0.pool.clone();
-        }
+    async fn beside_for(&self, from: From) -> Option<Pool<DB>> {
+        let its = from.beside::<DB>()?;
         let mut beside = self.0.beside.lock().await;
         if beside.is_none() {
-            match DB::pool_beside(&self.0.pool).await {
+            match DB::open_beside(&self.0.pool).await {
                 Ok(found) => *beside = Some(found),
                 Err(error) => {
-                    tracing::debug!(%error, "no connection beside the pool for claims and heartbeats");
+                    tracing::debug!(%error, "no connections beside the pool");
                     let passing = DB::is_transient(&error) || matches!(error, sqlx::Error::PoolTimedOut);
                     *beside = (!passing).then_some(None);
                 }
             }
         }
-        beside.clone().flatten().unwrap_or_else(|| self.0.pool.clone())
+        beside.as_ref()?.as_ref().map(its).cloned()
     }
 
     /// Has the lines pinged that the server would end otherwise, as long as there is this store.
@@ -347,7 +356,8 @@ impl<DB: Dialect> SqlStore<DB> {
             drop(line.lock().await.take());
         }
         if let Some(beside) = self.0.beside.lock().await.take().flatten() {
-            beside.close().await;
+            beside.claims.close().await;
+            beside.ends.close().await;
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::signal;
 
 use super::batch::{alike, fitting};
 use super::dialect::{
-    Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows,
 };
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
@@ -240,7 +240,7 @@ impl Dialect for Postgres {
         together.end(ids).await
     }
 
-    async fn pool_beside(_pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
         Ok(None)
     }
 

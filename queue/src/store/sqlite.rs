@@ -13,7 +13,9 @@ use crate::migrate::Engine;
 
 use super::batch::{alike, args_list, fitting};
 use super::beside;
-use super::dialect::{Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows};
+use super::dialect::{
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows,
+};
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
 use super::together::{SAVEPOINT, Together, Whose};
@@ -272,7 +274,7 @@ impl Dialect for Sqlite {
         together.end(ids).await
     }
 
-    async fn pool_beside(pool: &Pool<Self>) -> Result<Option<Pool<Self>>, Error> {
+    async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
         beside::open(pool).await
     }
 

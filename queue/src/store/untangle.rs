@@ -105,4 +105,26 @@ mod tests {
         let error = full.await.expect_err("the disk is full");
         assert!(format!("{error:?}").contains("full"), "{error:?}");
     }
+
+    /// sqlx knows nothing of a transaction that was begun by SQL.
+    #[tokio::test]
+    async fn ends_are_not_written_into_what_somebody_has_left_open() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pause = async |options: SqliteConnectOptions| {
+            let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.expect("a pool");
+            crate::migrate(&pool).await.expect("a schema");
+            sqlx::raw_sql("BEGIN").execute(&pool).await.expect("begun");
+            let store = SqlStore::new(pool.clone());
+            let write = store.run(From::Endings, Mode::Alone, "write", (), |conn, ()| {
+                let one = sqlx::raw_sql("INSERT INTO queue_paused (queue, paused_at) VALUES ('q', 0)");
+                Box::pin(async { one.execute(conn).await.map(drop) })
+            });
+            write.await
+        };
+        pause(options(&folder)).await.expect("by a connection of its own");
+        let mut other = SqliteConnection::connect_with(&options(&folder)).await.expect("another connection");
+        assert_eq!(number(&mut other, "SELECT COUNT(*) FROM queue_paused").await, 1);
+        let error = pause(SqliteConnectOptions::new()).await.expect_err("there is no other connection");
+        assert!(format!("{error:?}").contains("within a transaction"), "{error:?}");
+    }
 }
