@@ -196,6 +196,8 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 struct Versions {
     version: i64,
     compatible_since: i64,
+    /// A trigger that is not there.
+    missing: Option<String>,
 }
 
 /// None: no migration has run, but the table is there.
@@ -203,7 +205,9 @@ async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versi
     let rows = rows::<DB>(conn, DB::SCHEMA, &[]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(match (row.maybe_int(0)?, row.maybe_int(1)?) {
-        (Some(version), Some(compatible_since)) => Some(Versions { version, compatible_since }),
+        (Some(version), Some(compatible_since)) => {
+            Some(Versions { version, compatible_since, missing: row.maybe_text(2)? })
+        }
         _ => None,
     })
 }
@@ -215,9 +219,13 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
         Some(Versions { version, .. }) if version < LATEST => Err(Error::Schema(format!(
             "the queue tables are at version {version}, this program needs version {LATEST}: {CURE}"
         ))),
-        Some(Versions { version, compatible_since }) if compatible_since > LATEST => Err(Error::Schema(format!(
+        Some(Versions { version, compatible_since, .. }) if compatible_since > LATEST => Err(Error::Schema(format!(
             "the queue tables are at version {version}, which works only with programs that know version \
              {compatible_since}; this program knows version {LATEST}: deploy a newer build of it"
+        ))),
+        Some(Versions { missing: Some(missing), .. }) => Err(Error::Schema(format!(
+            "the queue tables lack the trigger `{missing}`, without which a job that has ended would stay and run again: \
+             create it as the script that `queue::migration_sql` prints does (was the file copied table by table?)"
         ))),
         Some(_) => Ok(()),
     }
@@ -270,11 +278,27 @@ mod tests {
 
     #[test]
     fn messages_say_what_to_do() {
+        let versions = |version, compatible_since| Some(Versions { version, compatible_since, missing: None });
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
-        assert!(message(Some(Versions { version: 0, compatible_since: 0 })).contains("needs version 1"));
-        let newer = message(Some(Versions { version: 9, compatible_since: 8 }));
+        assert!(message(versions(0, 0)).contains("needs version 1"));
+        let newer = message(versions(9, 8));
         assert!(newer.contains("version 9") && newer.contains("knows version 1"), "{newer}");
-        assert!(fits(Some(Versions { version: 9, compatible_since: 1 })).is_ok());
+        assert!(fits(versions(9, 1)).is_ok());
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_copy_without_triggers_is_refused() {
+        let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await;
+        let pool = pool.expect("a database");
+        crate::migrate(&pool).await.expect("a schema");
+        let store = SqlStore::new(pool.clone());
+        check(&store).await.expect("all is there");
+        sqlx::raw_sql("DROP TRIGGER queue_history_takes").execute(&pool).await.expect("dropped");
+        for refused in [check(&store).await, crate::migrate(&pool).await] {
+            let error = refused.expect_err("jobs would run again").to_string();
+            assert!(error.contains("trigger `queue_history_takes`"), "{error}");
+        }
     }
 }

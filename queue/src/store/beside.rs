@@ -5,8 +5,8 @@
 //! all its processes are gone with it. So these are written with `synchronous = NORMAL`, which keeps the file consistent
 //! and every commit safe from anything but a failure of the machine; the next forced commit takes them along.
 //!
-//! Ends wait for nobody who keeps all connections of the pool, and nobody else can have left a transaction open in which they
-//! would be written: so a batch of them may be a statement without BEGIN and COMMIT.
+//! Ends need not wait when all connections of the pool are in use. And nobody else can have left a transaction open on their connection,
+//! so that a batch of them may be a statement without BEGIN and COMMIT.
 
 use std::path::PathBuf;
 
@@ -64,8 +64,13 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
         claims.close().await;
         return Ok(None);
     }
-    let ends = one().connect_lazy_with(options.synchronous(forcing(forced)));
-    Ok(Some(Beside { claims, ends }))
+    match one().connect_with(options.synchronous(forcing(forced))).await {
+        Ok(ends) => Ok(Some(Beside { claims, ends })),
+        Err(error) => {
+            claims.close().await;
+            Err(error)
+        }
+    }
 }
 
 async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
@@ -109,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_has_one_that_forces_less() {
+    async fn claims_force_less_than_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = migrated(file(&folder)).await;
         let Beside { claims, ends } = beside(&pool).await.expect("connections");

@@ -96,8 +96,8 @@ pub(crate) enum For {
     Scattered,
 }
 
-/// The statements of one transaction, in order; all get the same values. The rows of those that return any are ids: the
-/// transaction's answer.
+/// The statements of one transaction, in order, or one statement alone (and after it what [`Refused`](For::Refused) asks); all get
+/// the same values. The rows of those that return any are ids: the answer.
 pub(crate) type Script = &'static [(For, &'static str)];
 
 /// The right to claim while others wait: a lock of the session. Statements without values.
@@ -153,7 +153,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
     const CLAIM_TURN: Option<Turn>;
 
-    /// One row: the schema's version, and the oldest version that a program may know to work with it.
+    /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
+    /// missing (NULL: none is).
     const SCHEMA: &'static str;
     /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease. The answer, when there is one, is the id.
     const JOIN: &'static str;

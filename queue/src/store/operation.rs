@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, join3};
+use futures_util::future::{BoxFuture, join, join3};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
@@ -50,9 +50,6 @@ struct Inner<DB: Dialect> {
     beside: Mutex<Option<Option<Beside<DB>>>>,
 }
 
-/// One of a worker's own connections.
-type OneOf<DB> = fn(&Beside<DB>) -> &Pool<DB>;
-
 impl<DB: Dialect> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -86,16 +83,6 @@ impl From {
     /// come as seldom as the user likes.
     fn has_transactions(self) -> bool {
         matches!(self, Self::Claims | Self::Endings | Self::Upkeep)
-    }
-
-    /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
-    /// failed, and its processes with it.
-    fn beside<DB: Dialect>(self) -> Option<OneOf<DB>> {
-        match self {
-            Self::Claims | Self::Duties => Some(|beside| &beside.claims),
-            Self::Endings => Some(|beside| &beside.ends),
-            Self::Pool | Self::Upkeep | Self::Look => None,
-        }
     }
 
     /// What it writes for, where there is one writer at a time.
@@ -314,8 +301,12 @@ impl<DB: Dialect> SqlStore<DB> {
         result
     }
 
+    /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
+    /// failed, and its processes with it.
     async fn beside_for(&self, from: From) -> Option<Pool<DB>> {
-        let its = from.beside::<DB>()?;
+        if matches!(from, From::Pool | From::Upkeep | From::Look) {
+            return None;
+        }
         let mut beside = self.0.beside.lock().await;
         if beside.is_none() {
             match DB::open_beside(&self.0.pool).await {
@@ -327,7 +318,8 @@ impl<DB: Dialect> SqlStore<DB> {
                 }
             }
         }
-        beside.as_ref()?.as_ref().map(its).cloned()
+        let beside = beside.as_ref()?.as_ref()?;
+        Some(if from == From::Endings { beside.ends.clone() } else { beside.claims.clone() })
     }
 
     /// Has the lines pinged that the server would end otherwise, as long as there is this store.
@@ -355,9 +347,9 @@ impl<DB: Dialect> SqlStore<DB> {
         for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
             drop(line.lock().await.take());
         }
-        if let Some(beside) = self.0.beside.lock().await.take().flatten() {
-            beside.claims.close().await;
-            beside.ends.close().await;
+        let beside = self.0.beside.lock().await.take().flatten();
+        if let Some(Beside { claims, ends }) = beside {
+            join(claims.close(), ends.close()).await;
         }
     }
 }

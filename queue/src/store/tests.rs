@@ -459,7 +459,7 @@ async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 3).await;
-    // a row that should not be there
+    // a row that should not be there, of another lease: SQLite's trigger would take the job
     db.sql(format!(
         "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at)
          SELECT id, kind, queue, 'completed', args, priority, attempt, 0, worker_id, enqueued_at, run_at, run_at

@@ -23,8 +23,9 @@ pub enum Point {
     Handler,
     /// The handler has ended, and nothing is recorded: the worker says `job.completed`.
     Ended,
-    /// In the batch that records ends: the statement that writes the history has been run. On PostgreSQL, where that is
-    /// the whole of it, the answer has come and the worker does not act on it; elsewhere the commit is still to come.
+    /// In the batch that records ends: the statement that writes the history has been run. On PostgreSQL and
+    /// SQLite, where that is the whole of it, the answer has come and the worker does not act on it; elsewhere the commit is
+    /// still to come.
     Recording,
 }
 

@@ -1,1 +1,1 @@
-SELECT MAX(version), MAX(compatible_since) FROM queue_migrations
+SELECT MAX(version), MAX(compatible_since), NULL FROM queue_migrations
