@@ -5,7 +5,7 @@
 //! anywhere else.
 //!
 //! What crosses, on every engine: whole numbers as `i64`; times as `i64` microseconds since 1970; durations as `i64`
-//! microseconds; lists as one JSON text. A statement that reads a time column converts it itself on MySQL
+//! microseconds; lists as one JSON text, but lists of numbers alone as arrays on PostgreSQL. A statement that reads a time column converts it itself on MySQL
 //! (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`); on PostgreSQL the column is read as it is.
 
 use std::borrow::Cow;
@@ -27,6 +27,8 @@ use super::{Ask, Claimed, Finish, LaneHead, NewJob, Reach, Share, WorkerId};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bind<'a> {
     Int(Option<i64>),
+    /// An array, or a JSON text where there are none.
+    Ints(&'a [i64]),
     Text(Option<&'a str>),
 }
 
@@ -45,6 +47,12 @@ impl From<Option<i64>> for Bind<'_> {
     }
 }
 
+impl<'a> From<&'a [i64]> for Bind<'a> {
+    fn from(list: &'a [i64]) -> Self {
+        Self::Ints(list)
+    }
+}
+
 impl<'a> From<&'a str> for Bind<'a> {
     fn from(value: &'a str) -> Self {
         Self::Text(Some(value))
@@ -54,6 +62,26 @@ impl<'a> From<&'a str> for Bind<'a> {
 impl<'a> From<Option<&'a str>> for Bind<'a> {
     fn from(value: Option<&'a str>) -> Self {
         Self::Text(value)
+    }
+}
+
+/// A batch as a statement reads it: its values behind the worker's number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) numbers: Vec<Vec<i64>>,
+    pub(crate) text: Option<String>,
+}
+
+impl From<String> for List {
+    fn from(text: String) -> Self {
+        Self { numbers: Vec::new(), text: Some(text) }
+    }
+}
+
+impl List {
+    pub(crate) fn behind(&self, worker: WorkerId) -> Vec<Bind<'_>> {
+        let numbers = self.numbers.iter().map(|list| list.as_slice().into());
+        std::iter::once(worker.into()).chain(numbers).chain([self.text.as_deref().into()]).collect()
     }
 }
 
@@ -210,7 +238,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PURGE_WORKERS: &'static str;
 
     /// Ends as [`FINISH`](Self::FINISH) reads them.
-    fn finish_list(batch: &[Finish]) -> String;
+    fn finish_list(batch: &[Finish]) -> List;
 
     /// Values in the order in which `sql` names them, and the text as the driver wants it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error>;
@@ -378,14 +406,15 @@ macro_rules! driver {
 }
 pub(crate) use driver;
 
-/// Adds values to a statement's arguments in the order given.
+/// Adds values to a statement's arguments in the order given, lists of numbers as `$ints` makes them.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! add_binds {
-    ($db:ty, $binds:expr) => {{
+    ($db:ty, $binds:expr, $ints:expr) => {{
         let mut arguments = <$db as sqlx::Database>::Arguments::default();
         for bind in $binds {
             match *bind {
                 $crate::store::dialect::Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+                $crate::store::dialect::Bind::Ints(list) => sqlx::Arguments::add(&mut arguments, $ints(list)),
                 $crate::store::dialect::Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value),
             }
             .map_err(sqlx::Error::Encode)?;

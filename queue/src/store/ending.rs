@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 
-use super::dialect::{Dialect, For, Script, execute, ids};
+use super::dialect::{Dialect, For, List, Script, execute, ids};
 use super::operation::{From, Mode, SqlStore};
 use super::runs::Runs;
 use super::sql::json;
@@ -34,12 +34,12 @@ impl<DB: Dialect> SqlStore<DB> {
         });
         let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| ending.id()); // all lock in one order
+        batch.sort_unstable_by_key(|ending| (ending.id(), ending.lease())); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();
         let args = (worker, E::list::<DB>(&batch), all);
         self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
             async move {
-                let binds = [(*worker).into(), list.as_str().into()];
+                let binds = list.behind(*worker);
                 let runs = Runs::of(all);
                 let (mut accepted, mut refused) = (Vec::new(), false);
                 for (jobs, sql) in script {
@@ -70,18 +70,19 @@ impl<DB: Dialect> SqlStore<DB> {
 /// The end of one attempt, in a batch.
 pub(super) trait Ending: serde::Serialize + Clone + Sync {
     fn id(&self) -> i64;
+    fn lease(&self) -> i32;
     /// Whether the attempt goes into `queue_attempts`.
     fn recorded(&self) -> bool;
     fn error(&mut self) -> Option<&mut String>;
     /// The lease up to which the job's attempts that do not count are forgotten, if that is to be done now.
     fn forget(&self) -> Option<i32>;
 
-    /// A batch as one JSON text.
-    fn list<DB: Dialect>(batch: &[Self]) -> String
+    /// A batch, by job and lease.
+    fn list<DB: Dialect>(batch: &[Self]) -> List
     where
         Self: Sized,
     {
-        json(batch)
+        json(batch).into()
     }
 
     /// Without what some engine cannot store.
@@ -100,6 +101,9 @@ impl Ending for Finish {
     fn id(&self) -> i64 {
         self.id
     }
+    fn lease(&self) -> i32 {
+        self.lease
+    }
     fn recorded(&self) -> bool {
         self.state != Outcome::Completed
     }
@@ -109,7 +113,7 @@ impl Ending for Finish {
     fn forget(&self) -> Option<i32> {
         None
     }
-    fn list<DB: Dialect>(batch: &[Self]) -> String {
+    fn list<DB: Dialect>(batch: &[Self]) -> List {
         DB::finish_list(batch)
     }
 }
@@ -117,6 +121,9 @@ impl Ending for Finish {
 impl Ending for PutBack {
     fn id(&self) -> i64 {
         self.id
+    }
+    fn lease(&self) -> i32 {
+        self.lease
     }
     fn recorded(&self) -> bool {
         self.record
@@ -127,20 +134,23 @@ impl Ending for PutBack {
     fn forget(&self) -> Option<i32> {
         (self.uncount > 0 && self.lease % KEPT == 0).then_some(self.lease - KEPT)
     }
-    fn list<DB: Dialect>(batch: &[Self]) -> String {
+    fn list<DB: Dialect>(batch: &[Self]) -> List {
         #[derive(serde::Serialize)]
         struct Item<'a> {
             #[serde(flatten)]
             end: &'a PutBack,
             forget: Option<i32>,
         }
-        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>())
+        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>()).into()
     }
 }
 
 impl Ending for Bury {
     fn id(&self) -> i64 {
         self.id
+    }
+    fn lease(&self) -> i32 {
+        self.lease
     }
     fn recorded(&self) -> bool {
         true

@@ -11,8 +11,8 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, execute,
-    question_marks, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver,
+    execute, question_marks, rows,
 };
 use super::read::{claimed, lane_head, shares};
 use super::session::Sessions;
@@ -315,14 +315,14 @@ impl Dialect for MySql {
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
 
-    fn finish_list(batch: &[Finish]) -> String {
+    fn finish_list(batch: &[Finish]) -> List {
         let row = |it: &'_ Finish| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
-        json(&batch.iter().map(row).collect::<Vec<_>>())
+        json(&batch.iter().map(row).collect::<Vec<_>>()).into()
     }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
         let (sql, places) = question_marks(sql);
-        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]))))
+        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
     }
 
     driver!();
@@ -383,7 +383,7 @@ impl Dialect for MySql {
         // the skip scan the second time.
         let sql = of_kinds(include_str!("sql/lanes_all.mysql.sql"), kinds.len());
         let binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
-        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &binds)).persistent(false);
+        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &binds, json)).persistent(false);
         all.fetch_all(conn).await?.iter().map(lane_head).collect()
     }
 
@@ -444,7 +444,7 @@ impl Dialect for MySql {
 }
 
 async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
-    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds)).await
+    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds, json)).await
 }
 
 /// A statement with `?, ?, ?`, for so many kinds.

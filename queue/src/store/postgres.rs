@@ -13,13 +13,13 @@ use crate::signal;
 
 use super::batch::{alike, fitting};
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, add_binds, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver, ids,
+    rows,
 };
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
-use super::sql::json;
 use super::together::{SAVEPOINT, Together, Whose};
-use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -70,6 +70,32 @@ struct PgAsk<'a> {
     after_id: i64,
     newest: bool,
     max_retries: u32,
+}
+
+/// What most ends have not, in their order. None: none has it.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Vec<Option<Outcome>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Vec<Option<&'a str>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Vec<Option<&'a str>>>,
+}
+
+impl<'a> Told<'a> {
+    fn of(ends: &[&'a Finish]) -> Option<String> {
+        fn list<'a, T>(ends: &[&'a Finish], of: fn(&'a Finish) -> Option<T>) -> Option<Vec<Option<T>>> {
+            ends.iter().any(|end| of(end).is_some()).then(|| ends.iter().map(|end| of(end)).collect())
+        }
+        let told = Self {
+            state: list(ends, |end| Some(end.state).filter(|state| *state != Outcome::Completed)),
+            result: list(ends, |end| end.result.as_deref()),
+            error: list(ends, |end| end.error.as_deref()),
+        };
+        let has_any = told.state.is_some() || told.result.is_some() || told.error.is_some();
+        has_any.then(|| serde_json::to_string(&told).expect("text serializes"))
+    }
 }
 
 /// A claimed row with the number of its claim's note in that column.
@@ -159,12 +185,22 @@ impl Dialect for Postgres {
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 
-    fn finish_list(batch: &[Finish]) -> String {
-        json(batch)
+    fn finish_list(batch: &[Finish]) -> List {
+        // of the same job under two leases one is refused in any case: the lesser one is not sent
+        let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
+        for end in batch {
+            ends.pop_if(|before| before.id == end.id);
+            ends.push(end);
+        }
+        let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
+        List {
+            numbers: vec![numbers(|end| end.id), numbers(|end| end.lease.into()), numbers(|end| end.ran_us)],
+            text: Told::of(&ends),
+        }
     }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        Ok((Cow::Borrowed(sql), add_binds!(Self, binds)))
+        Ok((Cow::Borrowed(sql), add_binds!(Self, binds, std::convert::identity)))
     }
 
     driver!();
@@ -335,4 +371,31 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
 
 fn lost(why: &'static str) -> Error {
     Error::Io(std::io::Error::new(std::io::ErrorKind::ConnectionReset, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_end_has_is_not_sent() {
+        let end = |id, lease| Finish { id, lease, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let numbers = |ids: &[i64], leases: &[i64]| vec![ids.to_vec(), leases.to_vec(), vec![9; ids.len()]];
+        let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
+        assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
+        let with_result = Finish { result: Some("[]".into()), ..end(2, 3) };
+        let cancelled = Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
+        let list = Postgres::finish_list(&[end(1, 1), with_result.clone()]);
+        assert_eq!(list.text.unwrap(), r#"{"result":[null,"[]"]}"#);
+        let list = Postgres::finish_list(&[with_result, cancelled]);
+        let all = r#"{"state":[null,"cancelled"],"result":["[]",null],"error":[null,"why"]}"#;
+        assert_eq!(list.text.unwrap(), all);
+    }
+
+    #[test]
+    fn a_job_is_in_a_list_once() {
+        let end = |id, lease| Finish { id, lease, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
+        assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
+    }
 }

@@ -113,7 +113,7 @@ impl<DB: Dialect> SqlStore<DB> {
             async move {
                 let found = ids::<DB>(conn, first, &[]).await?;
                 for sql in others.iter().filter(|_| !found.is_empty()) {
-                    execute::<DB>(conn, sql, &[json(&found).as_str().into()]).await?;
+                    execute::<DB>(conn, sql, &[found.as_slice().into()]).await?;
                 }
                 Ok(())
             }
@@ -285,7 +285,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     match number {
                         0 => gone = ids::<DB>(conn, sql, &[(*worker).into(), (*heartbeat).into()]).await?,
                         _ if gone.is_empty() => break,
-                        _ => execute::<DB>(conn, sql, &[json(&gone).as_str().into()]).await.map(drop)?,
+                        _ => execute::<DB>(conn, sql, &[gone.as_slice().into()]).await.map(drop)?,
                     }
                 }
                 Ok(!gone.is_empty())
@@ -477,8 +477,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                 async move {
                     let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
-                    let list = json(&over);
-                    let binds = [list.as_str().into()];
+                    let binds = [over.as_slice().into()];
                     let runs = Runs::of(&over);
                     let mut removed = None;
                     for (rows, sql) in DB::PURGE {

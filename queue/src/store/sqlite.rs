@@ -14,10 +14,11 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, MOST_ARGS, Script, Turn, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, driver, ids, rows,
 };
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::session::Sessions;
+use super::sql::json;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
@@ -98,6 +99,7 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
     for bind in binds {
         match *bind {
             Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+            Bind::Ints(list) => sqlx::Arguments::add(&mut arguments, json(list)),
             Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value.map(str::to_owned)),
         }
         .map_err(Error::Encode)?;
@@ -164,12 +166,12 @@ impl Dialect for Sqlite {
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
 
-    fn finish_list(batch: &[Finish]) -> String {
+    fn finish_list(batch: &[Finish]) -> List {
         // the same job twice, under two leases, stays twice
         let mut list = Vec::with_capacity(batch.len() * 32);
         let mut json = serde_json::Serializer::new(&mut list);
         json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
-        String::from_utf8(list).expect("JSON is UTF-8")
+        String::from_utf8(list).expect("JSON is UTF-8").into()
     }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
@@ -350,7 +352,8 @@ mod tests {
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
         let end = Finish { id: 7, lease: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
-        let list = |end: &Finish| Sqlite::finish_list(std::slice::from_ref(end));
+        let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
+        let list = |end: &Finish| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
         assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
         let longest = Finish { lease: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
@@ -368,7 +371,7 @@ mod tests {
             assert!(list(&other).starts_with(&format!("{{\"7\":[{lease},{ran_us},\"")), "{}", list(&other));
         }
         let again = Finish { lease: 4, ..end.clone() };
-        assert_eq!(Sqlite::finish_list(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
+        assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 
     /// Where a value meets the condition of a partial index, SQLite looks at the value to see whether the index will do, and plans

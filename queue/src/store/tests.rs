@@ -373,8 +373,9 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert!(db.store.put_back(other, &[back(&second[0])]).await.unwrap().is_empty());
     assert!(db.store.bury(other, &[buried(&second[0])]).await.unwrap().is_empty());
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 3);
-    // a batch of good and bad
-    let accepted = db.store.finish(worker, &[done(&first[1]), done(&second[0])]).await.unwrap();
+    // a batch of good and bad, one job under both leases
+    let batch = [done(&second[0]), done(&first[1]), done(&first[0])];
+    let accepted = db.store.finish(worker, &batch).await.unwrap();
     assert_eq!(accepted, [second[0].id.get()]);
     assert_eq!(db.store.put_back(worker, &[back(&second[1])]).await.unwrap(), [second[1].id.get()]);
     assert_eq!(db.store.bury(worker, &[buried(&second[2])]).await.unwrap(), [second[2].id.get()]);
@@ -1019,6 +1020,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         return;
     }
     let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
+    let cancelled = Finish { id: 1, lease: 1, ran_us: 1, state: Outcome::Cancelled, result: None, error: None };
+    let finished = DB::finish_list(&[cancelled]);
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
     let claim = |kinds: Option<&'static str>| {
@@ -1038,7 +1041,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 0.into(), 9.into(), 0.into()],
         ),
         (include_str!("sql/lanes.postgres.sql"), &[r#"["a"]"#.into()]),
-        (DB::FINISH[0].1, &[1.into(), ended.into()]),
+        (DB::FINISH[0].1, &finished.behind(1)),
         (DB::PUT_BACK[0].1, &[1.into(), ended.into()]),
         (DB::BURY[0].1, &[1.into(), ended.into()]),
         (DB::BEAT[0], &beat),
@@ -1070,9 +1073,14 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         }
         for (number, (sql, binds)) in statements.iter().enumerate() {
             let of = |each: fn(&Bind<'_>) -> String| binds.iter().map(each).collect::<Vec<_>>().join(", ");
-            let types = of(|bind| if matches!(bind, Bind::Int(_)) { "bigint" } else { "text" }.into());
+            let types = of(|bind| match bind {
+                Bind::Int(_) => "bigint".into(),
+                Bind::Ints(_) => "bigint[]".into(),
+                Bind::Text(_) => "text".into(),
+            });
             let values = of(|bind| match bind {
                 Bind::Int(value) => value.unwrap().to_string(),
+                Bind::Ints(list) => format!("ARRAY{list:?}"),
                 Bind::Text(value) => value.map_or("NULL".into(), |value| format!("'{value}'")),
             });
             let (types, values) = match binds.len() {
