@@ -48,6 +48,8 @@ CREATE TABLE queue_claims (
     job_ids bigint[] NOT NULL,
     PRIMARY KEY (worker_id, id)
 ) WITH (
+    -- a claim of a thousand jobs is a row of the page, not compressed: it is gone after a heartbeat
+    toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000
 );

@@ -27,7 +27,7 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large).
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may be).
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -37,7 +37,10 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
         lane,
         run_at: time(row, 4)?,
         enqueued_at: chrono::DateTime::from_timestamp_micros(time(row, 5)?).unwrap_or_default(),
-        args: row.maybe_text(7)?.ok_or(row.int(6)?),
+        args: match row.maybe_text(7)? {
+            Some(args) => Ok(args),
+            None => Err(row.int(6)?),
+        },
         claim: None,
     })
 }

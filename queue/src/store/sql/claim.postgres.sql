@@ -2,6 +2,7 @@
 -- the update stays on the primary key whatever the statistics say.
 -- With $10, a list of kinds, it takes nothing while rows of theirs wait in another lane: it looks before and behind this one,
 -- never at what is left of the rows taken from it. (A pair that must be less would end no scan at a queue that is the same.)
+-- Arguments that are stored in 2,000 bytes are not too long, however compressed; of others the text is made to be counted.
 -- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 WITH others AS MATERIALIZED (
     SELECT CASE WHEN $10::json IS NOT NULL THEN
@@ -41,5 +42,5 @@ UPDATE queue_jobs
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
     cancel_requested_at = NULL, max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
-RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, octet_length(args::text),
-          CASE WHEN octet_length(args::text) <= $9 THEN args END, (SELECT noted.id FROM noted)
+RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, CASE WHEN pg_column_size(args) > 2000 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
+          CASE WHEN pg_column_size(args) <= 2000 OR octet_length(args::text) <= $9 THEN args END, (SELECT noted.id FROM noted)
