@@ -33,7 +33,7 @@ pub(crate) const MOST: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
 /// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be
 /// missed. Not at all when the pool has no other to give.
-const LINGER: Duration = Duration::from_millis(2);
+const LINGER: Duration = Duration::from_millis(10);
 /// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
 /// word, for ever.
 const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });
@@ -447,13 +447,13 @@ fn refuse(group: Vec<Waiting>, error: Error) {
 }
 
 /// Writes many jobs, all or none, in a task of its own, so that dropping the caller's future leaves no connection inside a
-/// transaction.
+/// transaction. A connection at hand spares the two questions whether it lives, before and after.
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
-        let turns = Turns::of(&pool);
-        let mut conn = pool.acquire().await?;
+        let (place, turns) = (Place::of(&pool), Turns::of(&pool));
+        let (mut conn, _) = place.connection().await?;
         let numbers = insert(&mut conn, &turns, turns.next(Errand::Other).await, &jobs, None).await?;
-        drop(conn);
+        place.keep(conn);
         signal::committed(&pool, false);
         Ok(numbers)
     });
