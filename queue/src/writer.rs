@@ -32,8 +32,8 @@ pub(crate) const MOST: usize = 256;
 /// Bytes of arguments in one statement, about.
 const MOST_BYTES: usize = 1024 * 1024;
 /// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be
-/// missed. Not at all when the pool has no other to give.
-const LINGER: Duration = Duration::from_millis(10);
+/// missed, or to have died meanwhile, which shows only when it is used. Not at all when the pool has no other to give.
+const LINGER: Duration = Duration::from_millis(2);
 /// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
 /// word, for ever.
 const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });

@@ -191,8 +191,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const INSERT_AND_NOTIFY: Option<&'static str>;
     /// A heartbeat can see whether jobs wait.
     const BEAT_LOOKS: bool;
-    /// See [`Store::claim_alone`](super::Store::claim_alone). None where a look takes next to nothing, or the claim would not
-    /// be one statement.
+    /// See [`Store::claim_alone`](super::Store::claim_alone). None where a look takes next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
     /// Sent before a heartbeat that has something to say of claims, where it does not forget those by itself. Binds: as for a
     /// heartbeat.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
@@ -15,6 +16,7 @@ use super::dialect::{
     execute, question_marks, rows,
 };
 use super::read::{claimed, lane_head, shares};
+use super::runs::Runs;
 use super::session::Sessions;
 use super::sql::json;
 use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
@@ -153,15 +155,43 @@ async fn take(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Res
     }
     let mut taken: Vec<_> = jobs.iter().map(|job| (i64::from(job.id), job.max_retries)).collect();
     taken.sort_unstable();
-    let list = serde_json::to_string(&taken).expect("numbers serialize");
-    execute::<MySql>(conn, include_str!("sql/claim_mark.mysql.sql"), &[worker.into(), list.as_str().into()]).await?;
-    let ids: Vec<_> = taken.iter().map(|(id, _)| id).collect();
-    let note = serde_json::to_string(&ids).expect("numbers serialize");
-    let (sql, arguments) =
-        MySql::prepare(include_str!("sql/claim_note.mysql.sql"), &[worker.into(), note.as_str().into()])?;
+    let ids: Vec<i64> = taken.iter().map(|(id, _)| *id).collect();
+    let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
+    match one.zip(Runs::of(&ids)) {
+        Some((ask, runs)) => {
+            let binds = runs.behind(&[worker.into(), retries(ask)]);
+            execute::<MySql>(conn, include_str!("sql/claim_mark_runs.mysql.sql"), &binds).await?;
+        }
+        None => {
+            let list = json(&taken);
+            let binds = [worker.into(), list.as_str().into()];
+            execute::<MySql>(conn, include_str!("sql/claim_mark.mysql.sql"), &binds).await?;
+        }
+    }
+    let note = [worker.into(), ids.as_slice().into()];
+    let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.mysql.sql"), &note)?;
     let claim = MySql::insert_row(conn, sql, arguments).await?;
     jobs.iter_mut().for_each(|job| job.claim = Some(claim));
     Ok(jobs)
+}
+
+/// The next jobs of one lane, if no rows of these kinds wait in another one.
+async fn claim_alone(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    kinds: &[String],
+) -> Result<Vec<Claimed>, Error> {
+    let (sql, places) = question_marks(include_str!("sql/claim_others.mysql.sql"));
+    let lane = lane_binds(ask);
+    // no kind has an empty name
+    let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
+    let binds: Vec<_> = places.iter().map(|place| lane[*place]).chain(others.map(Bind::from)).collect();
+    let rows = fetch(conn, of_kinds(&sql, kinds.len()), &binds).await?;
+    match rows.first() {
+        Some(row) if row.int(0)? == 0 => MySql::claim(conn, worker, std::slice::from_ref(ask)).await,
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// A look under way.
@@ -256,7 +286,8 @@ impl Dialect for MySql {
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // it polls often, for want of a signal
     const BEAT_LOOKS: bool = false;
-    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim_alone(conn, worker, ask, kinds).boxed());
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
