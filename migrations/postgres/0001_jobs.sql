@@ -48,11 +48,15 @@ CREATE TABLE queue_claims (
     job_ids bigint[] NOT NULL,
     PRIMARY KEY (worker_id, id)
 ) WITH (
-    -- a claim of a thousand jobs is a row of the page, not compressed: it is gone after a heartbeat
-    toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000
 );
+-- A claim of a thousand jobs is a row of its page, not compressed: it is gone after a heartbeat. (As many bytes as pages of 8 kB allow.)
+DO $$ BEGIN
+    IF current_setting('block_size')::integer >= 8192 THEN
+        ALTER TABLE queue_claims SET (toast_tuple_target = 8160);
+    END IF;
+END $$;
 
 -- Completed and cancelled jobs, until retention removes them.
 CREATE TABLE queue_history (

@@ -226,7 +226,7 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let turns = Turns::of(pool);
         let turn = turns.next(Errand::Other).await;
         let written = insert_in_time(&mut conn, &turns, turn, &[job], announce.as_deref()).await;
-        if is_sound(&written) {
+        if written.is_ok() {
             self.0.keep(conn);
         }
         signal::committed(pool, announce.is_some());
@@ -340,7 +340,8 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
     group
 }
 
-/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether the connection is sound.
+/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether all went well: an error
+/// may say that the server has ended the session, and the pool asks.
 async fn write_group<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
@@ -363,19 +364,13 @@ async fn write_group<DB: Dialect>(
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
             let result = insert_in_time(conn, turns, turns.next(Errand::Other).await, &[job], announce).await;
-            sound &= is_sound(&result);
+            sound &= result.is_ok();
             let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
         }
         return sound;
     }
-    let sound = matches!(error, Error::Database(_));
     refuse(jobs.into_iter().zip(answers).map(|(job, written)| Waiting { job, written }).collect(), error);
-    sound
-}
-
-/// Whether the connection can be used again after that.
-fn is_sound<T>(result: &Result<T, Error>) -> bool {
-    matches!(result, Ok(_) | Err(Error::Database(_)))
+    false
 }
 
 /// As [`insert`], as long as an answer may be expected. A connection that gave none is closed.

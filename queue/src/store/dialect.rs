@@ -5,8 +5,9 @@
 //! anywhere else.
 //!
 //! What crosses, on every engine: whole numbers as `i64`; times as `i64` microseconds since 1970; durations as `i64`
-//! microseconds; lists as one JSON text, but lists of numbers alone as arrays on PostgreSQL. A statement that reads a time column converts it itself on MySQL
-//! (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`); on PostgreSQL the column is read as it is.
+//! microseconds; lists as one JSON text, but what is a [`Bind::Ints`] as an array on PostgreSQL. A statement that reads a time
+//! column converts it itself on MySQL (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`); on PostgreSQL the
+//! column is read as it is.
 
 use std::borrow::Cow;
 use std::future::Future;

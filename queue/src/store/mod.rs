@@ -436,7 +436,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Whether there is a [`claim_alone`](Self::claim_alone).
     fn claims_alone(&self) -> bool;
     /// The same for one lane, if no other lane has rows of these kinds that wait, in whatever queue; else nothing. It walks
-    /// over nothing that was taken from the lane before: a look that comes with the claim, for less than a look takes.
+    /// over nothing that was taken from the lane before: a question that comes with the claim, or right before it, for less than a look takes.
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
     /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.

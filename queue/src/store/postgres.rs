@@ -186,7 +186,8 @@ impl Dialect for Postgres {
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
 
     fn finish_list(batch: &[Finish]) -> List {
-        // of the same job under two leases one is refused in any case: the lesser one is not sent
+        // of the same job under two leases one is refused in any case: the lesser one, which is older unless a thousand million
+        // claims lie between them, is not sent
         let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
         for end in batch {
             ends.pop_if(|before| before.id == end.id);

@@ -38,8 +38,10 @@ enum After {
     Claim,
     /// A pause until a lane fell due.
     Pause,
-    /// A signal, or the time at which to look without one: anything may be there.
+    /// A signal: anything may be there.
     News,
+    /// The time at which to look without one.
+    Poll,
 }
 
 /// The loop's memory.
@@ -100,7 +102,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 let _listening = shared.config.store.listen();
                 after = tokio::select! {
                     () = shared.wake.notified() => After::News,
-                    () = sleep(pause) => if pause < poll { After::Pause } else { After::News },
+                    () = sleep(pause) => if pause < poll { After::Pause } else { After::Poll },
                     // another queue has room: it may be one whose lanes are known
                     () = shared.room.notified(), if shared.slots.len() > 1 => After::Claim,
                     () = strays.wait() => After::Claim,
@@ -178,7 +180,7 @@ impl Claims {
         let now = Instant::now();
         self.looks.end_beside(&self.shared, &mut self.lanes);
         let mut was_alone = false;
-        if waited && let Some(next) = self.only_lane(wants, now) {
+        if waited && let Some(next) = self.only_lane(wants, after, now) {
             let take = next.take;
             let claimed = self.take(vec![next], take, true).await?;
             if claimed > 0 {
@@ -199,7 +201,7 @@ impl Claims {
                 }
             }
         }
-        if after == After::News && !self.looks.are_cheap() {
+        if matches!(after, After::News | After::Poll) && !self.looks.are_cheap() {
             self.lanes.woken(now);
         }
         let claimed = if was_alone { 0 } else { self.claim(wants).await? };
@@ -212,16 +214,17 @@ impl Claims {
             return Ok(0);
         }
         self.looks.again(&self.shared, &mut self.lanes).await?;
-        // something waits, and yet nothing came: it was enqueued in between, or it is where no look finds it
-        if was_alone && !self.lanes.is_empty() && std::mem::replace(&mut self.in_vain, true) {
+        // something is due, and yet nothing came: it was enqueued in between, or it is where no look finds it
+        if was_alone && self.lanes.have_due(Instant::now()) && std::mem::replace(&mut self.in_vain, true) {
             self.not_alone = Some(Instant::now() + REST);
         }
         self.claim(wants).await
     }
 
     /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
-    /// it: it is claimed without another look, if the database can say with the claim that there is no other lane.
-    fn only_lane(&self, wants: &[(usize, u32)], now: Instant) -> Option<Next> {
+    /// it: it is claimed without another look, if the database can say with the claim, or right before it, that there is no other lane. Without
+    /// a signal that is likely only where it has just given something.
+    fn only_lane(&self, wants: &[(usize, u32)], after: After, now: Instant) -> Option<Next> {
         let shared = &self.shared;
         let fresh = self.looks.are_cheap() && !self.looks.are_due(now) && !shared.look.load(Ordering::Relaxed);
         let others = self.not_alone.is_some_and(|until| now < until);
@@ -229,7 +232,8 @@ impl Claims {
             return None;
         }
         let &(slots, take) = wants.first()?;
-        let ask = self.lanes.only(take, now, |lane| shared.retries(slots, lane))?;
+        let told = after != After::Poll;
+        let ask = self.lanes.only(take, told, now, |lane| shared.retries(slots, lane))?;
         Some(Next::all(slots, take, vec![ask]))
     }
 

@@ -181,14 +181,24 @@ impl Lanes {
         (served.into_iter().map(|(known, max_retries)| known.ask(take, now, max_retries)).collect(), next)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(super) fn have_due(&self, now: Instant) -> bool {
+        self.0.values().any(|known| known.due <= now)
     }
 
-    /// What to ask of the only lane that is known, whether something is due in it or not.
-    pub(super) fn only(&self, take: u32, now: Instant, retries: impl Fn(&Lane) -> Option<u32>) -> Option<Ask> {
+    /// What to ask of the only lane that is known: whether something is due in it or not, if `told` that something may be there.
+    pub(super) fn only(
+        &self,
+        take: u32,
+        told: bool,
+        now: Instant,
+        retries: impl Fn(&Lane) -> Option<u32>,
+    ) -> Option<Ask> {
         let mut all = self.0.values();
         let known = all.next().filter(|known| all.len() == 0 && !known.newest_first)?;
+        let gave = known.gave.is_some_and(|at| now - at < RESCAN);
+        if !told && !gave && known.due > now {
+            return None;
+        }
         Some(known.ask(take, now, retries(&known.lane)?))
     }
 

@@ -152,9 +152,26 @@ async fn who_asks_before_anything_is_due_forgets_no_time() {
     let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN / 2 };
     lanes.look_begins();
     lanes.found(vec![later], Instant::now(), None, |_| false);
-    let ask = lanes.only(10, Instant::now(), |_| Some(3)).unwrap();
+    let ask = lanes.only(10, true, Instant::now(), |_| Some(3)).unwrap();
     lanes.claimed(&[ask], &[job("a", 15, 11)], Instant::now());
     assert_eq!(lanes.next_due(false, |_| true), Some(RESCAN / 2 + Duration::from_millis(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_lane_is_likely_where_it_has_something_or_has_just_given() {
+    let only = |lanes: &Lanes, told| lanes.only(10, told, Instant::now(), |_| Some(3)).is_some();
+    let mut lanes = lanes(&[("a", 0, 10)]);
+    assert!(only(&lanes, true) && only(&lanes, false), "it is due");
+    lanes.claimed(&asks(&lanes, 1).0, &[job("a", 10, 1)], Instant::now());
+    let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN * 2 };
+    lanes.look_begins();
+    lanes.found(vec![later], Instant::now(), None, |_| false);
+    assert!(only(&lanes, true) && only(&lanes, false), "it has just given one");
+    tokio::time::advance(RESCAN).await;
+    assert!(only(&lanes, true) && !only(&lanes, false), "one that waits is not asked at every poll");
+    assert!(!lanes.have_due(Instant::now()));
+    tokio::time::advance(RESCAN).await;
+    assert!(only(&lanes, false) && lanes.have_due(Instant::now()));
 }
 
 #[tokio::test(start_paused = true)]

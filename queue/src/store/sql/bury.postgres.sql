@@ -1,4 +1,5 @@
--- For "IS TRUE" see finish.postgres.sql.
+-- What keeps the plan on the primary key whatever the statistics say: the ids travel as an array, and "IS TRUE" makes the fence
+-- a hash lookup instead of a join.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json) AS d (id bigint, lease integer, ran_us bigint, outcome text, error text)
 ), gone AS (
@@ -8,7 +9,7 @@ WITH batch AS MATERIALIZED (
     RETURNING j.*
 ), ended AS MATERIALIZED (
     SELECT g.*, d.outcome, d.error, now() - d.ran_us * interval '1 microsecond' AS started_at
-    FROM gone AS g JOIN batch AS d USING (id)
+    FROM gone AS g JOIN batch AS d USING (id, lease)
 ), recorded AS (
     INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
     SELECT id, lease, attempt, worker_id, started_at, now(), outcome, error FROM ended

@@ -1,15 +1,17 @@
 -- One statement, in which nothing is joined, so that no statistics lead the plan away from the primary key: the numbers are in order,
 -- each there once, and width_bucket says which place a job has among them. What few ends have is a JSON text, read once: NULL, or
 -- {"state": [ … ], "result": [ … ], "error": [ … ]}, in the same order; of what none has there is no list.
-WITH gone AS (
+WITH told AS MATERIALIZED (
+    SELECT $5::jsonb AS list
+), gone AS (
     DELETE FROM queue_jobs
     WHERE id = ANY ($2::bigint[]) AND worker_id = $1 AND lease = ($3::bigint[])[width_bucket(id, $2::bigint[])]
     RETURNING *, width_bucket(id, $2::bigint[]) AS place
 ), ended AS NOT MATERIALIZED (
     SELECT *, now() - ($4::bigint[])[place] * interval '1 microsecond' AS began,
-           coalesce((SELECT $5::jsonb -> 'state') ->> (place - 1), 'completed') AS state,
-           (SELECT $5::jsonb -> 'result') ->> (place - 1) AS result,
-           (SELECT $5::jsonb -> 'error') ->> (place - 1) AS error
+           coalesce((SELECT list -> 'state' FROM told) ->> (place - 1), 'completed') AS state,
+           (SELECT list -> 'result' FROM told) ->> (place - 1) AS result,
+           (SELECT list -> 'error' FROM told) ->> (place - 1) AS error
     FROM gone
 ), recorded AS (
     INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)

@@ -1,5 +1,5 @@
 -- Back to waiting, unless somebody asked to cancel the job meanwhile: then it ends as cancelled. For "IS TRUE" see
--- finish.postgres.sql. Of a job that comes back again and again without counting (snoozes, give-backs), only the last of
+-- bury.postgres.sql. Of a job that comes back again and again without counting (snoozes, give-backs), only the last of
 -- those attempts are kept.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json)
@@ -21,23 +21,23 @@ WITH batch AS MATERIALIZED (
     SELECT g.id, g.kind, g.queue, 'cancelled', g.args, g.priority, g.max_retries, g.attempt - d.uncount, g.lease,
            g.worker_id, g.enqueued_at, g.run_at,
            CASE WHEN d.record THEN now() - d.ran_us * interval '1 microsecond' END, now(), 'cancelled on request'
-    FROM gone AS g JOIN batch AS d USING (id)
+    FROM gone AS g JOIN batch AS d USING (id, lease)
 ), back AS (
     UPDATE queue_jobs AS j
     SET worker_id = 0, claimed_at = NULL, attempt = j.attempt - d.uncount,
         run_at = coalesce(now() + d.delay_us * interval '1 microsecond', j.run_at)
     FROM batch AS d
-    WHERE j.id = ANY (ARRAY(SELECT id FROM held WHERE NOT cancelled)) AND d.id = j.id
+    WHERE j.id = ANY (ARRAY(SELECT id FROM held WHERE NOT cancelled)) AND d.id = j.id AND d.lease = j.lease
 ), recorded AS (
     INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
     SELECT h.id, h.lease, h.attempt, $1, now() - d.ran_us * interval '1 microsecond', now(), d.outcome, d.error
-    FROM held AS h JOIN batch AS d USING (id)
+    FROM held AS h JOIN batch AS d USING (id, lease)
     WHERE d.record
     ON CONFLICT DO NOTHING
 ), forgotten AS (
     DELETE FROM queue_attempts
-    WHERE job_id = ANY (ARRAY(SELECT h.id FROM held AS h JOIN batch AS d USING (id) WHERE d.forget IS NOT NULL))
-      AND lease <= (SELECT d.forget FROM batch AS d WHERE d.id = job_id)
+    WHERE job_id = ANY (ARRAY(SELECT id FROM held JOIN batch USING (id, lease) WHERE forget IS NOT NULL))
+      AND lease <= (SELECT forget FROM held AS h JOIN batch AS d USING (id, lease) WHERE h.id = job_id)
       AND outcome IN ('snoozed', 'released')
 )
 SELECT id FROM held
