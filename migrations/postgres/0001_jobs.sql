@@ -51,7 +51,7 @@ CREATE TABLE queue_claims (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000
 );
--- A claim of a thousand jobs is a row of its page, not compressed: it is gone after a heartbeat. (As many bytes as pages of 8 kB allow.)
+-- A claim of a thousand jobs is a row of its page, not compressed: it is gone after a heartbeat. (As much as 8 kB allow.)
 DO $$ BEGIN
     IF current_setting('block_size')::integer >= 8192 THEN
         ALTER TABLE queue_claims SET (toast_tuple_target = 8160);

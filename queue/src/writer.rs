@@ -340,8 +340,8 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
     group
 }
 
-/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether all went well: an error
-/// may say that the server has ended the session, and the pool asks.
+/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether all
+/// went well: an error may say that the server has ended the session, and the pool asks.
 async fn write_group<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,

@@ -222,8 +222,8 @@ impl Claims {
     }
 
     /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
-    /// it: it is claimed without another look, if the database can say with the claim, or right before it, that there is no other lane. Without
-    /// a signal that is likely only where it has just given something.
+    /// it: it is claimed without another look, if the database can say with the claim, or right before it, that there is no
+    /// other lane. Without a signal that is likely only where it has just given something, or something is due.
     fn only_lane(&self, wants: &[(usize, u32)], after: After, now: Instant) -> Option<Next> {
         let shared = &self.shared;
         let fresh = self.looks.are_cheap() && !self.looks.are_due(now) && !shared.look.load(Ordering::Relaxed);

@@ -42,5 +42,6 @@ UPDATE queue_jobs
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
     cancel_requested_at = NULL, max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
-RETURNING id, lease, attempt, max_retries, run_at, enqueued_at, CASE WHEN pg_column_size(args) > 2000 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
+RETURNING id, lease, attempt, max_retries, run_at, enqueued_at,
+          CASE WHEN pg_column_size(args) > 2000 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
           CASE WHEN pg_column_size(args) <= 2000 OR octet_length(args::text) <= $9 THEN args END, (SELECT noted.id FROM noted)

@@ -1,5 +1,5 @@
--- All are locked, and have the same retries where none are written. An UPDATE waits for no row that it does not change, so the one
--- behind a run need not be kept out, as in finish_delete_runs.mysql.sql.
+-- All are locked, and have the same retries where none are written. An UPDATE waits for no row that it does not change, so
+-- the one behind a run need not be kept out, as in finish_delete_runs.mysql.sql.
 UPDATE queue_jobs AS j FORCE INDEX (PRIMARY)
 SET j.worker_id = $1, j.lease = j.lease % 1000000000 + 1, j.attempt = LEAST(j.attempt + 1, 1000000000),
     j.claimed_at = UTC_TIMESTAMP(6), j.cancel_requested_at = NULL, j.max_retries = GREATEST(COALESCE(j.max_retries, $2), 0)
