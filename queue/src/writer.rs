@@ -493,6 +493,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_batch_leaves_its_connection_at_hand_only_after_an_insert_that_went_well() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = pool(&folder).await;
+        let refused = vec![NewJob { queue: "".into(), ..NewJob::example("k") }; 2];
+        write_all(pool.clone(), refused).await.expect_err("a queue has a name");
+        assert!(!in_use(&pool), "an error may say that the session has ended");
+        write_all(pool.clone(), vec![NewJob::example("k"); 2]).await.expect("written");
+        assert!(in_use(&pool));
+    }
+
+    #[tokio::test]
     async fn what_is_at_hand_is_not_used_once_its_pool_is_closed() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = pool(&folder).await;
