@@ -12,6 +12,12 @@ CREATE TABLE queue_jobs (
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease integer NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started integer NOT NULL DEFAULT 0,
+    -- how many workers were lost with it, since an attempt of it last ended by itself
+    losses smallint NOT NULL DEFAULT 0,
+    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
+    beside integer,
     -- 0: nobody holds it
     worker_id bigint NOT NULL DEFAULT 0,
     claimed_at timestamptz,

@@ -17,6 +17,12 @@ CREATE TABLE queue_jobs (
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease INTEGER NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started INTEGER NOT NULL DEFAULT 0,
+    -- how many workers were lost with it, since an attempt of it last ended by itself
+    losses INTEGER NOT NULL DEFAULT 0,
+    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
+    beside INTEGER,
     -- 0: nobody holds it
     worker_id INTEGER NOT NULL DEFAULT 0,
     claimed_at INTEGER,

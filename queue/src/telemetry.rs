@@ -22,6 +22,9 @@ pub(crate) const WORKER_JOINED: &str = "worker.joined";
 pub(crate) const DATABASE_LOST: &str = "database.lost";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
+/// A job runs that was lost with its worker before. Fields: the job's, `job.losses`, `job.beside`: how many others run beside it
+/// at most, where that is limited.
+pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";
 /// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`, `job.retry_in_ms`.

@@ -213,6 +213,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
+    /// Binds: worker, a list of [`Start`](super::Start).
+    const STARTED: Script;
     /// Binds: worker, what [`finish_list`](Self::finish_list) makes.
     const FINISH: Script;
     /// Binds: worker, a list of [`PutBack`](super::PutBack).
@@ -225,10 +227,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const FORGET_CLAIMS: &'static [&'static str];
     /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
     const LOST: &'static str;
-    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows `(id, fate)`, the fate being `ready`,
-    /// `dead` or `cancelled`.
+    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows of what [`RESCUE`](Self::RESCUE) is told.
+    /// The file says what the fates are.
     const LOCK_LOST: &'static str;
-    /// Binds: a list of `{id, fate}`, of locked jobs.
+    /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
     const RESCUE: &'static [&'static str];
     /// Binds: keep, limit. Ids of history rows to remove; another worker may be about to remove them, too.
     const OVER: &'static str;

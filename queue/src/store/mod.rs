@@ -34,6 +34,7 @@ mod untangle;
 mod writes;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,6 +245,8 @@ pub(crate) struct Claimed {
     pub(crate) enqueued_at: DateTime<Utc>,
     /// JSON; only its size where that is over the limit: then nothing of it was fetched.
     pub(crate) args: Result<String, i64>,
+    /// How many workers were lost with it, since an attempt of it last ended by itself.
+    pub(crate) losses: u32,
     /// The number of the claim, where claims leave notes.
     pub(crate) claim: Option<i64>,
 }
@@ -261,6 +264,7 @@ impl Claimed {
             run_at,
             enqueued_at: Utc::now(),
             args: Ok("null".into()),
+            losses: 0,
             claim: None,
         }
     }
@@ -294,6 +298,15 @@ impl Outcome {
             Self::Released => "released",
         }
     }
+}
+
+/// An attempt that begins, or has begun.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Start {
+    pub(crate) id: i64,
+    pub(crate) lease: i32,
+    /// How many others its worker runs beside it at most; None: any number.
+    pub(crate) beside: Option<u32>,
 }
 
 /// A running job that ends as completed or cancelled.
@@ -340,7 +353,7 @@ pub(crate) struct Bury {
 /// What a round of rescue did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rescued {
-    /// Jobs that are ready again.
+    /// Jobs that are tried again.
     pub(crate) ready: u64,
     /// Jobs whose lost attempt was their last.
     pub(crate) dead: u64,
@@ -439,6 +452,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// over nothing that was taken from the lane before: a question that comes with the claim, or right before it, for less than a look takes.
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
+    /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted; the rest is
+    /// not this lease's any more.
+    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
     /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
     /// running → scheduled or ready. Returns the ids that were accepted.
@@ -447,8 +463,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
 
     /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
-    /// unknown: running → ready, or dead after the last attempt.
-    fn rescue(&self, limit: u32) -> Reply<'_, Rescued>;
+    /// unknown: running → ready or scheduled, or dead after the last attempt. An attempt that is not known to have begun does not
+    /// count. Leaves those out that are named; returns also those that the database would not let go.
+    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
     /// The `limit` for [`purge`](Self::purge): as many as a transaction can remove without keeping other writers.

@@ -144,7 +144,7 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Res
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
-    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
+    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone())).collect()
 }
 
 /// Locks the next rows of the asks, marks them, and makes a note of whose they are: in a transaction.
@@ -303,6 +303,10 @@ impl Dialect for MySql {
     });
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
+    const STARTED: Script = &[
+        (For::All, include_str!("sql/ending_lock.mysql.sql")),
+        (For::All, include_str!("sql/started.mysql.sql")),
+    ];
     const FINISH: Script = &[
         (For::Each, include_str!("sql/finish_history.mysql.sql")),
         (For::Refused, include_str!("sql/finish_lock.mysql.sql")),
@@ -331,6 +335,7 @@ impl Dialect for MySql {
     const LOST: &'static str = include_str!("sql/lost.mysql.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.mysql.sql");
     const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_blame.mysql.sql"),
         include_str!("sql/rescue_attempts.mysql.sql"),
         include_str!("sql/rescue_history.mysql.sql"),
         include_str!("sql/rescue_dead.mysql.sql"),

@@ -170,6 +170,7 @@ impl Dialect for Postgres {
     });
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
+    const STARTED: Script = &[(For::All, include_str!("sql/started.postgres.sql"))];
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
@@ -258,7 +259,7 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &binds).await?;
-        rows.iter().map(|row| noted(row, 11, lane_of(row, asks)?)).collect()
+        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {

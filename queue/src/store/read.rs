@@ -27,7 +27,8 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may be).
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may be),
+/// `losses`.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -41,6 +42,7 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
             Some(args) => Ok(args),
             None => Err(row.int(6)?),
         },
+        losses: nearest(row.int(8)?),
         claim: None,
     })
 }
@@ -76,10 +78,10 @@ pub(crate) fn shares<R: Cells>(
     Ok(shares)
 }
 
-/// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.
+/// The lane of a claimed row that names it in its columns 9 to 11: the asks' own names, so that a batch of jobs shares them.
 #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL numbers its lanes"))]
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
-    let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
+    let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
     match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
         Some(lane) => Ok(lane.clone()),
@@ -136,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..9)) {
+        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..10)) {
             let row = Row(cells);
             let _ = claimed(&row, lane(0));
             let _ = lane_head(&row);
@@ -144,11 +146,12 @@ mod tests {
 
         /// A row of the right types is always read, whatever its numbers: it is claimed by then.
         #[test]
-        fn any_claimed_row_is_read(numbers in prop::array::uniform6(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
-            let [id, attempt, max_retries, run_at, enqueued_at, size] = numbers;
+        fn any_claimed_row_is_read(numbers in prop::array::uniform7(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
+            let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;
             let mut cells: Vec<_> =
                 [id, lease.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
+            cells.push(Cell::Int(losses));
             let job = claimed(&Row(cells), lane(0)).unwrap();
             prop_assert_eq!((job.id.get(), job.lease, job.run_at, job.args), (id, lease, run_at, args.ok_or(size)));
         }

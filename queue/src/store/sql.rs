@@ -1,5 +1,6 @@
 //! The one implementation of [`Store`], over the [`Dialect`] of an engine.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use super::session::Sessions;
 use super::turns::Listening;
 use super::{
     Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
-    Sight, Store, WorkerId, admin,
+    Sight, Start, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -49,6 +50,10 @@ struct Lost {
 struct Fate {
     id: i64,
     fate: String,
+    /// Earlier attempts of which nobody knew whether they had begun, and for which this one answers.
+    doubts: i64,
+    losses: i64,
+    error: String,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
@@ -59,7 +64,10 @@ impl<DB: Dialect> SqlStore<DB> {
                 let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
                 let fates = locked
                     .iter()
-                    .map(|row| Ok(Fate { id: row.int(0)?, fate: row.text(1)? }))
+                    .map(|row| {
+                        let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
+                        Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                    })
                     .collect::<Result<Vec<_>, sqlx::Error>>()?;
                 if !fates.is_empty() {
                     let list = json(&fates);
@@ -68,16 +76,17 @@ impl<DB: Dialect> SqlStore<DB> {
                     }
                 }
                 let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
-                Ok(Rescued { ready: count("ready"), dead: count("dead"), cancelled: count("cancelled") })
+                let (dead, cancelled) = (count("dead"), count("cancelled"));
+                Ok(Rescued { ready: fates.len() as u64 - dead - cancelled, dead, cancelled })
             }
             .boxed()
         })
         .await
     }
 
-    /// The same for each by itself. What is refused is left as it is; what refuses two in a row refuses all.
-    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<Rescued, Error> {
-        let (mut sum, mut refused) = (Rescued::default(), None);
+    /// The same for each by itself. What is refused is left as it is, and named; what refuses two in a row refuses all.
+    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<(Rescued, Vec<i64>), Error> {
+        let (mut sum, mut left, mut refused) = (Rescued::default(), Vec::new(), None);
         for job in lost {
             let error = match self.rescue_some(json(std::slice::from_ref(job))).await {
                 Ok(one) => {
@@ -88,6 +97,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 Err(error) => error,
             };
             tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
+            left.push(job.id);
             let second = refused.is_some();
             refused = Some(error).filter(|error| !error.blames_the_row());
             if second && refused.is_some() {
@@ -97,7 +107,7 @@ impl<DB: Dialect> SqlStore<DB> {
         match refused {
             // it is met again later
             Some(error) if sum == Rescued::default() => Err(error),
-            _ => Ok(sum),
+            _ => Ok((sum, left)),
         }
     }
 
@@ -410,6 +420,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
+    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot note that jobs have started", DB::STARTED, worker, batch).boxed()
+    }
+
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
     }
@@ -422,14 +436,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.ending("cannot store dead letters", DB::BURY, worker, batch).boxed()
     }
 
-    fn rescue(&self, limit: u32) -> Reply<'_, Rescued> {
+    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
             let doing = "cannot look for lost workers";
             for statements in [DB::FORGET_CLAIMS, DB::EXPIRE_WORKERS] {
                 self.about_those_of_the_first(doing, statements).await?;
             }
             let lost = self
-                .run(From::Upkeep, Mode::Read, doing, i64::from(limit), |conn, limit| {
+                .run(From::Upkeep, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {
                         let lost = rows::<DB>(conn, DB::LOST, &[(*limit).into()]).await?;
                         lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
@@ -438,8 +452,9 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                 })
                 .await;
             let mut lost: Vec<Lost> = lost?;
+            lost.retain(|job| !leave_out.contains(&job.id));
             if lost.is_empty() {
-                return Ok(Rescued::default());
+                return Ok((Rescued::default(), Vec::new()));
             }
             lost.sort_unstable_by_key(|job| job.id);
             match self.rescue_some(json(&lost)).await {
@@ -448,7 +463,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     tracing::warn!(%error, jobs = lost.len(), "cannot take lost jobs back together; one by one");
                     self.rescue_one_by_one(&lost).await
                 }
-                result => result,
+                result => Ok((result?, Vec::new())),
             }
         }
         .boxed()

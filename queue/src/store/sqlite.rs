@@ -134,6 +134,7 @@ impl Dialect for Sqlite {
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sqlite.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
+    const STARTED: Script = &[(For::All, include_str!("sql/started.sqlite.sql"))];
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
         (For::Each, include_str!("sql/finish_history.sqlite.sql")),
@@ -154,6 +155,7 @@ impl Dialect for Sqlite {
     const LOST: &'static str = include_str!("sql/lost.sqlite.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sqlite.sql");
     const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_blame.sqlite.sql"),
         include_str!("sql/rescue_attempts.sqlite.sql"),
         include_str!("sql/rescue_history.sqlite.sql"),
         include_str!("sql/rescue_dead.sqlite.sql"),

@@ -74,6 +74,17 @@ impl<DB: TestDb> Db<DB> {
         self.store.join(&worker, LEASE).await.unwrap()
     }
 
+    /// As a worker does that starts these.
+    async fn begin(&self, worker: WorkerId, jobs: &[Claimed]) {
+        let start = |job: &Claimed| Start { id: job.id.get(), lease: job.lease, beside: None };
+        let begun = self.store.started(worker, &jobs.iter().map(start).collect::<Vec<_>>()).await.unwrap();
+        assert_eq!(begun.len(), jobs.len());
+    }
+
+    async fn rescue(&self, limit: u32) -> Rescued {
+        self.store.rescue(limit, &HashSet::new()).await.unwrap().0
+    }
+
     async fn take(&self, worker: WorkerId, take: u32) -> Vec<Claimed> {
         let mut jobs = self.store.claim(worker, &[ask("a", take)]).await.unwrap();
         jobs.sort_by_key(|job| (job.run_at, job.id));
@@ -520,7 +531,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'cancelled' AND error = 'why'").await, 1);
     // lost meanwhile
     db.sql(format!("UPDATE queue_workers SET expires_at = {}", DB::in_seconds(-1))).await;
-    assert_eq!(db.store.rescue(10).await.unwrap(), Rescued { cancelled: 1, ..Rescued::default() });
+    assert_eq!(db.rescue(10).await, Rescued { cancelled: 1, ..Rescued::default() });
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
 }
@@ -546,22 +557,23 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     held.sort_by_key(|j| j.id);
     let kept = db.take(well, 1).await;
     assert_eq!((held.len(), kept.len()), (4, 1));
-    assert_eq!(db.store.rescue(100).await.unwrap(), Rescued::default());
+    db.begin(lost, &held).await;
+    assert_eq!(db.rescue(100).await, Rescued::default());
     let beat = db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap();
     assert!(beat.next_expiry.is_some_and(|left| left > LEASE / 2 && left <= LEASE), "{beat:?}");
     db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {lost}", DB::in_seconds(-1))).await;
     assert_eq!(db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap().next_expiry, Some(Duration::ZERO));
     // bounded, and by several at once
-    assert_eq!(db.store.rescue(1).await.unwrap(), Rescued { ready: 1, ..Rescued::default() });
+    assert_eq!(db.rescue(1).await, Rescued { ready: 1, ..Rescued::default() });
     let stores: Vec<_> = (0..3).map(|_| SqlStore::new(db.pool.clone())).collect();
-    let mut sum = Rescued::default();
-    for one in futures_util::future::join_all(stores.iter().map(|store| store.rescue(100))).await {
-        let one = one.unwrap();
+    let (mut sum, nobody) = (Rescued::default(), HashSet::new());
+    for one in futures_util::future::join_all(stores.iter().map(|store| store.rescue(100, &nobody))).await {
+        let (one, _) = one.unwrap();
         sum.ready += one.ready;
         sum.dead += one.dead;
     }
     // nobody waits for another, so one of them may have been skipped by all
-    let rest = db.store.rescue(100).await.unwrap();
+    let rest = db.rescue(100).await;
     assert_eq!((sum.ready + rest.ready, sum.dead + rest.dead), (2, 1));
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'lost'").await, 4);
     assert!(
@@ -579,11 +591,64 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     // jobs of a worker without a row
     let more = db.take(well, 9).await;
     assert_eq!(more.len(), 4);
+    db.begin(well, &more).await;
     db.sql("DELETE FROM queue_workers").await;
-    assert_eq!(db.store.rescue(100).await.unwrap(), Rescued { ready: 1, dead: 3, cancelled: 0 });
+    assert_eq!(db.rescue(100).await, Rescued { ready: 1, dead: 3, cancelled: 0 });
     let gone = db.worker().await;
     db.store.leave(gone).await.unwrap();
     assert!(!db.store.beat(gone, LEASE, Holding::default(), &[]).await.unwrap().alive);
+}
+
+async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) {
+    let job = |kind| NewJob { max_retries: 3, ..NewJob::example(kind) };
+    db.insert(&[job("began"), job("fresh"), job("suspect"), NewJob { max_retries: 0, ..job("last") }]).await;
+    let one = db.worker().await;
+    let asks = |kinds: &[&'static str]| kinds.iter().map(|kind| ask(kind, 1)).collect::<Vec<_>>();
+    let all = db.store.claim(one, &asks(&["began", "fresh", "suspect", "last"])).await.unwrap();
+    assert!(all.iter().all(|job| (job.attempt, job.losses) == (1, 0)), "{all:?}");
+    let of = |jobs: &[Claimed], kind: &str| jobs.iter().find(|job| *job.lane.kind == *kind).unwrap().clone();
+    db.begin(one, &[of(&all, "began"), of(&all, "suspect")]).await;
+    let lose = async |worker| {
+        db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {worker}", DB::in_seconds(-1))).await;
+        db.rescue(9).await
+    };
+    // the one without a retry would have said so before it began
+    assert_eq!(lose(one).await, Rescued { ready: 4, ..Rescued::default() });
+    let rows = "SELECT COUNT(*) FROM queue_attempts AS a JOIN queue_jobs AS j ON j.id = a.job_id WHERE";
+    let recorded = async |kind: &str, outcome: &str| {
+        db.int(&format!("{rows} j.kind = '{kind}' AND a.outcome = '{outcome}'")).await
+    };
+    assert_eq!((recorded("began", "lost").await, recorded("fresh", "unstarted").await), (1, 1));
+    assert_eq!(db.int(&format!("{rows} j.kind = 'last'")).await, 0);
+    let two = db.worker().await;
+    let again = db.store.claim(two, &asks(&["began", "fresh", "suspect", "last"])).await.unwrap();
+    let seen = |kind: &str| { let job = of(&again, kind); (job.attempt, job.losses) };
+    assert_eq!((seen("began"), seen("fresh"), seen("suspect"), seen("last")), ((2, 1), (1, 1), (2, 1), (1, 0)));
+    // `fresh` alone, where it is known to have begun: it answers for the attempt of which nobody knew
+    let alone = |job: &Claimed| Start { id: job.id.get(), lease: job.lease, beside: Some(0) };
+    db.store.started(two, &[alone(&of(&again, "fresh"))]).await.unwrap();
+    db.begin(two, &[of(&again, "began")]).await;
+    assert_eq!(lose(two).await, Rescued { ready: 4, ..Rescued::default() });
+    assert_eq!((recorded("fresh", "lost").await, recorded("fresh", "unstarted").await), (2, 0));
+    let error = "SELECT error FROM queue_attempts WHERE attempt = 2 AND outcome = 'lost' \
+                 AND job_id = (SELECT id FROM queue_jobs WHERE kind = 'fresh')";
+    assert!(db.text(error).await.ends_with("; no other job ran beside it"));
+    let row = async |kind: &str| {
+        let get = |column: &str| format!("SELECT {column} FROM queue_jobs WHERE kind = '{kind}'");
+        (db.int(&get("attempt")).await, db.int(&get("losses")).await)
+    };
+    assert_eq!((row("fresh").await, row("suspect").await, row("last").await), ((2, 2), (1, 1), (0, 0)));
+    // lost twice: it waits, but not long
+    let later = format!("SELECT COUNT(*) FROM queue_jobs WHERE run_at > {}", DB::in_seconds(3));
+    assert_eq!(db.int(&later).await, 0);
+    // an attempt that ends by itself clears the job of all suspicion
+    db.sql(format!("UPDATE queue_jobs SET run_at = {}", DB::in_seconds(-1))).await;
+    let three = db.worker().await;
+    let jobs = db.store.claim(three, &asks(&["fresh", "began"])).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.losses).collect::<Vec<_>>(), [2, 2]);
+    let ends = |kind, outcome| PutBack { outcome, ..back(&of(&jobs, kind)) };
+    db.store.put_back(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();
+    assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
 }
 
 async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) {
@@ -597,13 +662,22 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
     ))
     .await;
     let lost = db.worker().await;
-    assert_eq!(db.take(lost, 9).await.len(), 4);
+    let held = db.take(lost, 9).await;
+    assert_eq!(held.len(), 4);
+    db.begin(lost, &held).await;
     db.sql(format!("UPDATE queue_jobs SET cancel_requested_at = run_at WHERE id = {}", ids[1])).await;
     db.store.leave(lost).await.unwrap();
     let rescued = Rescued { ready: 1, dead: 1, cancelled: 1 };
-    assert_eq!(db.store.rescue(100).await.unwrap(), rescued, "all but one");
+    let (sum, mut left) = (&mut Rescued::default(), HashSet::new());
+    for _ in 0..4 {
+        // one at a time, so that the one that stays comes first each time
+        let (one, refused) = db.store.rescue(1, &left).await.unwrap();
+        *sum += one;
+        left.extend(refused);
+    }
+    assert_eq!((*sum, left), (rescued, HashSet::from([ids[0]])), "all but one");
     assert_eq!(
-        db.store.rescue(100).await.unwrap(),
+        db.rescue(100).await,
         Rescued::default(),
         "nor does it keep the rescue busy when it is alone"
     );
@@ -1038,8 +1112,9 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     };
     let ask =
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
-    let held = r#"[{"id":1,"worker_id":1,"fate":"ready"}]"#;
-    let statements: [(&str, &[Bind<'_>]); 14] = [
+    let held = r#"[{"id":1,"lease":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
+    let statements: [(&str, &[Bind<'_>]); 15] = [
+        (DB::STARTED[0].1, &[1.into(), held.into()]),
         (include_str!("sql/claim.postgres.sql"), &claim(None)),
         (include_str!("sql/claim.postgres.sql"), &claim(Some(r#"["a","b"]"#))),
         (include_str!("sql/claim_many.postgres.sql"), &[1.into(), ask.into(), 1.into()]),
@@ -1317,8 +1392,8 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a")]).await;
     assert_eq!(db.take(worker, 1).await.len(), 1);
     db.store.leave(worker).await.unwrap();
-    assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
-    assert_eq!(db.store.rescue(10).await.unwrap(), Rescued::default());
+    assert_eq!(db.rescue(10).await.ready, 1);
+    assert_eq!(db.rescue(10).await, Rescued::default());
     assert_eq!(notes().await, 0);
 }
 
@@ -1361,7 +1436,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     assert_ne!(first, second);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_claims").await, 1);
     db.store.leave(worker).await.unwrap();
-    assert_eq!(db.store.rescue(10).await.unwrap().ready, 1);
+    assert_eq!(db.rescue(10).await.ready, 1);
     db.sql("DROP TABLE as_before").await;
 }
 
@@ -1501,6 +1576,7 @@ on_each!(
     a_cancelled_job_does_not_go_back,
     a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
+    only_what_began_counts_when_its_worker_is_lost,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
     only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,

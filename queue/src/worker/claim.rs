@@ -154,7 +154,7 @@ impl Claims {
 
     fn wants_now(&self) -> Vec<(usize, u32)> {
         let shared = &self.shared;
-        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG {
+        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.company.is_closed() {
             return Vec::new();
         }
         let count = shared.slots.len();

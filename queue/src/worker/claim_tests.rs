@@ -1,6 +1,6 @@
 //! The claim loop beside a database made up, whose looks take as long as a test wants, in time that is made up as well.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -13,13 +13,15 @@ use crate::registry::JobDefinition;
 use crate::signal::Subscription;
 use crate::store::turns::{Listening, Turns};
 use crate::store::{
-    Beat, Bury, Finish, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share, Store,
+    Beat, Bury, Finish, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share, Start,
+    Store,
 };
 use crate::worker::config::{Config, Timing};
 use crate::worker::made_up::unused;
 use crate::worker::patience::WITHOUT;
 use crate::worker::record::{self, Recorder};
 use crate::worker::shutdown;
+use crate::worker::starts::{self, Starts};
 
 /// The tables, and what happened to them.
 #[derive(Default)]
@@ -243,6 +245,10 @@ impl Store for Fake {
         if others { Box::pin(async { Ok(Vec::new()) }) } else { self.claim(worker, std::slice::from_ref(ask)) }
     }
 
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
+        Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
     }
@@ -256,7 +262,7 @@ impl Store for Fake {
         fn leave(worker: WorkerId) -> ();
         fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
         fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
-        fn rescue(limit: u32) -> Rescued;
+        fn rescue(limit: u32, leave_out: &'a HashSet<i64>) -> (Rescued, Vec<i64>);
         fn purge(keep: Duration, limit: u32) -> u64;
         fn purge_workers(keep: Duration) -> ();
         fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
@@ -311,10 +317,12 @@ impl Scene {
             timing: Timing::default(),
         };
         let (recorder, ends) = Recorder::new();
-        let shared = Arc::new(shutdown::share(config, recorder, Arc::default()));
+        let (starts, begun) = Starts::new();
+        let shared = Arc::new(shutdown::share(config, recorder, starts, Arc::default()));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         tokio::spawn(record::run(shared.clone(), ends));
+        tokio::spawn(starts::run(shared.clone(), begun));
         Self { claiming: tokio::spawn(run(shared.clone())), store, shared }
     }
 

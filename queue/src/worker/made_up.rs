@@ -2,7 +2,7 @@
 //! keeps what it was asked.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::config::{Config, Timing};
 use super::record::Recorder;
 use super::shutdown;
+use super::starts::{self, Starts};
 use super::{Ended, Shared};
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
@@ -161,7 +162,9 @@ impl MadeUp {
     /// What the loops of such a worker share. It has the number 1, and a lease that holds for a day.
     pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
         let (recorder, ends) = Recorder::new();
-        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, Arc::default()));
+        let (starts, begun) = Starts::new();
+        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
+        tokio::spawn(starts::run(shared.clone(), begun));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
@@ -352,6 +355,10 @@ impl Store for MadeUp {
         false
     }
 
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::Start]) -> Reply<'a, Vec<i64>> {
+        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
     }
@@ -364,8 +371,8 @@ impl Store for MadeUp {
         Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
     }
 
-    fn rescue(&self, _limit: u32) -> Reply<'_, Rescued> {
-        Box::pin(async { Ok(Rescued::default()) })
+    fn rescue<'a>(&'a self, _limit: u32, _leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
+        Box::pin(async { Ok((Rescued::default(), Vec::new())) })
     }
 
     fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
