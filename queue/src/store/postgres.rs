@@ -332,7 +332,7 @@ async fn claim_one(
         kinds.as_deref().into(),
     ];
     let rows = rows::<Postgres>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
-    rows.iter().map(|row| noted(row, 8, lane.clone())).collect()
+    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
