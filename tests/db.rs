@@ -385,6 +385,12 @@ impl Db {
         assert_eq!(self.count(&format!("queue_jobs WHERE id = {job} AND worker_id = {worker}")).await, 1);
     }
 
+    /// Waits until the database knows that the job's attempt has begun: from then on it counts when its worker is lost.
+    pub async fn knows_it_began(&self, job: JobId) {
+        let began = format!("queue_jobs WHERE id = {job} AND started = lease AND worker_id <> 0");
+        eventually("a note that the attempt began", async || (self.count(&began).await == 1).then_some(())).await;
+    }
+
     /// On servers a claim leaves a note of whose these jobs are; on SQLite an index of the jobs says it.
     pub async fn note_claim(&self, which: &str, worker: i64) {
         let ids = match self.engine() {
@@ -396,11 +402,11 @@ impl Db {
         self.sql(format!("{note} {worker}, {ids} FROM queue_jobs WHERE {which} HAVING count(*) > 0")).await;
     }
 
-    /// Puts all jobs that satisfy a condition into a worker's hands, as its claim would.
+    /// Puts all jobs that satisfy a condition into a worker's hands, which has started them: as its claim and its note would.
     pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
         self.note_claim(which, worker).await;
         self.sql(format!(
-            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, lease = lease + 1, claimed_at = {},
+            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started = lease + 1, lease = lease + 1, claimed_at = {},
                  max_retries = COALESCE(max_retries, {max_retries})
              WHERE {which}",
             self.time(0)

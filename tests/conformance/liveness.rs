@@ -166,6 +166,7 @@ async fn takes_back_the_jobs_of_a_dropped_run(db: Db) {
     let killed = db.start(ordinary(db.worker_apart().await).only_registered().register::<Play>());
     let id = db.enqueue(Play::new("a", [Step::hold("never"), Step::Complete])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
+    db.knows_it_began(id).await;
     let number = db.int("SELECT MAX(id) FROM queue_workers").await;
     held(&db, number).await;
     db.beats(2).await;
@@ -180,6 +181,7 @@ async fn takes_back_at_its_start_what_a_killed_worker_held(db: Db) {
     let killed = db.start(ordinary(db.worker_apart().await).only_registered().register::<Play>());
     let id = db.enqueue(Play::new("a", [Step::hold("never"), Step::Complete])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
+    db.knows_it_began(id).await;
     eventually("its row says that it holds its lock", async || {
         (db.count("queue_workers WHERE server_run IS NOT NULL").await == 1).then_some(())
     })

@@ -2,8 +2,8 @@
 //! last alone, so that one that kills its process does not take the others along.
 //!
 //! Nobody can tell from outside which of the jobs killed the process. So each of them is suspected, a little more each time,
-//! until it ends by itself. An attempt that a loss would make a dead letter has the process to itself: a job is given up only
-//! for what it did alone.
+//! until it ends by itself. With two retries or more, an attempt that a loss would make a dead letter has the process to itself:
+//! such a job is given up only for what it did alone.
 //!
 //! This costs the others a bounded time. A job waits at most [`PATIENCE`] for the others to end, and they wait at most
 //! [`SECLUSION`] for it; then they run beside each other all the same.
@@ -29,14 +29,13 @@ const SHARE: u32 = 8;
 
 /// How many jobs may run at once while this one does, itself among them; None: any number. `attempt` is the current one.
 pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32) -> Option<u32> {
-    match losses {
-        0 => None,
-        // one attempt may not have been counted, because nobody knew whether it had begun
-        _ if attempt >= max_retries => Some(1),
-        1 => None,
-        2.. if losses >= ALONE => Some(1),
-        _ => Some((concurrency / SHARE).max(2)),
+    // a process may die of anything: only the second time says something of the job
+    if losses < 2 {
+        return None;
     }
+    // one attempt may not have been counted, because nobody knew whether it had begun
+    let is_last = attempt >= max_retries;
+    Some(if is_last || losses >= ALONE { 1 } else { (concurrency / SHARE).max(2) })
 }
 
 /// The jobs that one worker runs.

@@ -389,7 +389,7 @@ impl Shared {
             // it is lost, or must be taken for lost: not ours to start
             return None;
         }
-        if job.losses == 0 && job.attempt <= job.max_retries {
+        if job.losses == 0 && job.attempt < job.max_retries {
             return Some(Admitted::default());
         }
         let noted = async {

@@ -2,7 +2,7 @@
 //!
 //! A job that was never lost says so a moment after it began, if it still runs: one that takes microseconds says nothing, and
 //! nobody waits. The price is that a worker that dies within that moment leaves it open whether the attempt had begun; then it
-//! does not count. A job that was lost before, or has no retry left, says so first: of such a one it is always known.
+//! does not count. A job that was lost before, or has at most one retry left, says so first: of such a one it is always known.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::store::{Start, WorkerId};
 
 /// How soon the first start after a pause is noted.
-const SOON: Duration = Duration::from_millis(2);
+const SOON: Duration = Duration::from_millis(1);
 /// How often starts are noted while there are many: jobs that are over by then need no note.
 const OFTEN: Duration = Duration::from_millis(50);
 /// After an error.
@@ -68,20 +68,20 @@ impl Starts {
 pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<Asked>) {
     let mut asked = Vec::new();
     let mut look: Option<Instant> = None;
-    let mut looked = Instant::now();
+    let mut looked: Option<Instant> = None;
     loop {
         tokio::select! {
             count = receiver.recv_many(&mut asked, BATCH) => if count == 0 { return },
             () = shared.starts.begun.notified(), if look.is_none() => {
                 let now = Instant::now();
-                look = Some(if now - looked > OFTEN { now + SOON } else { looked + OFTEN });
+                look = Some(looked.map_or(now, |looked| looked + OFTEN).max(now + SOON));
                 continue;
             }
             () = until(look), if look.is_some() => {}
         }
         answer(&shared, &mut asked).await;
         if look.is_some_and(|look| look <= Instant::now()) {
-            looked = Instant::now();
+            looked = Some(Instant::now());
             look = match note_running(&shared).await {
                 Ok(()) => None,
                 Err(error) => {

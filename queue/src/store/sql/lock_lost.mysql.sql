@@ -1,5 +1,5 @@
 -- Locks those that are still held by the lost worker, and says what becomes of each: `dead`, `cancelled`, `ready` (the attempt
--- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has no retry left), or
+-- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
 -- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
 -- for its unknown ones as well.
 -- (MySQL refuses to lock beside a table function that is not wrapped. What a subquery reads is not locked.)
@@ -9,7 +9,7 @@ SELECT j.id,
                 WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0) > j.max_retries THEN 'dead'
             WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN j.started = j.lease THEN 'ready'
-            WHEN j.losses > 0 OR j.attempt > j.max_retries THEN 'unstarted'
+            WHEN j.losses > 0 OR j.attempt >= j.max_retries THEN 'unstarted'
             ELSE 'unknown' END,
        IF(j.started = j.lease AND j.beside = 0, (
            SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)

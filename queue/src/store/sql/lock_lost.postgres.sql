@@ -1,12 +1,12 @@
 -- Locks those that are still held by the lost worker, and says what becomes of each: `dead`, `cancelled`, `ready` (the attempt
--- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has no retry left), or
+-- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
 -- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
 -- for its unknown ones as well.
 SELECT j.id,
        CASE WHEN j.started = j.lease AND j.attempt + doubt.attempts > j.max_retries THEN 'dead'
             WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
             WHEN j.started = j.lease THEN 'ready'
-            WHEN j.losses > 0 OR j.attempt > j.max_retries THEN 'unstarted'
+            WHEN j.losses > 0 OR j.attempt >= j.max_retries THEN 'unstarted'
             ELSE 'unknown' END,
        doubt.attempts, j.losses,
        'the worker' || coalesce(' (' || w.host || ':' || w.pid || ')', '')

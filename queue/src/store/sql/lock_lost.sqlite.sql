@@ -1,12 +1,12 @@
 -- Those that are still held by the lost worker, and what becomes of each: `dead`, `cancelled`, `ready` (the attempt
--- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has no retry left), or
+-- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
 -- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
 -- for its unknown ones as well.
 SELECT id,
        CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'
             WHEN cancelling THEN 'cancelled'
             WHEN began THEN 'ready'
-            WHEN losses > 0 OR attempt > max_retries THEN 'unstarted'
+            WHEN losses > 0 OR attempt >= max_retries THEN 'unstarted'
             ELSE 'unknown' END,
        doubts, losses,
        'the worker' || coalesce(' (' || host || ':' || pid || ')', '')

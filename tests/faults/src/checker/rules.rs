@@ -8,7 +8,7 @@ use crate::record::{Event, How, What};
 /// Outcomes of attempts that count.
 const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
 /// Outcomes of attempts that do not: the same number is given again.
-const UNCOUNTED: [&str; 2] = ["snoozed", "released"];
+const UNCOUNTED: [&str; 3] = ["snoozed", "released", "unstarted"];
 
 impl Checker<'_> {
     /// Where the job is, and where it is not.
@@ -117,7 +117,8 @@ impl Checker<'_> {
         for same in numbers.chunk_by(|one, other| one == other) {
             let again =
                 |it: &&&queue_test_support::Attempt| it.attempt == same[0] && UNCOUNTED.contains(&it.outcome.as_str());
-            let may = 1 + job.attempts.iter().filter(again).count();
+            let answers = |it: &&&queue_test_support::Attempt| self.answers_for(job, it, same[0]);
+            let may = 1 + job.attempts.iter().filter(again).count() + job.attempts.iter().filter(answers).count();
             if same.len() > may {
                 broken(
                     Rule::Overlap,
@@ -125,6 +126,27 @@ impl Checker<'_> {
                 );
             }
         }
+    }
+
+    /// Whether an attempt that began under this number was recorded under a later one, because it was lost while it ran alone:
+    /// then it answers for one before it, of which nobody knew whether it had begun.
+    fn answers_for(&self, job: &Story<'_>, lost: &queue_test_support::Attempt, number: i64) -> bool {
+        let process = self.of_worker.get(&lost.worker).copied();
+        let began = |number| job.starts().any(|(_, by, attempt)| Some(by) == process && attempt == number);
+        lost.outcome == "lost" && lost.attempt > number && began(number) && !began(lost.attempt)
+    }
+
+    /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A worker
+    /// that is killed between its word that an attempt begins and the beginning makes one.
+    pub fn charged_unstarted(&self) -> Vec<i64> {
+        let charged = |job: &&Story<'_>| {
+            job.attempts.iter().filter(|it| it.outcome == "lost").any(|it| {
+                let process = self.of_worker.get(&it.worker).copied();
+                let numbers = 1..=it.attempt;
+                !job.starts().any(|(_, by, attempt)| Some(by) == process && numbers.contains(&attempt))
+            })
+        };
+        self.jobs.values().filter(charged).map(|job| job.tag).collect()
     }
 
     /// How often it may be retried: as its row says from the beginning, or as the binary wants it that claimed it first.
