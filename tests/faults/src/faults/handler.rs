@@ -57,7 +57,7 @@ pub(super) async fn aborts_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
 pub(super) async fn aborts_stubbornly(ground: &Ground) -> Result<Vec<String>> {
     // some while after it began, so that the others are known to run; and they have fewer retries than it
     let plan = Plan::Late { ms: 300, then: Box::new(Plan::Abort) };
-    in_a_crowd(ground, Killer { plan, mortal: Mortal::aborts(), retries: 6, others: 2 }).await
+    in_a_crowd(ground, Killer { plan, mortal: Mortal::aborts(), retries: 4, others: 2 }).await
 }
 
 pub(super) async fn eats_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
