@@ -351,8 +351,9 @@ impl Db {
     /// Waits until every worker has beaten so many times more, which is long enough for it to do what it should not do.
     pub async fn beats(&self, beats: usize) {
         let sql = format!(
-            "SELECT id, {} FROM queue_workers WHERE stopped_at IS NULL AND host <> 'elsewhere' ORDER BY id",
-            self.micros("heartbeat_at")
+            "SELECT id, {} FROM queue_workers JOIN queue_heartbeats ON worker_id = id
+             WHERE stopped_at IS NULL AND host <> 'elsewhere' ORDER BY id",
+            self.micros("queue_heartbeats.heartbeat_at")
         );
         let mut last =
             eventually("a worker", async || Some(self.sql(&sql).await).filter(|rows| !rows.is_empty())).await;
@@ -369,14 +370,19 @@ impl Db {
     /// Writes the row of a worker of which nothing else is there; its lease ends so many milliseconds from now.
     pub async fn fake_worker(&self, lease_ms: i64) -> i64 {
         self.sql(format!(
-            "INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, started_at, heartbeat_at, expires_at)
-             VALUES ('elsewhere', 1, 1, '[]', '[]', {}, {}, {})",
-            self.time(-60_000),
-            self.time(-60_000),
+            "INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, started_at)
+             VALUES ('elsewhere', 1, 1, '[]', '[]', {})",
+            self.time(-90_000)
+        ))
+        .await;
+        let worker = self.int("SELECT MAX(id) FROM queue_workers").await;
+        self.sql(format!(
+            "INSERT INTO queue_heartbeats (worker_id, heartbeat_at, expires_at) VALUES ({worker}, {}, {})",
+            self.time(lease_ms.min(0) - 1000),
             self.time(lease_ms)
         ))
         .await;
-        self.int("SELECT MAX(id) FROM queue_workers").await
+        worker
     }
 
     /// Puts a waiting job into a worker's hands, as its claim would.

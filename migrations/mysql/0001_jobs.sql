@@ -95,7 +95,7 @@ CREATE TABLE IF NOT EXISTS queue_attempts (
     PRIMARY KEY (job_id, lease)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Worker processes and their leases.
+-- Worker processes.
 CREATE TABLE IF NOT EXISTS queue_workers (
     id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
     host varchar(255) NOT NULL,
@@ -104,16 +104,24 @@ CREATE TABLE IF NOT EXISTS queue_workers (
     queues longtext NOT NULL,
     kinds longtext NOT NULL,
     started_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+    -- its last heartbeat, once it has ended; before that see queue_heartbeats
+    heartbeat_at datetime(6),
+    -- when it ended or was declared dead
+    stopped_at datetime(6),
+    KEY queue_workers_alive (stopped_at, id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- The last heartbeat of each worker, and its lease. No other index: an entry that a heartbeat changes stays as long as an old
+-- snapshot stands, and is met by all who read that index.
+CREATE TABLE IF NOT EXISTS queue_heartbeats (
+    worker_id bigint NOT NULL PRIMARY KEY,
     heartbeat_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     -- the lease: past this, others take its jobs back
     expires_at datetime(6) NOT NULL,
     -- with its last heartbeat its session held the lock that says that it lives: in this run of the server. NULL: it held none
     server_run bigint,
     -- by then its next heartbeat comes
-    next_heartbeat_at datetime(6),
-    -- when it ended or was declared dead
-    stopped_at datetime(6),
-    KEY queue_workers_alive (stopped_at, expires_at)
+    next_heartbeat_at datetime(6)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Queues that are paused.

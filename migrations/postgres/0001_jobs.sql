@@ -121,7 +121,7 @@ CREATE TABLE queue_attempts (
     PRIMARY KEY (job_id, lease)
 );
 
--- Worker processes and their leases.
+-- Worker processes.
 CREATE TABLE queue_workers (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     host text NOT NULL,
@@ -130,6 +130,17 @@ CREATE TABLE queue_workers (
     queues json NOT NULL,
     kinds json NOT NULL,
     started_at timestamptz NOT NULL DEFAULT now(),
+    -- its last heartbeat, once it has ended; before that see queue_heartbeats
+    heartbeat_at timestamptz,
+    -- when it ended or was declared dead
+    stopped_at timestamptz
+);
+CREATE INDEX queue_workers_alive ON queue_workers (id) WHERE stopped_at IS NULL;
+
+-- The last heartbeat of each worker, and its lease. The time is part of the key, so that each heartbeat comes to stand behind the
+-- ones before it. Who reads backwards meets the last one first, and none of the dead ones that an old snapshot keeps.
+CREATE TABLE queue_heartbeats (
+    worker_id bigint NOT NULL,
     heartbeat_at timestamptz NOT NULL DEFAULT now(),
     -- the lease: past this, others take its jobs back
     expires_at timestamptz NOT NULL,
@@ -137,10 +148,8 @@ CREATE TABLE queue_workers (
     server_run bigint,
     -- by then its next heartbeat comes
     next_heartbeat_at timestamptz,
-    -- when it ended or was declared dead
-    stopped_at timestamptz
+    PRIMARY KEY (worker_id, heartbeat_at)
 );
-CREATE INDEX queue_workers_alive ON queue_workers (expires_at) WHERE stopped_at IS NULL;
 
 -- Queues that are paused.
 CREATE TABLE queue_paused (

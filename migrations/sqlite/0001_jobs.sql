@@ -98,7 +98,7 @@ CREATE TABLE queue_attempts (
     PRIMARY KEY (job_id, lease)
 ) STRICT, WITHOUT ROWID;
 
--- Worker processes and their leases.
+-- Worker processes.
 CREATE TABLE queue_workers (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     host TEXT NOT NULL,
@@ -107,13 +107,20 @@ CREATE TABLE queue_workers (
     queues TEXT NOT NULL,
     kinds TEXT NOT NULL,
     started_at INTEGER NOT NULL,
-    heartbeat_at INTEGER NOT NULL,
-    -- the lease: past this, others take its jobs back
-    expires_at INTEGER NOT NULL,
+    -- its last heartbeat, once it has ended; before that see queue_heartbeats
+    heartbeat_at INTEGER,
     -- when it ended or was declared dead
     stopped_at INTEGER
 ) STRICT;
-CREATE INDEX queue_workers_alive ON queue_workers (expires_at) WHERE stopped_at IS NULL;
+CREATE INDEX queue_workers_alive ON queue_workers (id) WHERE stopped_at IS NULL;
+
+-- The last heartbeat of each worker, and its lease.
+CREATE TABLE queue_heartbeats (
+    worker_id INTEGER PRIMARY KEY,
+    heartbeat_at INTEGER NOT NULL,
+    -- the lease: past this, others take its jobs back
+    expires_at INTEGER NOT NULL
+) STRICT;
 
 -- Queues that are paused.
 CREATE TABLE queue_paused (

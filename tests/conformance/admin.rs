@@ -43,8 +43,9 @@ impl Desk {
         let (now, later, own) = (desk.in_secs(0), desk.in_secs(3600), desk.own_ids());
         desk.db
             .sql(format!(
-                "INSERT INTO queue_workers (id, host, pid, concurrency, queues, kinds, started_at, heartbeat_at, expires_at)
-                 {own} VALUES ({WORKER}, 'host', 42, 5, '[]', '[\"a\",\"b\"]', {now}, {now}, {later})"
+                "INSERT INTO queue_workers (id, host, pid, concurrency, queues, kinds, started_at)
+                 {own} VALUES ({WORKER}, 'host', 42, 5, '[]', '[\"a\",\"b\"]', {now});
+                 INSERT INTO queue_heartbeats (worker_id, heartbeat_at, expires_at) VALUES ({WORKER}, {now}, {later})"
             ))
             .await;
         desk
@@ -259,7 +260,7 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
     assert_eq!((worker.id, worker.host.as_str(), worker.pid, worker.concurrency), (WORKER, "host", 42, 5));
     assert_eq!((worker.queues.len(), &worker.kinds[..]), (0, &["a".to_owned(), "b".to_owned()][..]));
     assert!(worker.alive && worker.stopped_at.is_none() && near(worker.heartbeat_at, 0) && worker.running == 1);
-    db.db.sql(format!("UPDATE queue_workers SET expires_at = {}", db.in_secs(-1))).await;
+    db.db.sql(format!("UPDATE queue_heartbeats SET expires_at = {}", db.in_secs(-1))).await;
     assert!(!db.admin.workers().await.unwrap()[0].alive);
     db.db.sql(format!("UPDATE queue_workers SET stopped_at = {}", db.in_secs(-5))).await;
     let worker = &db.admin.workers().await.unwrap()[0];

@@ -408,7 +408,8 @@ async fn leaves_no_note_of_what_has_ended(db: Db) {
     };
     // seldom, so that the heartbeat that looks at all notes does not come within the test
     let worker = db.start(db.worker().heartbeat(Duration::from_secs(1)).lease(Duration::from_secs(15)));
-    let beaten = "SELECT count(*) FROM queue_workers WHERE heartbeat_at > started_at";
+    let beaten = "SELECT count(*) FROM queue_workers AS w JOIN queue_heartbeats AS b ON worker_id = id
+                  WHERE b.heartbeat_at > started_at";
     queue_tests::eventually("a heartbeat", async || (db.column(beaten).await == ["1"]).then_some(())).await;
     let held = db.enqueue(Play::new("held", [Step::hold("until")])).await;
     db.probe.wait_for(What::Started, "held", 1).await;

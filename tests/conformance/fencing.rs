@@ -1,11 +1,11 @@
 //! Leases: what a worker writes for an attempt that is not its own any more is refused, and jobs of workers that are gone
 //! are taken back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use queue::{Job, JobDetail, JobId, JobState};
 use queue_tests::jobs::{Note, Play};
-use queue_tests::{Db, Step, What, eventually};
+use queue_tests::{AnyPool, Db, Step, What, eventually};
 use serde_json::json;
 
 conformance! {
@@ -23,6 +23,8 @@ conformance! {
     counts_a_lost_lease,
     rescues_after_a_dropped_run,
     rescues_each_job_once,
+    loses_no_job_to_whoever_holds_the_file,
+    drops_what_it_runs_when_it_cannot_write_and_others_could,
 }
 
 fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
@@ -304,4 +306,67 @@ async fn rescues_each_job_once(db: Db) {
     assert_eq!(db.counts().await, (0, 300, 0));
     assert_eq!(db.count("queue_attempts WHERE outcome = 'lost' AND lease = 1").await, 300);
     assert_eq!((db.count("queue_attempts").await, db.probe.labels(What::Started).len()), (300, 300));
+}
+
+/// A short lease, so that a short lock outlasts it.
+const LEASE: Duration = Duration::from_millis(900);
+
+/// A worker with connections of its own, as in another process.
+async fn hasty(db: &Db) -> queue::WorkerBuilder {
+    db.worker_apart().await.only_registered().heartbeat(LEASE / 3).lease(LEASE)
+}
+
+/// The application writes for longer than a lease: it keeps every rescuer from the file as well.
+async fn loses_no_job_to_whoever_holds_the_file(db: Db) {
+    let AnyPool::Sqlite(same) = &db.pool else { return };
+    let AnyPool::Sqlite(other) = &db.open(2).await else { panic!("another engine") };
+    let worker = db.start(hasty(&db).await.register::<Play>());
+    let judge = db.start(hasty(&db).await.register::<Note>());
+    let long = db.enqueue(Play::new("long", [Step::hold("go")])).await;
+    let ends = db.enqueue(Play::new("ends", [Step::hold("now")])).await;
+    db.probe.wait_for_all(What::Started, 2).await;
+    let writes = [
+        (same, "BEGIN IMMEDIATE", "COMMIT"),
+        (other, "BEGIN IMMEDIATE; CREATE INDEX mine ON queue_history (kind)", "ROLLBACK"),
+        (other, "BEGIN EXCLUSIVE", "COMMIT"),
+    ];
+    for (pool, begin, end) in writes {
+        db.beats(1).await;
+        let mut conn = pool.acquire().await.expect("a connection");
+        sqlx::raw_sql(begin).execute(&mut *conn).await.expect("the file is ours");
+        // more than a lease, and a beat that began before it
+        tokio::time::sleep(LEASE * 3).await;
+        db.probe.release("now");
+        sqlx::raw_sql(end).execute(&mut *conn).await.expect("done");
+    }
+    db.beats(3).await;
+    // whatever ended meanwhile is recorded, and what comes next is begun
+    assert_eq!(db.reaches(ends, JobState::Completed).await.job.attempt, 1);
+    let next = db.enqueue(Play::new("next", [Step::Complete])).await;
+    db.reaches(next, JobState::Completed).await;
+    db.probe.release("go");
+    let detail = db.reaches(long, JobState::Completed).await;
+    assert_eq!((detail.job.attempt, outcomes(&detail)), (1, vec![(1, "completed")]));
+    assert_eq!(db.count("queue_workers WHERE stopped_at IS NOT NULL").await, 0, "nobody was declared gone");
+    worker.stop().await;
+    judge.stop().await;
+}
+
+/// A worker may be unable to write for another reason than a lock. Others could take over then.
+async fn drops_what_it_runs_when_it_cannot_write_and_others_could(db: Db) {
+    if !matches!(db.pool, AnyPool::Sqlite(_)) {
+        return;
+    }
+    let worker = db.start(hasty(&db).await.register::<Play>());
+    db.enqueue(Play::new("held", [Step::hold("never")])).await;
+    db.probe.wait_for(What::Started, "held", 1).await;
+    let begun = Instant::now();
+    db.sql(
+        "CREATE TRIGGER full BEFORE UPDATE ON queue_heartbeats BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END",
+    )
+    .await;
+    db.probe.wait_for(What::Dropped, "held", 1).await;
+    assert!(begun.elapsed() >= LEASE / 4, "not before the lease is over");
+    db.sql("DROP TRIGGER full").await;
+    worker.stop().await;
 }

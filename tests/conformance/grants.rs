@@ -195,7 +195,13 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     admin.resume("mail").await.expect("resumed");
     account.cannot(&SCHEMA).await;
     account.cannot(&["UPDATE queue_history SET error = 'x'", "UPDATE queue_attempts SET error = 'x'"]).await;
-    account.cannot(&["DELETE FROM queue_workers", "UPDATE queue_migrations SET version = 9"]).await;
+    account
+        .cannot(&[
+            "DELETE FROM queue_workers",
+            "UPDATE queue_heartbeats SET worker_id = 0",
+            "UPDATE queue_migrations SET version = 9",
+        ])
+        .await;
     account.drop(&db).await;
 }
 
@@ -255,6 +261,7 @@ async fn a_reader_looks_and_no_more(db: Db) {
         "queue_dead",
         "queue_attempts",
         "queue_workers",
+        "queue_heartbeats",
         "queue_paused",
         "queue_migrations",
     ];

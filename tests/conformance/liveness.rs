@@ -108,7 +108,8 @@ async fn sessions(db: &Db) -> Vec<i64> {
 
 /// The run of the server that the workers here know.
 async fn run(db: &Db) -> i64 {
-    let own = "SELECT server_run FROM queue_workers WHERE host <> 'elsewhere' AND server_run IS NOT NULL";
+    let own = "SELECT server_run FROM queue_workers JOIN queue_heartbeats ON worker_id = id
+               WHERE host <> 'elsewhere' AND server_run IS NOT NULL";
     let run = eventually("a worker's run of the server", async || Some(db.column(own).await.first()?.clone())).await;
     run.parse().expect("a number")
 }
@@ -116,8 +117,8 @@ async fn run(db: &Db) -> i64 {
 /// What the row of a worker says with its last heartbeat: in which run it held its lock, and when it beats again.
 async fn says(db: &Db, worker: i64, run: i64, again_in_ms: i64) {
     let again = db.time(again_in_ms);
-    let sql = format!("UPDATE queue_workers SET server_run = {run}, next_heartbeat_at = {again} WHERE id = {worker}");
-    db.sql(sql).await;
+    let sql = "UPDATE queue_heartbeats SET server_run =";
+    db.sql(format!("{sql} {run}, next_heartbeat_at = {again} WHERE worker_id = {worker}")).await;
 }
 
 async fn stopped(db: &Db) -> i64 {
@@ -183,7 +184,7 @@ async fn takes_back_at_its_start_what_a_killed_worker_held(db: Db) {
     db.probe.wait_for(What::Started, "a", 1).await;
     db.knows_it_began(id).await;
     eventually("its row says that it holds its lock", async || {
-        (db.count("queue_workers WHERE server_run IS NOT NULL").await == 1).then_some(())
+        (db.count("queue_heartbeats WHERE server_run IS NOT NULL").await == 1).then_some(())
     })
     .await;
     killed.kill().await;
@@ -214,7 +215,7 @@ async fn believes_a_row_of_the_same_run_of_the_server_alone(db: Db) {
 /// Who has promised its next heartbeat for ten minutes from now would not be missed until then.
 async fn beats_when_there_is_work(db: Db) {
     let worker = db.start(watcher(&db).heartbeat(Duration::from_secs(200)));
-    let promised = format!("queue_workers WHERE next_heartbeat_at > {}", db.time(100_000));
+    let promised = format!("queue_heartbeats WHERE next_heartbeat_at > {}", db.time(100_000));
     eventually("an idle worker", async || (db.count(&promised).await == 1).then_some(())).await;
     db.enqueue(Play::new("a", [Step::hold("release"), Step::Complete])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
@@ -263,7 +264,7 @@ async fn spares_a_worker_that_beats_in_time_or_without_a_lock(db: Db) {
     assert_eq!((db.state(id).await, stopped(&db).await), (JobState::Running, 0), "it has not noticed yet");
     // it is on another node of a cluster now, where nobody here sees its lock
     db.sql(format!(
-        "UPDATE queue_workers SET server_run = NULL, next_heartbeat_at = {} WHERE id = {alive}",
+        "UPDATE queue_heartbeats SET server_run = NULL, next_heartbeat_at = {} WHERE worker_id = {alive}",
         db.time(0)
     ))
     .await;

@@ -607,7 +607,15 @@ async fn rows(db: &Db) -> Vec<String> {
 }
 
 async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
-    let tables = ["queue_jobs", "queue_history", "queue_dead", "queue_attempts", "queue_workers", "queue_paused"];
+    let tables = [
+        "queue_jobs",
+        "queue_history",
+        "queue_dead",
+        "queue_attempts",
+        "queue_workers",
+        "queue_heartbeats",
+        "queue_paused",
+    ];
     for table in tables {
         db.sql(format!("DELETE FROM {table}")).await;
     }

@@ -185,8 +185,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
     /// missing (NULL: none is).
     const SCHEMA: &'static str;
-    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease. The answer, when there is one, is the id.
+    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one says it). The answer, when there is
+    /// one, is the id.
     const JOIN: &'static str;
+    /// Writes the first heartbeat, where joining does not. Binds: worker, lease.
+    const JOIN_BEAT: Option<&'static str>;
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time, and what
     /// the signal carries.
     const INSERT_AND_NOTIFY: Option<&'static str>;
@@ -201,11 +204,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// claims (0 or 1), the session that answered the last one on this connection (0: none), the run of the server in which its
     /// session holds the lock that says that it lives (NULL: it holds none), within which time the next heartbeat comes.
     ///
-    /// The row of the last one, if any: is the worker alive, after how long the lease of another one runs out
-    /// (microseconds; negative: it has; NULL: there is none), does a job of those kinds wait, the held jobs that somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session
-    /// on the server, and other workers whose lease runs (JSON: `[[id, lives, holds jobs, last heartbeat, run, late], …]`, what
-    /// their locks say as 0 or 1, what their rows say of the run, and for how many microseconds the next heartbeat has been due;
-    /// NULL: none, or there are no sessions).
+    /// The row of the last one, if any: is the worker alive, does a job of those kinds wait, the held jobs that somebody asked to
+    /// cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session on the server, and other workers (JSON: `[[id,
+    /// lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of those: what their locks say as 0 or 1, what
+    /// their rows say of the run, for how many microseconds the next heartbeat has been due, in how many the lease runs out
+    /// (negative: it has), and for how many it was given.
     const BEAT: &'static [&'static str];
     /// Locks that the server drops with a connection; None: there is no server.
     const SESSIONS: Option<Sessions>;
@@ -221,9 +224,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](super::Bury).
     const BURY: Script;
-    /// Declares workers dead whose lease has run out. Binds: what the first one answered, as a list.
-    const EXPIRE_WORKERS: &'static [&'static str];
-    /// Forgets the claims of workers that are gone, once nothing of them is left, where that one does not. Binds: the same.
+    /// Declares a worker dead whose last heartbeat is the one given. Binds: worker, heartbeat, and 1 when its lease has run out or
+    /// 0 when its lock is free, which each of them sees to. The answer of the first, if any, is its id; the others are run when
+    /// there is an answer. Binds of those: a list of it.
+    const DECLARE_GONE: &'static [&'static str];
+    /// Forgets the claims of workers that are gone, once nothing of them is left. Binds: what the first one answered, as a list.
     const FORGET_CLAIMS: &'static [&'static str];
     /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
     const LOST: &'static str;

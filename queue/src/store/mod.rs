@@ -95,13 +95,13 @@ pub(crate) struct Beat {
     pub(crate) alive: bool,
     /// Running jobs that somebody asked to cancel, with the lease under which they are held.
     pub(crate) cancelled: Vec<(JobId, i32)>,
-    /// After how long the lease of another worker runs out, if it does not beat before: then rescue is due.
-    pub(crate) next_expiry: Option<Duration>,
+    /// The leases of other workers.
+    pub(crate) leases: Vec<Lease>,
     /// Jobs wait that it was told to look for.
     pub(crate) work: bool,
     /// Which session of the server saw the others: another number, another session.
     pub(crate) session: u64,
-    /// Some of the other workers whose lease runs; none where sessions say nothing.
+    /// The sessions of those whose lease runs; none where sessions say nothing.
     pub(crate) others: Vec<Sight>,
     /// The lock that says that this worker lives is still to be taken.
     pub(crate) unheld: bool,
@@ -109,7 +109,19 @@ pub(crate) struct Beat {
     pub(crate) vouched: bool,
 }
 
-/// Another worker, as a heartbeat sees it.
+/// Another worker's lease, as a heartbeat sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) worker: WorkerId,
+    /// When it last beat, by the database's clock: microseconds since 1970.
+    pub(crate) heartbeat: i64,
+    /// In how many microseconds it runs out by that clock; negative: it has.
+    pub(crate) left: i64,
+    /// For how many it was given with that heartbeat.
+    pub(crate) given: i64,
+}
+
+/// Another worker's session, as a heartbeat sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sight {
     pub(crate) id: WorkerId,
@@ -416,9 +428,13 @@ pub(crate) trait Store: Send + Sync + 'static {
         holding: Holding<'a>,
         look_for: &'a [String],
     ) -> Reply<'a, Beat>;
-    /// Declares a worker dead whose lock no session holds and whose last heartbeat is still the one given. False: it is not
-    /// so, or somebody else did it.
-    fn declare_gone(&self, worker: WorkerId, heartbeat: i64) -> Reply<'_, bool>;
+    /// Declares a worker dead whose last heartbeat is still the one given, and whose lease has run out (`by_lease`) or whose
+    /// lock no session holds. False: it is not so, or somebody else did it.
+    fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
+    /// Whoever writes keeps all others from writing: nobody can take over from a worker that waits for its turn.
+    fn has_one_writer(&self) -> bool;
+    /// Somebody else writes, and this operation has waited for its turn in vain. Only where there is one writer.
+    fn is_kept_waiting(&self, error: &Error) -> bool;
     /// Whether heartbeats say that jobs wait, so that an idle worker need not ask.
     fn beat_looks(&self) -> bool;
     /// The jobs that the database counts as held by the worker, with the lease of each.

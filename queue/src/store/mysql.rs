@@ -291,6 +291,7 @@ impl Dialect for MySql {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
+    const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.mysql.sql"));
     const SETTLED: &'static [&'static str] =
         &[include_str!("sql/settled.mysql.sql"), include_str!("sql/settled_unknown.mysql.sql")];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.mysql.sql"), include_str!("sql/news.mysql.sql")];
@@ -299,7 +300,6 @@ impl Dialect for MySql {
         busy: include_str!("sql/session_busy.mysql.sql"),
         idle: include_str!("sql/session_idle.mysql.sql"),
         run: include_str!("sql/session_run.mysql.sql"),
-        declare: &[include_str!("sql/declare_gone.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")],
     });
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
@@ -328,8 +328,11 @@ impl Dialect for MySql {
         (For::All, include_str!("sql/bury_dead.mysql.sql")),
         (For::All, include_str!("sql/ending_delete.mysql.sql")),
     ];
-    const EXPIRE_WORKERS: &'static [&'static str] =
-        &[include_str!("sql/expired_workers.mysql.sql"), include_str!("sql/stop_workers.mysql.sql")];
+    const DECLARE_GONE: &'static [&'static str] = &[
+        include_str!("sql/declare_gone.mysql.sql"),
+        include_str!("sql/stop_workers.mysql.sql"),
+        include_str!("sql/stop_heartbeats.mysql.sql"),
+    ];
     const FORGET_CLAIMS: &'static [&'static str] =
         &[include_str!("sql/claims_left.mysql.sql"), include_str!("sql/claims_forget.mysql.sql")];
     const LOST: &'static str = include_str!("sql/lost.mysql.sql");

@@ -159,6 +159,7 @@ impl Dialect for Postgres {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
+    const JOIN_BEAT: Option<&'static str> = None;
     const SETTLED: &'static [&'static str] = &[];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.postgres.sql")];
     const SESSIONS: Option<Sessions> = Some(Sessions {
@@ -166,7 +167,6 @@ impl Dialect for Postgres {
         busy: include_str!("sql/session_busy.postgres.sql"),
         idle: include_str!("sql/session_idle.postgres.sql"),
         run: include_str!("sql/session_run.postgres.sql"),
-        declare: &[include_str!("sql/declare_gone.postgres.sql")],
     });
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
@@ -174,8 +174,8 @@ impl Dialect for Postgres {
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
-    const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.postgres.sql")];
-    const FORGET_CLAIMS: &'static [&'static str] = &[];
+    const DECLARE_GONE: &'static [&'static str] = &[include_str!("sql/declare_gone.postgres.sql")];
+    const FORGET_CLAIMS: &'static [&'static str] = &[include_str!("sql/forget_claims.postgres.sql")];
     const LOST: &'static str = include_str!("sql/lost.postgres.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.postgres.sql");
     const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.postgres.sql")];

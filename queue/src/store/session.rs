@@ -21,9 +21,6 @@ pub(crate) struct Sessions {
     pub(crate) idle: &'static str,
     /// Since when the server has kept sessions: with another answer it has lost all that there were before. No row: ask later.
     pub(crate) run: &'static str,
-    /// Declares a worker dead whose lock is free and whose last heartbeat is the one given. Binds: worker, heartbeat. The
-    /// answer of the first, if any, is its id; further ones are run when there is an answer. Binds of those: a list of it.
-    pub(crate) declare: &'static [&'static str],
 }
 
 /// The server refuses to say.

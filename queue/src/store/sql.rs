@@ -10,11 +10,10 @@ use super::dialect::{Cells, Dialect, For, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
-use super::session::Sessions;
 use super::turns::Listening;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
-    Sight, Start, Store, WorkerId, admin,
+    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
+    Share, Sight, Start, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -38,6 +37,32 @@ pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
 /// The connection is not to be used again, whatever the server says is wrong.
 fn unsound(error: sqlx::Error) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::other(error))
+}
+
+/// Another worker in the answer to a heartbeat.
+#[derive(serde::Deserialize)]
+struct Other {
+    id: i64,
+    held: u8,
+    busy: u8,
+    heartbeat: i64,
+    run: Option<i64>,
+    late: i64,
+    left: i64,
+    given: i64,
+}
+
+impl Other {
+    fn lease(&self) -> Lease {
+        let Self { id: worker, heartbeat, left, given, .. } = *self;
+        Lease { worker, heartbeat, left, given }
+    }
+
+    /// `here`: the run of the server.
+    fn sight(&self, here: Option<i64>) -> Sight {
+        let Self { id, held, busy, heartbeat, run, late, .. } = *self;
+        Sight { id, held: held != 0, busy: busy != 0, heartbeat, had: run.is_some() && run == here, late }
+    }
 }
 
 #[derive(serde::Serialize)]
@@ -186,7 +211,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             let args = (worker, queues, kinds, micros(lease));
             self.run(
                 From::Duties,
-                Mode::Write,
+                if DB::JOIN_BEAT.is_some() { Mode::Transaction } else { Mode::Write },
                 "cannot register the worker",
                 args,
                 |conn, (worker, queues, kinds, lease)| {
@@ -199,8 +224,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                             kinds.as_str().into(),
                             (*lease).into(),
                         ];
-                        let (sql, arguments) = DB::prepare(DB::JOIN, &binds)?;
-                        DB::insert_row(conn, sql, arguments).await
+                        let Some(beat) = DB::JOIN_BEAT else {
+                            let (sql, arguments) = DB::prepare(DB::JOIN, &binds)?;
+                            return DB::insert_row(conn, sql, arguments).await;
+                        };
+                        let (sql, arguments) = DB::prepare(DB::JOIN, &binds[..5])?;
+                        let id = DB::insert_row(conn, sql, arguments).await?;
+                        execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
+                        Ok(id)
                     }
                     .boxed()
                 },
@@ -251,26 +282,19 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
-                    let to_cancel: Vec<(i64, i32)> = list(row, 3)?;
-                    let others: Vec<(i64, u8, u8, i64, Option<i64>, i64)> = list(row, 5)?;
-                    let (number, speaks) = session.answered(row.maybe_int(4)?);
+                    let to_cancel: Vec<(i64, i32)> = list(row, 2)?;
+                    let others: Vec<Other> = list(row, 4)?;
+                    let (number, speaks) = session.answered(row.maybe_int(3)?);
+                    let speaks = speaks && DB::SESSIONS.is_some();
                     let here = session.run();
-                    let sight = |(id, held, busy, heartbeat, run, late): (_, _, _, _, Option<i64>, _)| Sight {
-                        id,
-                        held: held != 0,
-                        busy: busy != 0,
-                        heartbeat,
-                        had: run.is_some() && run == here,
-                        late,
-                    };
                     Ok(Beat {
                         session: number,
-                        others: others.into_iter().filter(|_| speaks).map(sight).collect(),
+                        leases: others.iter().map(Other::lease).collect(),
+                        others: others.iter().filter(|it| speaks && it.left >= 0).map(|it| it.sight(here)).collect(),
                         unheld: DB::SESSIONS.is_some() && session.lacks(*worker),
                         vouched: held.is_some(),
                         alive: row.int(0)? != 0,
-                        next_expiry: row.maybe_int(1)?.map(|us| Duration::from_micros(us.max(0).unsigned_abs())),
-                        work: row.int(2)? != 0,
+                        work: row.int(1)? != 0,
                         cancelled: to_cancel.into_iter().map(|(id, lease)| (JobId::from(id), lease)).collect(),
                     })
                 }
@@ -280,20 +304,19 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn declare_gone(&self, worker: WorkerId, heartbeat: i64) -> Reply<'_, bool> {
-        let mode = match DB::SESSIONS {
-            None => return std::future::ready(Ok(false)).boxed(),
-            Some(Sessions { declare: [_], .. }) => Mode::Write,
-            Some(_) => Mode::Transaction,
-        };
-        let args = (worker, heartbeat);
-        self.run(From::Upkeep, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat)| {
+    fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool> {
+        if !by_lease && DB::SESSIONS.is_none() {
+            return std::future::ready(Ok(false)).boxed();
+        }
+        let mode = if DB::DECLARE_GONE.len() == 1 { Mode::Write } else { Mode::Transaction };
+        let args = (worker, heartbeat, i64::from(by_lease));
+        self.run(From::Upkeep, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat, by_lease)| {
             async move {
-                let statements = DB::SESSIONS.map_or(&[][..], |sessions| sessions.declare);
                 let mut gone = Vec::new();
-                for (number, sql) in statements.iter().enumerate() {
+                for (number, sql) in DB::DECLARE_GONE.iter().enumerate() {
+                    let binds = [(*worker).into(), (*heartbeat).into(), (*by_lease).into()];
                     match number {
-                        0 => gone = ids::<DB>(conn, sql, &[(*worker).into(), (*heartbeat).into()]).await?,
+                        0 => gone = ids::<DB>(conn, sql, &binds).await?,
                         _ if gone.is_empty() => break,
                         _ => execute::<DB>(conn, sql, &[gone.as_slice().into()]).await.map(drop)?,
                     }
@@ -303,6 +326,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
             .boxed()
         })
         .boxed()
+    }
+
+    fn has_one_writer(&self) -> bool {
+        DB::ONE_WRITER
+    }
+
+    fn is_kept_waiting(&self, error: &Error) -> bool {
+        DB::ONE_WRITER && matches!(error, Error::Database { source, .. } if DB::is_transient(source))
     }
 
     fn beat_looks(&self) -> bool {
@@ -439,9 +470,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
             let doing = "cannot look for lost workers";
-            for statements in [DB::FORGET_CLAIMS, DB::EXPIRE_WORKERS] {
-                self.about_those_of_the_first(doing, statements).await?;
-            }
+            self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
             let lost = self
                 .run(From::Upkeep, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {
@@ -514,7 +543,11 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
 
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {
         self.run(From::Upkeep, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
-            async move { execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop) }.boxed()
+            async move {
+                execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
+                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)
+            }
+            .boxed()
         })
         .boxed()
     }

@@ -129,6 +129,7 @@ impl Dialect for Sqlite {
 
     const SCHEMA: &'static str = include_str!("sql/schema.sqlite.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
+    const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sqlite.sql"));
     const SETTLED: &'static [&'static str] = &[];
     const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sqlite.sql")];
     const SESSIONS: Option<Sessions> = None;
@@ -150,7 +151,8 @@ impl Dialect for Sqlite {
         (For::Recorded, include_str!("sql/bury_attempts.sqlite.sql")),
         (For::All, include_str!("sql/bury_dead.sqlite.sql")),
     ];
-    const EXPIRE_WORKERS: &'static [&'static str] = &[include_str!("sql/expire_workers.sqlite.sql")];
+    const DECLARE_GONE: &'static [&'static str] =
+        &[include_str!("sql/declare_gone.sqlite.sql"), include_str!("sql/stop_heartbeats.sqlite.sql")];
     const FORGET_CLAIMS: &'static [&'static str] = &[];
     const LOST: &'static str = include_str!("sql/lost.sqlite.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sqlite.sql");

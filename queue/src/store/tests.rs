@@ -15,12 +15,18 @@ use super::*;
 trait TestDb: Dialect + admin::AdminDialect + Signals {
     /// The engine's current time plus so many seconds, as an expression of a time column's type.
     fn in_seconds(seconds: i64) -> String;
+    /// A time as microseconds since 1970.
+    fn micros(time: &str) -> String;
 }
 
 #[cfg(feature = "postgres")]
 impl TestDb for sqlx::Postgres {
     fn in_seconds(seconds: i64) -> String {
         format!("now() + {seconds} * interval '1 second'")
+    }
+
+    fn micros(time: &str) -> String {
+        format!("(extract(epoch FROM {time}) * 1000000)::bigint")
     }
 }
 
@@ -29,12 +35,20 @@ impl TestDb for sqlx::MySql {
     fn in_seconds(seconds: i64) -> String {
         format!("UTC_TIMESTAMP(6) + INTERVAL {seconds} SECOND")
     }
+
+    fn micros(time: &str) -> String {
+        format!("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {time})")
+    }
 }
 
 #[cfg(feature = "sqlite")]
 impl TestDb for sqlx::Sqlite {
     fn in_seconds(seconds: i64) -> String {
         format!("CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + {}", seconds * 1000)
+    }
+
+    fn micros(time: &str) -> String {
+        format!("{time} * 1000")
     }
 }
 
@@ -83,6 +97,24 @@ impl<DB: TestDb> Db<DB> {
 
     async fn rescue(&self, limit: u32) -> Rescued {
         self.store.rescue(limit, &HashSet::new()).await.unwrap().0
+    }
+
+    /// Lets a worker's lease run out.
+    async fn expire(&self, worker: WorkerId) {
+        let past = DB::in_seconds(-1);
+        self.sql(format!("UPDATE queue_heartbeats SET expires_at = {past} WHERE worker_id = {worker}")).await;
+    }
+
+    /// The last heartbeat of a worker, as others see it.
+    async fn heartbeat(&self, worker: WorkerId) -> i64 {
+        let at = DB::micros("heartbeat_at");
+        self.int(format!("SELECT {at} FROM queue_heartbeats WHERE worker_id = {worker}")).await
+    }
+
+    /// Lets a worker's lease run out, and declares it dead.
+    async fn lose(&self, worker: WorkerId) {
+        self.expire(worker).await;
+        assert!(self.store.declare_gone(worker, self.heartbeat(worker).await, true).await.unwrap());
     }
 
     async fn take(&self, worker: WorkerId, take: u32) -> Vec<Claimed> {
@@ -312,7 +344,7 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     db.store.set_paused("default", false).await.unwrap();
     // a worker that is not alive: nothing
     assert!(db.take(worker + 1, 9).await.is_empty());
-    db.sql(format!("UPDATE queue_workers SET expires_at = {}", DB::in_seconds(-1))).await;
+    db.expire(worker).await;
     assert!(db.take(worker, 9).await.is_empty());
     assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
 }
@@ -516,7 +548,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         .beat(worker, LEASE, Holding { any: true, running: &running, ..Holding::default() }, &[])
         .await
         .unwrap();
-    assert!(beat.alive && beat.next_expiry.is_none() && !beat.work);
+    assert!(beat.alive && beat.leases.is_empty() && !beat.work);
     let mut told: Vec<_> = beat.cancelled.iter().map(|(id, lease)| (id.get(), *lease)).collect();
     told.sort_unstable();
     assert_eq!(told, asked.iter().map(|id| (*id, 1)).collect::<Vec<_>>());
@@ -530,7 +562,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.finish(worker, &[cancelled]).await.unwrap(), [asked[1]]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'cancelled' AND error = 'why'").await, 1);
     // lost meanwhile
-    db.sql(format!("UPDATE queue_workers SET expires_at = {}", DB::in_seconds(-1))).await;
+    db.lose(worker).await;
     assert_eq!(db.rescue(10).await, Rescued { cancelled: 1, ..Rescued::default() });
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
@@ -560,9 +592,14 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     db.begin(lost, &held).await;
     assert_eq!(db.rescue(100).await, Rescued::default());
     let beat = db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap();
-    assert!(beat.next_expiry.is_some_and(|left| left > LEASE / 2 && left <= LEASE), "{beat:?}");
-    db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {lost}", DB::in_seconds(-1))).await;
-    assert_eq!(db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap().next_expiry, Some(Duration::ZERO));
+    let [lease] = beat.leases[..] else { panic!("{beat:?}") };
+    assert!(lease.left > micros(LEASE) / 2 && lease.left <= micros(LEASE), "{beat:?}");
+    assert_eq!((lease.worker, lease.given, lease.heartbeat), (lost, micros(LEASE), db.heartbeat(lost).await));
+    db.expire(lost).await;
+    let [lease] = db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap().leases[..] else { panic!() };
+    assert!((lease.worker, lease.left < 0) == (lost, true), "{lease:?}");
+    assert_eq!(db.rescue(100).await, Rescued::default(), "nobody has declared it dead");
+    db.lose(lost).await;
     // bounded, and by several at once
     assert_eq!(db.rescue(1).await, Rescued { ready: 1, ..Rescued::default() });
     let stores: Vec<_> = (0..3).map(|_| SqlStore::new(db.pool.clone())).collect();
@@ -609,7 +646,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     let of = |jobs: &[Claimed], kind: &str| jobs.iter().find(|job| *job.lane.kind == *kind).unwrap().clone();
     db.begin(one, &[of(&all, "began"), of(&all, "suspect")]).await;
     let lose = async |worker| {
-        db.sql(format!("UPDATE queue_workers SET expires_at = {} WHERE id = {worker}", DB::in_seconds(-1))).await;
+        db.lose(worker).await;
         db.rescue(9).await
     };
     // the one without a retry would have said so before it began
@@ -706,24 +743,141 @@ async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
         beat.others.into_iter().find(|other| other.id == worker)
     };
     let Some(seen) = look().await else {
-        assert!(DB::SESSIONS.is_none() && !rescuer.declare_gone(worker, 0).await.unwrap());
+        assert!(DB::SESSIONS.is_none() && !rescuer.declare_gone(worker, 0, false).await.unwrap());
         return;
     };
-    assert!(seen.held && !rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "its session holds the lock");
+    assert!(
+        seen.held && !rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(),
+        "its session holds the lock"
+    );
     db.store.release().await;
     // the server sees the end of a session a little later
     while look().await.is_some_and(|seen| seen.held) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(!rescuer.declare_gone(worker, seen.heartbeat + 1).await.unwrap(), "it has beaten since");
-    db.sql("UPDATE queue_workers SET server_run = server_run - 1000000").await;
+    assert!(!rescuer.declare_gone(worker, seen.heartbeat + 1, false).await.unwrap(), "it has beaten since");
+    db.sql("UPDATE queue_heartbeats SET server_run = server_run - 1000000").await;
     assert!(
-        !rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(),
+        !rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(),
         "in another run of the server all locks are free"
     );
-    db.sql("UPDATE queue_workers SET server_run = server_run + 1000000").await;
-    assert!(rescuer.declare_gone(worker, seen.heartbeat).await.unwrap());
-    assert!(!rescuer.declare_gone(worker, seen.heartbeat).await.unwrap(), "only once");
+    db.sql("UPDATE queue_heartbeats SET server_run = server_run + 1000000").await;
+    assert!(rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap());
+    assert!(!rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(), "only once");
+}
+
+async fn a_lease_that_ran_out_is_fenced<DB: TestDb>(db: Db<DB>) {
+    let worker = db.worker().await;
+    let seen = db.heartbeat(worker).await;
+    let declare = async |heartbeat| db.store.declare_gone(worker, heartbeat, true).await.unwrap();
+    assert!(!declare(seen).await, "it runs");
+    db.expire(worker).await;
+    let unit = if DB::KIND == migrate::Engine::Sqlite { 1_000 } else { 1 };
+    assert!(!declare(seen - unit).await, "it has beaten since");
+    assert!(declare(seen).await);
+    assert!(!declare(seen).await, "only once");
+    assert!(!db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_heartbeats").await, 0);
+    assert_eq!(db.int(format!("SELECT {} FROM queue_workers", DB::micros("heartbeat_at"))).await, seen);
+    // whoever is stopped by hand beats no more
+    let stopped = db.worker().await;
+    db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {stopped}", DB::in_seconds(0))).await;
+    assert!(!db.store.beat(stopped, LEASE, Holding::default(), &[]).await.unwrap().alive);
+}
+
+/// Heartbeats of 33 busy workers beside an old snapshot, which keeps what they leave behind. The last ones take at most twice as
+/// long as the first, and read no more pages than these (PostgreSQL tells).
+async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
+    const WORKERS: usize = 33;
+    const ROUNDS: usize = 10;
+    let mut workers = Vec::new();
+    for _ in 0..WORKERS {
+        workers.push(db.worker().await);
+    }
+    let mut conn = db.pool.acquire().await.unwrap();
+    conn.close_on_drop();
+    for sql in DB::OPEN_LINE {
+        DB::raw(&mut conn, sql).await.unwrap();
+    }
+    let mut snapshot = db.pool.acquire().await.unwrap();
+    snapshot.close_on_drop();
+    let begin = match DB::KIND {
+        migrate::Engine::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM queue_workers",
+        migrate::Engine::MySql => "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+        migrate::Engine::Sqlite => return, // its pages have one version
+    };
+    DB::raw(&mut snapshot, begin).await.unwrap();
+    let beat = async |conn: &mut DB::Connection, number: usize| {
+        let worker = workers[number % WORKERS].into();
+        let binds = [
+            worker,
+            micros(LEASE).into(),
+            "[]".into(),
+            "[1,2,3]".into(),
+            "[]".into(),
+            0.into(),
+            0.into(),
+            1.into(),
+            micros(LEASE).into(),
+        ];
+        let begin = Instant::now();
+        for sql in DB::BEAT {
+            rows::<DB>(conn, sql, &binds).await.unwrap();
+        }
+        begin.elapsed()
+    };
+    let time = async |conn: &mut DB::Connection| {
+        let mut times = Vec::new();
+        for number in 0..ROUNDS * WORKERS {
+            times.push(beat(conn, number).await);
+        }
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let pages = async |conn: &mut DB::Connection| {
+        if DB::KIND != migrate::Engine::Postgres {
+            return 0;
+        }
+        let values = format!("({}, 9000000, '[]', '[1,2,3]', '[]', 0, 0, 1, 9000000)", workers[WORKERS / 2]);
+        let explain: &'static str = format!("EXPLAIN (ANALYZE, BUFFERS) EXECUTE counted {values}").leak();
+        let plan = rows::<DB>(conn, explain, &[]).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.text(0).unwrap()).collect();
+        let hits = plan.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared hit=")).expect("a count");
+        hits.split(' ').next().and_then(|hits| hits.parse().ok()).expect("a number")
+    };
+    if DB::KIND == migrate::Engine::Postgres {
+        let types = "(bigint, bigint, text, text, text, bigint, bigint, bigint, bigint)";
+        DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::BEAT[0]).leak()).await.unwrap();
+        pages(&mut conn).await; // reads the catalogue
+    }
+    let first_pages: u64 = pages(&mut conn).await;
+    let mut first = time(&mut conn).await;
+    // of a machine that has other work the quicker ones tell
+    for _ in 0..3 {
+        first = first.min(time(&mut conn).await);
+    }
+    for number in 0..beats {
+        beat(&mut conn, number).await;
+    }
+    let last_pages = pages(&mut conn).await;
+    let mut last = time(&mut conn).await;
+    for _ in 0..9 {
+        if last <= 2 * first {
+            break;
+        }
+        last = last.min(time(&mut conn).await);
+    }
+    println!("{beats} heartbeats: {first:?} at first, {last:?} at last; {first_pages} and {last_pages} pages");
+    assert!(last <= 2 * first, "{first:?} at first, {last:?} at last");
+    assert!(last_pages <= 2 * first_pages, "{first_pages} pages at first, {last_pages} at last");
+}
+
+async fn beats_cost_no_more_beside_an_old_snapshot<DB: TestDb>(db: Db<DB>) {
+    beats_beside_an_old_snapshot(&db, 5_000).await;
+}
+
+async fn beats_for_hours_cost_no_more_beside_an_old_snapshot<DB: TestDb>(db: Db<DB>) {
+    beats_beside_an_old_snapshot(&db, 300_000).await;
 }
 
 async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
@@ -887,6 +1041,7 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", DB::in_seconds(-8 * 86_400))).await;
     db.store.purge_workers(week).await.unwrap();
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);
+    assert_eq!(db.int("SELECT worker_id FROM queue_heartbeats").await, worker);
 }
 
 /// Many old jobs are removed by runs of consecutive ids: nothing between these goes with them. By two workers at once.
@@ -1128,7 +1283,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         (DB::BURY[0].1, &[1.into(), ended.into()]),
         (DB::BEAT[0], &beat),
         (DB::HOLDING, &[1.into()]),
-        (DB::EXPIRE_WORKERS[0], &[]),
+        (DB::FORGET_CLAIMS[0], &[]),
         (DB::LOST, &[100.into()]),
         (DB::LOCK_LOST, &[held.into()]),
         (DB::RESCUE[0], &[held.into()]),
@@ -1580,6 +1735,9 @@ on_each!(
     a_lost_job_that_cannot_be_moved_keeps_no_other,
     only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,
+    beats_cost_no_more_beside_an_old_snapshot,
+    #[ignore = "some five minutes"]
+    beats_for_hours_cost_no_more_beside_an_old_snapshot,
     lanes_leave_out_what_is_not_served,
     peek_counts_in_order,
     peek_ends_at_an_id,

@@ -123,6 +123,14 @@ impl Store for Fake {
         Duration::from_millis(100)
     }
 
+    fn has_one_writer(&self) -> bool {
+        false
+    }
+
+    fn is_kept_waiting(&self, _error: &Error) -> bool {
+        false
+    }
+
     fn beat_looks(&self) -> bool {
         false
     }
@@ -257,7 +265,7 @@ impl Store for Fake {
         fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
-        fn declare_gone(worker: WorkerId, heartbeat: i64) -> bool;
+        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
         fn holding(worker: WorkerId) -> Vec<(i64, i32)>;
         fn leave(worker: WorkerId) -> ();
         fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;

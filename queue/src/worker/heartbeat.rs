@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 
 use super::attempt::{Attempt, Ended, Stop, until};
 use super::health::Failures;
-use super::liveness::{Gone, Pace, gone};
+use super::liveness::{Gone, Pace, Witness, gone};
 use super::{STUCK, Shared};
 use crate::error::Error;
 use crate::maintenance::rescue;
@@ -24,6 +24,8 @@ const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)
 /// Who was idle and has had work for so long beats before it would: most jobs are over by then, and their starts and ends come
 /// first.
 const AT_WORK: Duration = Duration::from_millis(50);
+/// Who was kept waiting by another writer tries again after this time: it has to be first when that one is done.
+const KEPT_WAITING: Duration = Duration::from_millis(50);
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
 
@@ -36,6 +38,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let mut beats: u32 = 0;
     let mut tries: u32 = 0;
     let mut pace = Pace::new(timing.heartbeat);
+    let mut witness = Witness::default();
+    // nobody could have taken over since this worker last beat, because somebody else has been writing all the time
+    let mut is_safe = false;
     let mut has_session = false;
     let mut soon = None;
     // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
@@ -71,7 +76,12 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
         tries = tries.wrapping_add(1);
         let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in: pace.promise(busy) };
-        match beat(&shared, id, holding, deadline).await {
+        let answer = beat(&shared, id, holding, deadline, is_safe).await;
+        is_safe = false;
+        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > timing.lease / 3 {
+            witness.forget();
+        }
+        match answer {
             Some(Ok(beat)) => {
                 shared.health.up(&mut failures);
                 if !beat.alive {
@@ -89,19 +99,31 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 }
                 beats = beats.wrapping_add(1);
                 shared.ledger.told(id, settled.len(), beat.session);
-                shared.others.store(beat.next_expiry.is_some(), Ordering::Relaxed);
-                if beat.next_expiry.is_some_and(|left| left.is_zero()) || beats.is_multiple_of(RESCUE_EVERY) {
+                shared.others.store(!beat.leases.is_empty(), Ordering::Relaxed);
+                if beats.is_multiple_of(RESCUE_EVERY) {
                     shared.rescue.notify_one();
                 }
                 has_session = beat.session != 0;
-                shared.declare(gone(&beat.others));
+                let (mut missed, again) = witness.judge(&beat.leases, Instant::now());
+                missed.extend(gone(&beat.others));
+                shared.declare(missed);
                 let pause = pace.pause(busy, &beat);
                 // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
-                let expiry = beat.next_expiry.filter(|left| !left.is_zero()).map(|left| left + LATER);
-                ticks.reset_after(expiry.map_or(pause, |expiry| expiry.min(pause)));
+                ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
+                if shared.config.store.has_one_writer() && Instant::now() >= deadline {
+                    // the answer was waited for until others were done: the lease is a new one all the same
+                    is_safe = true;
+                    ticks.reset_immediately();
+                }
                 if beat.work {
                     shared.wake.notify_one();
                 }
+            }
+            Some(Err(error)) if shared.config.store.is_kept_waiting(&error) => {
+                shared.health.failed(&mut failures, &error);
+                is_safe = true;
+                sleep(KEPT_WAITING).await;
+                ticks.reset_immediately();
             }
             Some(Err(error)) => {
                 // the pause ends with the lease
@@ -120,21 +142,27 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     }
 }
 
-/// One beat; None when the lease must be taken for lost before an answer came.
+/// One beat; None when the lease must be taken for lost before an answer came. Where there is one writer, that is not so as long as
+/// another one keeps this beat waiting: nobody else can beat, or take over. `is_safe`: it has been so since the last beat that was
+/// answered. Else the process may have stood still beyond its lease.
 async fn beat(
     shared: &Shared,
     id: WorkerId,
     holding: Holding<'_>,
     deadline: Instant,
+    is_safe: bool,
 ) -> Option<Result<crate::store::Beat, Error>> {
+    let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
+    let may_wait = store.has_one_writer() && (is_safe || Instant::now() < deadline);
     tokio::select! {
         biased;
-        answer = shared.config.store.beat(id, lease, holding, look_for) => {
-            if answer.is_err() && Instant::now() >= deadline { None } else { Some(answer) }
-        }
-        () = tokio::time::sleep_until(deadline) => None,
+        answer = store.beat(id, lease, holding, look_for) => match answer {
+            Err(error) if Instant::now() >= deadline && !(may_wait && store.is_kept_waiting(&error)) => None,
+            answer => Some(answer),
+        },
+        () = tokio::time::sleep_until(deadline), if !may_wait => None,
     }
 }
 
@@ -212,13 +240,14 @@ async fn declare_gone(shared: &Arc<Shared>) {
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
-    for Gone { id, heartbeat, late } in missed {
-        match shared.config.store.declare_gone(id, heartbeat).await {
+    for Gone { id, heartbeat, late, by_lease } in missed {
+        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without a word" };
+        match shared.config.store.declare_gone(id, heartbeat, by_lease).await {
             Ok(true) => tracing::warn!(
                 event = telemetry::WORKER_GONE,
                 worker = id,
                 late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-                "a worker's session ended without a word; its jobs are taken back"
+                "{how}; its jobs are taken back"
             ),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, worker = id, "not declared gone; its lease will tell"),

@@ -1,7 +1,7 @@
 //! The heartbeat beside a database made up that is away.
 
 use super::super::config::Timing;
-use super::super::made_up::{Answer, Asked, MadeUp, NO_RIGHT, nothing};
+use super::super::made_up::{Answer, Asked, LOCKED, MadeUp, NO_RIGHT, nothing};
 use super::*;
 
 /// The shortest lease that there can be.
@@ -63,4 +63,49 @@ async fn a_lost_number_that_cannot_be_given_up_does_not_keep_the_next_one() {
         assert!(asked.len() > 1, "{asked:?}");
         assert!(again < Duration::from_secs(15), "{again:?}");
     }
+}
+
+/// Beats for two minutes on a file, the first of which answers like this. Returns what was asked but heartbeats, and how many of these
+/// were answered.
+async fn on_a_file(first: impl Fn() -> Answer + Send + Sync + 'static, lease_left: Duration) -> (Vec<Asked>, usize) {
+    let began = Instant::now();
+    let store = MadeUp::new(move |asked| match asked {
+        Asked::Beat(1) if began.elapsed() < Duration::from_secs(60) => first(),
+        _ => Answer::Yes,
+    });
+    store.one_writer.store(true, Ordering::Relaxed);
+    let (shared, _ends) = store.shared(Default::default(), Timing::default(), nothing);
+    let beating = tokio::spawn(run(shared, began + lease_left));
+    sleep(Duration::from_secs(120)).await;
+    beating.abort();
+    let late = store.asked.borrow().iter().filter(|(at, _)| *at - began > Duration::from_secs(61)).count();
+    (store.all(), late)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_the_file_costs_no_lease() {
+    let lease = Timing::default().lease;
+    for wait in [Duration::ZERO, Duration::from_secs(5), Duration::from_secs(60)] {
+        let first = move || if wait < Duration::from_secs(60) { LOCKED } else { Answer::Late(wait) };
+        let (asked, late) = on_a_file(first, lease).await;
+        assert_eq!(asked, [], "it goes on under its number");
+        assert!(late > 20, "and beats as ever: {late}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_cannot_be_written_at_all_costs_the_lease() {
+    for refusal in
+        [Answer::No("13", "database or disk is full"), Answer::No("8", "attempt to write a readonly database")]
+    {
+        let (asked, _) = on_a_file(move || refusal, Timing::default().lease).await;
+        assert_eq!(asked[..2], [Asked::Leave(1), Asked::Join]);
+    }
+}
+
+/// Somebody may have written meanwhile, and taken over.
+#[tokio::test(start_paused = true)]
+async fn who_stood_still_beyond_its_lease_gives_up_although_the_file_is_held_now() {
+    let (asked, _) = on_a_file(|| LOCKED, Duration::ZERO).await;
+    assert_eq!(asked[..2], [Asked::Leave(1), Asked::Join]);
 }

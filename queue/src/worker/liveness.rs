@@ -8,11 +8,19 @@
 //! run, the lock is free now, and the heartbeat that it promised has been due for a while. Whoever beats in time lives,
 //! whatever becomes of its lock; and whoever looks needs to have seen nothing before.
 //!
-//! No clock but the database's is asked.
+//! All of this goes by the database's clock.
+//!
+//! A lease that has run out by that clock says less than it seems to. The clock may have been set forward, and then all leases have
+//! run out at once. Or nobody could beat for a while, the judge no more than the others. So half of the lease must also have passed
+//! by the judge's own clock since it first saw the heartbeat, while it could beat itself ([`Witness`]). A living worker beats
+//! three times within a lease. One that is gone has been seen for long enough by the time its lease runs out.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::store::{Beat, Sight, WorkerId};
+use tokio::time::Instant;
+
+use crate::store::{Beat, Lease, Sight, WorkerId};
 
 /// A worker that lost its connection has this long to beat on another one: twice as long as it takes to notice.
 pub(crate) const SETTLE: Duration = Duration::from_millis(800);
@@ -31,8 +39,10 @@ pub(crate) struct Gone {
     pub(crate) id: WorkerId,
     /// Its last heartbeat, by the database's clock: with another one it lives.
     pub(crate) heartbeat: i64,
-    /// How long the next one has been due.
+    /// How long the next one has been due, or the lease has run out.
     pub(crate) late: Duration,
+    /// Its lease has run out. Else its session has ended.
+    pub(crate) by_lease: bool,
 }
 
 /// Those who are gone.
@@ -43,6 +53,7 @@ pub(crate) fn gone(others: &[Sight]) -> Vec<Gone> {
         id: *id,
         heartbeat: *heartbeat,
         late: Duration::from_micros(late.unsigned_abs()),
+        by_lease: false,
     })
     .collect()
 }
@@ -54,6 +65,40 @@ fn missed_for(other: &Sight) -> Option<i64> {
 
 fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Since when the last heartbeats of others have been seen.
+#[derive(Debug, Default)]
+pub(crate) struct Witness(HashMap<WorkerId, (i64, Instant)>);
+
+impl Witness {
+    /// This worker could not beat for a while, and others may not have been able to either.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Those whose lease has run out by both clocks, and when to look again at the others.
+    pub(crate) fn judge(&mut self, leases: &[Lease], now: Instant) -> (Vec<Gone>, Option<Duration>) {
+        let before = std::mem::take(&mut self.0);
+        let mut gone = Vec::new();
+        let mut again: Option<Duration> = None;
+        for Lease { worker, heartbeat, left, given } in leases {
+            let since = match before.get(worker) {
+                Some((seen, since)) if seen == heartbeat => *since,
+                _ => now,
+            };
+            self.0.insert(*worker, (*heartbeat, since));
+            let positive = |micros: i64| Duration::from_micros(micros.max(0).unsigned_abs());
+            let wait = positive(*left).max((positive(*given) / 2).saturating_sub(now - since));
+            if wait.is_zero() {
+                let late = positive(left.saturating_neg());
+                gone.push(Gone { id: *worker, heartbeat: *heartbeat, late, by_lease: true });
+            } else {
+                again = Some(again.map_or(wait, |other| other.min(wait)));
+            }
+        }
+        (gone, again)
+    }
 }
 
 /// How often a worker beats. Its heartbeats are its looks at the others, too.

@@ -30,7 +30,7 @@ fn whose_lock_is_missing_and_whose_heartbeat_is_overdue_is_gone() {
 #[test]
 fn what_is_said_of_a_worker_names_the_heartbeat_it_was_missed_with() {
     let late = Duration::from_millis(1_200);
-    assert_eq!(gone(&[missing(7, 1_200_000)]), [Gone { id: 7, heartbeat: 10, late }]);
+    assert_eq!(gone(&[missing(7, 1_200_000)]), [Gone { id: 7, heartbeat: 10, late, by_lease: false }]);
 }
 
 #[test]
@@ -41,6 +41,59 @@ fn whose_row_says_nothing_of_this_run_of_the_server_is_not_judged() {
 #[test]
 fn who_beats_in_time_lives_whatever_becomes_of_its_lock() {
     assert!(ids(&[missing(7, -SECOND), missing(8, 0)]).is_empty());
+}
+
+/// The lease of worker 7 with that heartbeat, given for 8 s, as it is so many seconds later.
+fn lease(heartbeat: i64, later: i64) -> [Lease; 1] {
+    [Lease { worker: 7, heartbeat, left: (8 - later) * SECOND, given: 8 * SECOND }]
+}
+
+/// Looks at a lease at times of the judge's clock, in seconds. Returns who is gone each time.
+fn judged(witness: &mut Witness, looks: &[(u64, [Lease; 1])]) -> Vec<usize> {
+    let start = Instant::now();
+    let judge = |(at, leases): &(u64, [Lease; 1])| witness.judge(leases, start + Duration::from_secs(*at)).0.len();
+    looks.iter().map(judge).collect()
+}
+
+#[test]
+fn who_stops_beating_is_gone_when_its_lease_runs_out() {
+    let looks = [(2, lease(10, 2)), (4, lease(10, 4)), (7, lease(10, 7)), (8, lease(10, 8))];
+    assert_eq!(judged(&mut Witness::default(), &looks), [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_clock_that_is_set_forward_takes_no_lease() {
+    const HOUR: i64 = 3600;
+    // seen right before the clock is set; it beats in time, once before the judge looks again and once after it
+    let looks = [(1, lease(10, 1)), (2, lease(10, 2 + HOUR)), (3, lease(3 * SECOND, 0)), (4, lease(3 * SECOND, 1))];
+    assert_eq!(judged(&mut Witness::default(), &looks), [0; 4]);
+    // seen for the first time by then
+    assert_eq!(judged(&mut Witness::default(), &[(2, lease(10, HOUR)), (3, lease(3 * SECOND, 0))]), [0; 2]);
+    // it is gone
+    let looks = [(1, lease(10, 1)), (4, lease(10, 4 + HOUR)), (5, lease(10, 5 + HOUR))];
+    assert_eq!(judged(&mut Witness::default(), &looks), [0, 0, 1]);
+}
+
+#[test]
+fn who_could_not_beat_has_seen_nothing() {
+    let mut witness = Witness::default();
+    assert_eq!(judged(&mut witness, &[(1, lease(10, 1)), (2, lease(10, 2))]), [0, 0]);
+    witness.forget();
+    assert_eq!(judged(&mut witness, &[(60, lease(10, 60)), (63, lease(10, 63)), (64, lease(10, 64))]), [0, 0, 1]);
+}
+
+#[test]
+fn the_next_look_comes_when_somebody_may_be_judged() {
+    let (mut witness, start) = (Witness::default(), Instant::now());
+    let [first] = lease(10, 1);
+    let other = Lease { worker: 8, left: -SECOND, ..first };
+    let again = |witness: &mut Witness, secs, leases: &[Lease]| {
+        witness.judge(leases, start + Duration::from_secs(secs)).1.map(|again| again.as_secs())
+    };
+    assert_eq!(again(&mut witness, 0, &[]), None);
+    assert_eq!(again(&mut witness, 1, &[first]), Some(7));
+    assert_eq!(again(&mut witness, 1, &[first, other]), Some(4));
+    assert_eq!(again(&mut witness, 5, &[Lease { left: 3 * SECOND, ..first }, other]), Some(3), "the other one is gone");
 }
 
 #[test]

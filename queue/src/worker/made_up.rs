@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,6 +63,10 @@ pub(super) const NO_RIGHT: Answer = Answer::No("42501", "permission denied for t
 /// The code of a value that cannot be stored.
 pub(super) const NO_VALUE: Answer = Answer::No("22P05", "unsupported Unicode escape sequence");
 
+/// Somebody else writes to the file.
+pub(super) const LOCKED: Answer = Answer::No("5", LOCKED_TEXT);
+const LOCKED_TEXT: &str = "database is locked";
+
 /// What runs a job.
 pub(super) type Start = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
 
@@ -81,6 +85,8 @@ pub(super) struct MadeUp {
     /// A queue without end; its jobs count from 1000.
     pub(super) endless: Mutex<Option<&'static str>>,
     given: AtomicI64,
+    /// It is a file.
+    pub(super) one_writer: AtomicBool,
 }
 
 impl MadeUp {
@@ -92,6 +98,7 @@ impl MadeUp {
             brings: Mutex::default(),
             endless: Mutex::default(),
             given: AtomicI64::new(1_000),
+            one_writer: AtomicBool::new(false),
         })
     }
 
@@ -268,6 +275,14 @@ impl Store for MadeUp {
         Duration::from_millis(100)
     }
 
+    fn has_one_writer(&self) -> bool {
+        self.one_writer.load(Ordering::Relaxed)
+    }
+
+    fn is_kept_waiting(&self, error: &Error) -> bool {
+        self.has_one_writer() && error.to_string().contains(LOCKED_TEXT)
+    }
+
     fn beat_looks(&self) -> bool {
         false
     }
@@ -388,7 +403,7 @@ impl Store for MadeUp {
     }
 
     unused! {
-        fn declare_gone(worker: WorkerId, heartbeat: i64) -> bool;
+        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
         fn lanes_beside(scope: &'a Scope) -> (Vec<LaneHead>, Duration);
         fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_turn() -> bool;

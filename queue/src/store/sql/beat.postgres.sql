@@ -2,11 +2,21 @@
 -- first 16, so that each is seen by several. A lock that can be had is held by no session; it is given back at once.
 -- That claims are settled is believed in the session only that answered the heartbeat before: a server that has failed may
 -- have lost commits that it had acknowledged. In another one all claims are looked at.
+-- A worker's last heartbeat is read from the end of its own: see queue_heartbeats.
 WITH beat AS (
-    UPDATE queue_workers SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond', server_run = $8,
-                             next_heartbeat_at = now() + $9 * interval '1 microsecond'
-    WHERE id = $1 AND stopped_at IS NULL
-    RETURNING id
+    UPDATE queue_heartbeats SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond', server_run = $8,
+                                next_heartbeat_at = now() + $9 * interval '1 microsecond'
+    WHERE worker_id = $1
+      AND heartbeat_at >= (SELECT heartbeat_at FROM queue_heartbeats WHERE worker_id = $1 ORDER BY heartbeat_at DESC LIMIT 1)
+      AND EXISTS (SELECT FROM queue_workers WHERE id = $1 AND stopped_at IS NULL)
+    RETURNING worker_id
+), other AS MATERIALIZED (
+    SELECT near.id, last.*
+    FROM ((SELECT id FROM queue_workers WHERE stopped_at IS NULL AND id > $1 ORDER BY id LIMIT 16)
+          UNION ALL
+          (SELECT id FROM queue_workers WHERE stopped_at IS NULL AND id < $1 ORDER BY id LIMIT 16)) AS near
+    CROSS JOIN LATERAL (SELECT heartbeat_at, expires_at, server_run, next_heartbeat_at
+                        FROM queue_heartbeats WHERE worker_id = near.id ORDER BY heartbeat_at DESC LIMIT 1) AS last
 ), settled AS MATERIALIZED (
     SELECT told::bigint AS id FROM json_array_elements_text($5::json) AS told WHERE pg_backend_pid() = $7
 ), found AS MATERIALIZED (
@@ -21,8 +31,6 @@ WITH beat AS (
     WHERE worker_id = $1 AND id = ANY (ARRAY(SELECT id FROM settled UNION ALL SELECT id FROM found))
 )
 SELECT EXISTS (SELECT FROM beat),
-       (SELECT (extract(epoch FROM min(expires_at) - now()) * 1000000)::bigint
-        FROM queue_workers WHERE stopped_at IS NULL AND id <> $1),
        EXISTS (SELECT FROM json_array_elements_text($3::json) AS served(kind)
                CROSS JOIN LATERAL (SELECT 1 FROM queue_jobs AS j
                                    WHERE j.worker_id = 0 AND j.kind = served.kind
@@ -39,9 +47,7 @@ SELECT EXISTS (SELECT FROM beat),
                        'queue_jobs'::regclass::oid::integer, (id % 2147483648)::integer))::integer,
                    (extract(epoch FROM heartbeat_at) * 1000000)::bigint,
                    server_run,
-                   coalesce((extract(epoch FROM now() - next_heartbeat_at) * 1000000)::bigint, 0)))::text
-        FROM ((SELECT id, heartbeat_at, server_run, next_heartbeat_at FROM queue_workers
-               WHERE stopped_at IS NULL AND expires_at > now() AND id > $1 ORDER BY id LIMIT 16)
-              UNION ALL
-              (SELECT id, heartbeat_at, server_run, next_heartbeat_at FROM queue_workers
-               WHERE stopped_at IS NULL AND expires_at > now() AND id < $1 ORDER BY id LIMIT 16)) AS other)
+                   coalesce((extract(epoch FROM now() - next_heartbeat_at) * 1000000)::bigint, 0),
+                   (extract(epoch FROM expires_at - now()) * 1000000)::bigint,
+                   (extract(epoch FROM expires_at - heartbeat_at) * 1000000)::bigint))::text
+        FROM other)

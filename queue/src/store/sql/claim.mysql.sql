@@ -8,8 +8,8 @@ WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j
   AND (j.run_at > TIMESTAMP('1970-01-01') + INTERVAL $5 MICROSECOND
        OR (j.run_at = TIMESTAMP('1970-01-01') + INTERVAL $5 MICROSECOND AND j.id > $6))
   AND j.run_at >= TIMESTAMP('1970-01-01') + INTERVAL $5 MICROSECOND
-  AND (SELECT COUNT(*) FROM queue_workers AS w
-       WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > UTC_TIMESTAMP(6)) = 1
+  AND (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
+       WHERE w.id = $1 AND w.stopped_at IS NULL AND b.expires_at > UTC_TIMESTAMP(6)) = 1
   AND (SELECT COUNT(*) FROM queue_paused AS p WHERE p.queue = $3) = 0
 ORDER BY j.run_at, j.id
 LIMIT $7

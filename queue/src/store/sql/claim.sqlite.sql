@@ -9,9 +9,9 @@ WHERE id IN (
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4
       AND run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
       AND (run_at, id) > (coalesce($5 / 1000, -9223372036854775808), $6)
-      AND EXISTS (SELECT 1 FROM queue_workers AS w
+      AND EXISTS (SELECT 1 FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b ON b.worker_id = w.id
                   WHERE w.id = $1 AND w.stopped_at IS NULL
-                    AND w.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+                    AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
     LIMIT +$7)

@@ -1,5 +1,6 @@
 -- For a claim of several asks: no row when the worker is not alive; else the queues that are paused, or one NULL.
 SELECT p.queue
 FROM queue_workers AS w
+STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
 LEFT JOIN queue_paused AS p ON TRUE
-WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > UTC_TIMESTAMP(6)
+WHERE w.id = $1 AND w.stopped_at IS NULL AND b.expires_at > UTC_TIMESTAMP(6)

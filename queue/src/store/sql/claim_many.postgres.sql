@@ -3,7 +3,8 @@ WITH ask AS MATERIALIZED (
     SELECT a.* FROM json_to_recordset($2::json) AS a (
         kind text, queue text, priority smallint, take bigint, after_us bigint, after_id bigint, newest boolean,
         max_retries integer)
-    WHERE EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > now())
+    WHERE EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL)
+      AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = $1 ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
       AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = a.queue)
 ), oldest AS MATERIALIZED (
     SELECT next.id

@@ -4,8 +4,8 @@ SELECT j.id, j.lease % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESC
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $7 THEN j.args END, j.losses
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)
-  AND (SELECT COUNT(*) FROM queue_workers AS w
-       WHERE w.id = $1 AND w.stopped_at IS NULL AND w.expires_at > UTC_TIMESTAMP(6)) = 1
+  AND (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
+       WHERE w.id = $1 AND w.stopped_at IS NULL AND b.expires_at > UTC_TIMESTAMP(6)) = 1
   AND (SELECT COUNT(*) FROM queue_paused AS p WHERE p.queue = $3) = 0
 ORDER BY j.run_at DESC, j.id DESC
 LIMIT $5

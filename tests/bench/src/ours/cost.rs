@@ -134,7 +134,15 @@ impl Db {
             return Ok(pages * self.number("PRAGMA page_size").await?);
         }
         let mut sum = 0;
-        for table in ["queue_jobs", "queue_claims", "queue_history", "queue_attempts", "queue_dead", "queue_workers"] {
+        for table in [
+            "queue_jobs",
+            "queue_claims",
+            "queue_history",
+            "queue_attempts",
+            "queue_dead",
+            "queue_workers",
+            "queue_heartbeats",
+        ] {
             sum += self.size_of(table).await?;
         }
         Ok(sum)

@@ -10,7 +10,7 @@ use queue_test_servers::{Durability, Settings, paths, programs};
 use tempfile::TempDir;
 
 use super::{Ground, Skipped};
-use crate::checker::History;
+use crate::checker::{Checker, History};
 use crate::jobs::Plan;
 use crate::load::{Mix, enqueue_batch};
 use crate::record::{Event, Options, What, now, time_of_day};
@@ -129,6 +129,8 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
         clock.set("+0")?;
     }
     let history = scene.judge(Some(load), crew).await?;
+    let deaths = Checker::new(&history).false_deaths();
+    ensure!(deaths == 0, "{deaths} leases were lost to a clock that was set\n{}", scene.logs());
     let waited = pending(&history);
     ensure!(waited > 0, "no job waited for a time of day while the clock was put right: this shows nothing");
     scene.note(format!(

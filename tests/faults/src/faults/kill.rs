@@ -77,7 +77,7 @@ pub(super) async fn apart(ground: &Ground) -> Result<Vec<String>> {
     while scene.number(STOPPED).await? < kills.into() && Instant::now() < end {
         crew.work(Duration::from_millis(50)).await?;
     }
-    let told = scene.number(&format!("{STOPPED} AND stopped_at < expires_at")).await?;
+    let told = scene.number(&format!("{STOPPED} AND stopped_at < heartbeat_at + INTERVAL '7' SECOND")).await?;
     let history = scene.judge(Some(load), crew).await?;
     let Some(spread) = Spread::of(Checker::new(&history).rescues()) else {
         bail!("no kill hit a running job: this shows nothing");

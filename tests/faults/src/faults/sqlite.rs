@@ -13,7 +13,7 @@ use crate::checker::{Checker, History, Rule};
 use crate::crew::Setup;
 use crate::load::Mix;
 use crate::record::{self, now};
-use crate::scene::{LOOK, Scene};
+use crate::scene::{LEASE, LOOK, Scene};
 use crate::worker;
 
 /// For what takes seconds, on a machine that is busy with other things.
@@ -31,7 +31,8 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     const BUSY: u64 = 500;
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
-    crew.hire_many(2, &scene.worker().arg("busy-timeout-ms", BUSY))?;
+    // the lock outlasts the lease
+    crew.hire_many(2, &scene.worker().lease(LEASE).arg("busy-timeout-ms", BUSY))?;
     crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     let planned = scene.rounds(2, 20);
@@ -58,7 +59,9 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
         in_vain > 0,
         "locked {locks} times, and nobody waited for longer than the busy timeout: this shows nothing"
     );
-    scene.judge(Some(load), crew).await?;
+    let history = scene.judge(Some(load), crew).await?;
+    let deaths = Checker::new(&history).false_deaths();
+    ensure!(deaths == 0, "{deaths} leases were lost to whoever held the file\n{}", scene.logs());
     scene.note(format!("locked {locks} times for {time:?}; {in_vain} times somebody waited {BUSY} ms in vain"));
     Ok(scene.notes)
 }

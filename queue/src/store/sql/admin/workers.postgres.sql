@@ -1,11 +1,13 @@
 -- The worker processes with the number of jobs that each holds. Retention removes those that ended long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        started_at,
-       heartbeat_at,
+       coalesce(b.heartbeat_at, w.heartbeat_at, started_at),
        stopped_at,
-       stopped_at IS NULL AND expires_at > now(),
+       coalesce(b.expires_at > now(), FALSE),
        (SELECT count(DISTINCT j.id)
         FROM queue_claims AS c JOIN queue_jobs AS j ON j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id
         WHERE c.worker_id = w.id)
 FROM queue_workers AS w
+LEFT JOIN LATERAL (SELECT heartbeat_at, expires_at FROM queue_heartbeats
+                   WHERE worker_id = w.id AND w.stopped_at IS NULL ORDER BY heartbeat_at DESC LIMIT 1) AS b ON TRUE
 ORDER BY id

@@ -1,9 +1,10 @@
 -- The worker processes with the number of jobs that each holds. Retention removes those that ended long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        started_at * 1000,
-       heartbeat_at * 1000,
+       coalesce(b.heartbeat_at, w.heartbeat_at, started_at) * 1000,
        stopped_at * 1000,
-       stopped_at IS NULL AND expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+       coalesce(b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), FALSE),
        (SELECT count(*) FROM queue_jobs AS j WHERE j.worker_id = w.id AND j.worker_id <> 0)
 FROM queue_workers AS w
+LEFT JOIN queue_heartbeats AS b ON b.worker_id = w.id AND w.stopped_at IS NULL
 ORDER BY id

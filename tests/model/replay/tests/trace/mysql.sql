@@ -30,12 +30,13 @@ CREATE TRIGGER trace_attempt AFTER INSERT ON queue_attempts FOR EACH ROW
     INSERT INTO trace_log (at, what, id, worker, lease, attempt, note)
     VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'attempt', NEW.job_id, NEW.worker_id, NEW.lease,
             NEW.attempt, NEW.outcome);
-CREATE TRIGGER trace_worker_joins AFTER INSERT ON queue_workers FOR EACH ROW
+CREATE TRIGGER trace_worker_joins AFTER INSERT ON queue_heartbeats FOR EACH ROW
     INSERT INTO trace_log (at, what, id, until, note)
-    VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'joins', NEW.id,
-            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NEW.expires_at), NEW.pid);
-CREATE TRIGGER trace_worker AFTER UPDATE ON queue_workers FOR EACH ROW
-    INSERT INTO trace_log (at, what, id, until, note)
-    VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
-            IF(NEW.stopped_at IS NULL, 'beats', 'stops'), NEW.id,
-            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NEW.expires_at), NEW.pid);
+    VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'joins', NEW.worker_id,
+            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NEW.expires_at), (SELECT pid FROM queue_workers WHERE id = NEW.worker_id));
+CREATE TRIGGER trace_worker_beats AFTER UPDATE ON queue_heartbeats FOR EACH ROW
+    INSERT INTO trace_log (at, what, id, until)
+    VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'beats', NEW.worker_id,
+            TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NEW.expires_at));
+CREATE TRIGGER trace_worker_stops AFTER UPDATE ON queue_workers FOR EACH ROW
+    INSERT INTO trace_log (at, what, id) VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'stops', NEW.id);

@@ -40,15 +40,22 @@ BEGIN
     VALUES ('attempt', NEW.job_id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.outcome);
     RETURN NULL;
 END $$;
-CREATE FUNCTION trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION trace_heartbeat() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO trace_log (what, id, until, note)
-    VALUES (CASE WHEN TG_OP = 'INSERT' THEN 'joins' WHEN NEW.stopped_at IS NULL THEN 'beats' ELSE 'stops' END,
-            NEW.id, (extract(epoch FROM NEW.expires_at) * 1000000)::bigint, NEW.pid::text);
+    VALUES (CASE WHEN TG_OP = 'INSERT' THEN 'joins' ELSE 'beats' END, NEW.worker_id,
+            (extract(epoch FROM NEW.expires_at) * 1000000)::bigint,
+            (SELECT pid::text FROM queue_workers WHERE id = NEW.worker_id));
+    RETURN NULL;
+END $$;
+CREATE FUNCTION trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id) VALUES ('stops', NEW.id);
     RETURN NULL;
 END $$;
 CREATE TRIGGER trace_row AFTER INSERT OR UPDATE OR DELETE ON queue_jobs FOR EACH ROW EXECUTE FUNCTION trace_row();
 CREATE TRIGGER trace_history AFTER INSERT ON queue_history FOR EACH ROW EXECUTE FUNCTION trace_history();
 CREATE TRIGGER trace_dead AFTER INSERT ON queue_dead FOR EACH ROW EXECUTE FUNCTION trace_dead();
 CREATE TRIGGER trace_attempt AFTER INSERT ON queue_attempts FOR EACH ROW EXECUTE FUNCTION trace_attempt();
-CREATE TRIGGER trace_worker AFTER INSERT OR UPDATE ON queue_workers FOR EACH ROW EXECUTE FUNCTION trace_worker();
+CREATE TRIGGER trace_heartbeat AFTER INSERT OR UPDATE ON queue_heartbeats FOR EACH ROW EXECUTE FUNCTION trace_heartbeat();
+CREATE TRIGGER trace_worker AFTER UPDATE ON queue_workers FOR EACH ROW EXECUTE FUNCTION trace_worker();

@@ -30,10 +30,13 @@ CREATE TRIGGER trace_attempt AFTER INSERT ON queue_attempts BEGIN
     INSERT INTO trace_log (what, id, worker, lease, attempt, note)
     VALUES ('attempt', NEW.job_id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.outcome);
 END;
-CREATE TRIGGER trace_worker_joins AFTER INSERT ON queue_workers BEGIN
-    INSERT INTO trace_log (what, id, until, note) VALUES ('joins', NEW.id, NEW.expires_at * 1000, NEW.pid);
-END;
-CREATE TRIGGER trace_worker AFTER UPDATE ON queue_workers BEGIN
+CREATE TRIGGER trace_worker_joins AFTER INSERT ON queue_heartbeats BEGIN
     INSERT INTO trace_log (what, id, until, note)
-    VALUES (CASE WHEN NEW.stopped_at IS NULL THEN 'beats' ELSE 'stops' END, NEW.id, NEW.expires_at * 1000, NEW.pid);
+    SELECT 'joins', NEW.worker_id, NEW.expires_at * 1000, pid FROM queue_workers WHERE id = NEW.worker_id;
+END;
+CREATE TRIGGER trace_worker_beats AFTER UPDATE ON queue_heartbeats BEGIN
+    INSERT INTO trace_log (what, id, until) VALUES ('beats', NEW.worker_id, NEW.expires_at * 1000);
+END;
+CREATE TRIGGER trace_worker_stops AFTER UPDATE ON queue_workers BEGIN
+    INSERT INTO trace_log (what, id) VALUES ('stops', NEW.id);
 END;

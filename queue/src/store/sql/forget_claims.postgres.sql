@@ -1,4 +1,4 @@
--- Also forgets the claims of workers that are gone, once nothing of them is left. Rescuers that come at the same time do not
+-- The claims of workers that are gone, once nothing of them is left. Rescuers that come at the same time do not
 -- wait for each other. "NOT IN" is a hash of the living; arrays and a limit keep all else on the keys, whatever the statistics
 -- say.
 WITH left_behind AS MATERIALIZED (
@@ -13,10 +13,6 @@ WITH left_behind AS MATERIALIZED (
     SELECT worker_id, id FROM queue_claims
     WHERE worker_id = ANY (ARRAY(SELECT worker_id FROM over)) AND id = ANY (ARRAY(SELECT id FROM over))
     FOR UPDATE SKIP LOCKED
-), settled AS (
-    DELETE FROM queue_claims
-    WHERE worker_id = ANY (ARRAY(SELECT worker_id FROM free)) AND id = ANY (ARRAY(SELECT id FROM free))
 )
-UPDATE queue_workers SET stopped_at = now()
-WHERE id = ANY (ARRAY(
-    SELECT id FROM queue_workers WHERE stopped_at IS NULL AND expires_at < now() ORDER BY id FOR UPDATE SKIP LOCKED))
+DELETE FROM queue_claims
+WHERE worker_id = ANY (ARRAY(SELECT worker_id FROM free)) AND id = ANY (ARRAY(SELECT id FROM free))
