@@ -19,9 +19,7 @@ conformance! {
     refuses_zero_limits,
     refuses_unusable_queues,
     refuses_durations_that_contradict_each_other,
-    says_what_it_serves;
-    servers:
-    refuses_a_small_pool,
+    says_what_it_serves,
 }
 
 /// Says why a configuration is refused.
@@ -178,25 +176,4 @@ async fn says_what_it_serves(db: Db) {
     worker.stop().await;
     let debug = format!("{:?}", db.worker().build().expect("a good configuration"));
     assert!(debug.starts_with("Worker") && debug.contains("concurrency"), "{debug}");
-}
-
-async fn refuses_a_small_pool(db: Db) {
-    let mut refusals = 0;
-    for connections in 1..5 {
-        match db.worker_on(&db.open(connections).await).build() {
-            Err(Error::Config(why)) => {
-                assert!(why.contains(&format!("only {connections}")) && why.contains("max_connections"), "{why}");
-                assert_eq!(refusals + 1, connections, "one connection more was not enough");
-                refusals += 1;
-            }
-            other => drop(other.expect("a good configuration")),
-        }
-    }
-    assert!(refusals > 0);
-    // with exactly what it asks for it works, whatever its concurrency
-    let smallest = db.open(refusals + 1).await;
-    let worker = db.start(db.worker_on(&smallest).concurrency(50));
-    db.enqueue_all((0..200).map(|n| Note::new(n.to_string()))).await;
-    db.finished(200).await;
-    worker.stop().await;
 }

@@ -40,6 +40,8 @@ pub(crate) async fn supervise(
 ) -> Result<(), Error> {
     let store = config.store.clone();
     store.check_schema().await?;
+    // before anything runs: nothing that handlers do can keep it from what it needs
+    store.open().await?;
 
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
