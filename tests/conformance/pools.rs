@@ -92,7 +92,12 @@ impl Job for Holder {
     async fn run(self, _: JobContext) -> Result<(), JobError> {
         let pool = STAGES.lock().expect("no panic")[&self.stage].0.clone();
         each!(AnyPool, pool, pool => {
-            let held = pool.acquire().await.map_err(|error| JobError::retry(error.to_string()))?;
+            let held = loop {
+                match pool.acquire().await {
+                    Err(sqlx::Error::PoolTimedOut) => {}
+                    held => break held.map_err(|error| JobError::retry(error.to_string()))?,
+                }
+            };
             sleep(Duration::from_millis(self.ms)).await;
             drop(held);
         });
@@ -127,19 +132,37 @@ async fn cut(db: &Db) {
 /// A pool of 10, 32 slots, and handlers that hold a connection for 2 s each: they always wait for each other. In the middle the
 /// server ends all connections.
 async fn ends_are_recorded_while_handlers_hold_the_pool(db: Db) {
-    const JOBS: usize = 80;
-    let hold_ms = std::env::var("QUEUE_TEST_HOLD_MS").map_or(2_000, |ms| ms.parse().expect("milliseconds"));
+    hold(db, 80, Duration::from_secs(2)).await;
+}
+
+/// The same for as long as a slow handler may take: `cargo test -p queue-tests --test conformance -- --ignored --nocapture hold_for`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "five minutes"]
+async fn ends_are_recorded_while_handlers_hold_for_90_s() {
+    let mut tests = tokio::task::JoinSet::new();
+    for engine in Engine::all() {
+        tests.spawn(async move {
+            let Some(db) = Db::empty(engine).await else { return };
+            db.migrate().await.expect("the schema");
+            hold(db, 30, Duration::from_secs(90)).await;
+        });
+    }
+    tests.join_all().await;
+}
+
+async fn hold(db: Db, jobs: usize, time: Duration) {
     let pool = db.open(10).await;
     let stage = Stage::of(&pool);
-    db.enqueue_all((0..JOBS).map(|_| Holder { stage: stage.name(), ms: hold_ms })).await;
+    let ms = time.as_millis() as u64;
+    db.enqueue_all((0..jobs).map(|_| Holder { stage: stage.name(), ms })).await;
     let worker = start(pool.worker().concurrency(32));
     let (mut is_cut, mut recorded) = (false, 0);
     // when each end was seen, one after the other
     let mut seen: Vec<Instant> = Vec::new();
-    while recorded < JOBS {
+    while recorded < jobs {
         sleep(LOOK).await;
         let returned = stage.returned();
-        if !is_cut && returned.len() >= JOBS / 2 {
+        if !is_cut && returned.len() >= jobs / 2 {
             is_cut = true;
             cut(&db).await;
         }
@@ -152,7 +175,7 @@ async fn ends_are_recorded_while_handlers_hold_the_pool(db: Db) {
     let returned = stage.returned();
     let trail = returned.iter().zip(&seen).map(|(returned, seen)| seen.saturating_duration_since(*returned)).max();
     println!("{}: recorded ends trail returns by {trail:?} at most", db.engine());
-    assert_eq!(returned.len(), JOBS, "each ran once");
+    assert_eq!(returned.len(), jobs, "each ran once");
     assert_eq!(db.count("queue_workers").await, 1, "the lease was lost");
     assert_eq!(db.count("queue_attempts WHERE outcome = 'lost'").await, 0);
     worker.stop().await;
@@ -193,6 +216,9 @@ const SESSIONS: &str =
 /// Hooks of the pool, and options that were changed since it was made.
 async fn connections_are_made_like_those_of_the_pool(db: Db) {
     let AnyPool::Pg(pool) = db.pool() else { return };
+    if db.is_pooled() {
+        return; // what a session has is not its own
+    }
     sqlx::raw_sql("CREATE SCHEMA apart").execute(pool).await.expect("a schema");
     let options = PgPoolOptions::new().max_connections(2).after_connect(|conn, _| {
         Box::pin(async move { sqlx::raw_sql("SET search_path = apart").execute(conn).await.map(drop) })
@@ -217,6 +243,9 @@ async fn connections_are_made_like_those_of_the_pool(db: Db) {
 
 async fn a_server_that_gives_too_few_connections_is_told_at_the_start(db: Db) {
     let AnyPool::Pg(pool) = db.pool() else { return };
+    if db.is_pooled() {
+        return; // what a session has is not its own
+    }
     let role = format!("queue_test_{:016x}", fastrand::u64(..));
     db.sql(format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 3; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}"))
         .await;
@@ -235,7 +264,7 @@ async fn a_server_that_gives_too_few_connections_is_told_at_the_start(db: Db) {
 
 /// Where servers end sessions without work, those of a worker are spared.
 async fn connections_without_work_are_kept(db: Db) {
-    if db.engine() != Engine::Postgres {
+    if db.engine() != Engine::Postgres || db.is_pooled() {
         return; // MySQL and MariaDB: see `only_a_silent_transaction_ends` of the store
     }
     let set = "EXECUTE format('ALTER DATABASE %I SET idle_session_timeout = 1000', current_database())";
@@ -249,4 +278,34 @@ async fn connections_without_work_are_kept(db: Db) {
     db.enqueue(Note::new("a")).await;
     db.finished(1).await;
     worker.stop().await;
+}
+
+/// What a pooler costs an idle worker, for `docs/clusters.md`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+async fn what_a_pooler_costs() {
+    queue_tests::on(Engine::Postgres, async |db: Db| {
+        let proxy = queue_test_support::Proxy::start(Engine::Postgres, db.url()).await;
+        let options: sqlx::postgres::PgConnectOptions = proxy.url(db.url()).parse().expect("an address");
+        let pool = AnyPool::Pg(PgPoolOptions::new().connect_with(options).await.expect("a pool"));
+        let worker = db.start(db.worker_on(&pool).transaction_pooler(true));
+        let mut waits = Vec::new();
+        for n in 0..50 {
+            sleep(Duration::from_millis(500 + fastrand::u64(..50))).await;
+            let asked = Instant::now();
+            db.sql(format!("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{{\"label\":\"{n}\"}}')")).await;
+            db.probe.wait_for(What::Started, &n.to_string(), 1).await;
+            waits.push(asked.elapsed());
+        }
+        waits.sort();
+        println!("pick-up without a signal: median {:?}, longest {:?}", waits[25], waits[49]);
+        for when in ["in the first minute", "later"] {
+            let before = proxy.statements();
+            sleep(Duration::from_secs(10)).await;
+            println!("idle, {when}: {} statements/s", (proxy.statements() - before) / 10);
+            sleep(Duration::from_secs(52)).await;
+        }
+        worker.stop().await;
+    })
+    .await;
 }

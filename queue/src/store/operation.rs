@@ -370,6 +370,12 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.claims.lock().await.is_some()
     }
 
+    /// Whether the connection for endings is there.
+    #[cfg(test)]
+    pub(super) async fn keeps_endings(&self) -> bool {
+        self.0.endings.lock().await.is_some()
+    }
+
     /// Opens the connections that a worker keeps, all that there can be.
     pub(super) async fn open(&self) -> Result<(), Error> {
         const DOING: &str = "cannot open the connections that a worker keeps";

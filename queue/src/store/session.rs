@@ -151,6 +151,12 @@ impl Session {
     pub(super) fn answered(&self, server: Option<i64>) -> (u64, bool) {
         let mut state = self.state();
         if state.server.is_some() && state.server != server {
+            if !state.mute {
+                tracing::warn!(
+                    "the server's session was changed under the worker's connection, so its lease alone says that it lives; \
+                     behind PgBouncer in transaction mode set `.transaction_pooler(true)`"
+                );
+            }
             *state = State { number: state.number + 1, server, mute: true, ..State::default() };
         }
         state.server = server;
