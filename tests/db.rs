@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use queue::{Admin, Enqueue, Error, Job, JobDetail, JobId, JobState, Worker, WorkerBuilder};
-use queue_test_support::{Engine, TestDb, database};
+use queue_test_support::{Engine, TestDb, database, pgbouncer};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row as _, SqlitePool};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -102,7 +102,8 @@ impl AnyPool {
 
     /// See [`Worker::builder`].
     pub fn worker(&self) -> WorkerBuilder {
-        each!(AnyPool, self, pool => Worker::builder(pool))
+        let pooled = matches!(self, Self::Pg(_)) && std::env::var_os(pgbouncer::VARIABLE).is_some();
+        each!(AnyPool, self, pool => Worker::builder(pool)).transaction_pooler(pooled)
     }
 
     /// See [`Admin::new`].
@@ -176,6 +177,16 @@ impl Db {
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.test.engine()
+    }
+
+    /// The address of the database.
+    pub fn url(&self) -> &str {
+        self.test.url()
+    }
+
+    /// Whether a pooler in transaction mode is in between: then a session is nobody's.
+    pub fn is_pooled(&self) -> bool {
+        self.test.is_pooled()
     }
 
     /// What the library calls the engine.

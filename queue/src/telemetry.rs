@@ -4,6 +4,8 @@
 //! Events carry `event = "…"`, one of the constants below, and the same fields. Arguments, results and error texts of jobs
 //! are never logged above the trace level: they may hold what is private.
 
+/// Jobs that use the worker's pool may wait for each other. Fields: `connections` of the pool, `concurrency`.
+pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
 /// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
 pub(crate) const WORKER_STARTED: &str = "worker.started";
 /// A worker was told to stop. Fields: `worker`, `running`, `given_back`.

@@ -40,6 +40,7 @@ mod liveness;
 mod logs;
 mod migrate;
 mod outcomes;
+mod pools;
 mod producers;
 mod property;
 mod retention;

@@ -13,14 +13,14 @@ use crate::faults;
 use crate::install::install;
 use crate::tally::{Failure, Tally};
 use queue_test_servers::Engine;
-use queue_test_servers::paths;
 use queue_test_servers::process::{self, Supervised};
 use queue_test_servers::{Durability, Servers};
+use queue_test_servers::{PgBouncer, paths, pgbouncer};
 
 /// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
 ///
 /// A server whose variable is set already (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, QUEUE_TEST_MYSQL_URL: an
-/// account that may create databases) is used as it is.
+/// account that may create databases) is used as it is. So is the PgBouncer of QUEUE_TEST_PGBOUNCER_URL.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only these engines (repeat, or separate by commas); all by default
@@ -68,6 +68,15 @@ fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
     steps
 }
 
+/// The conformance suite through a pooler that lends sessions of the server.
+fn pooled<'a>() -> Step<'a> {
+    Step {
+        name: "PostgreSQL through PgBouncer".into(),
+        args: vec!["test", "--workspace", "--all-features", "--test", "conformance", "--no-fail-fast", "--"],
+        engines: vec![Engine::Postgres],
+    }
+}
+
 /// The short form of every fault. It starts servers of its own, since it kills them.
 fn faults<'a>(engines: &[Engine]) -> Step<'a> {
     let mut args = faults::CARGO_WORDS.to_vec();
@@ -107,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     for mut step in steps(&engines) {
         step.args.extend(args.filters.iter().map(String::as_str));
-        outcomes.push(run_step(step, &servers)?);
+        outcomes.push(run_step(step, &servers, &[])?);
         // Else every test after the end of a server would fail without saying why.
         if let Err(error) = servers.check() {
             println!("\n{error:#}");
@@ -115,14 +124,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
+    if engines.contains(&Engine::Postgres)
+        && let Some(server) = servers.url(Engine::Postgres).or_else(|| Engine::Postgres.url())
+    {
+        let given = env::var(pgbouncer::VARIABLE).ok().filter(|url| !url.is_empty());
+        let ours = given.is_none().then(|| PgBouncer::start(&server)).transpose()?;
+        let url = given.or_else(|| ours.as_ref().map(PgBouncer::url)).unwrap_or_default();
+        let mut step = pooled();
+        step.args.extend(args.filters.iter().map(String::as_str));
+        outcomes.push(run_step(step, &servers, &[(pgbouncer::VARIABLE, url)])?);
+    }
     if args.filters.is_empty() {
-        outcomes.push(run_step(faults(&engines), &servers)?);
+        outcomes.push(run_step(faults(&engines), &servers, &[])?);
     }
     drop(servers);
     Ok(summarize(&outcomes))
 }
 
-fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
+fn run_step(step: Step<'_>, servers: &Servers, variables: &[(&str, String)]) -> Result<Outcome> {
     let start = Instant::now();
     println!("\n==> {}: cargo {}", step.name, step.args.join(" "));
     let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGKILL);
@@ -130,6 +149,9 @@ fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
     let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
     command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
     command.envs(servers.variables());
+    // for one step alone
+    command.env_remove(pgbouncer::VARIABLE);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     // One pipe for both, or the names of the test programs (on standard error) and their results would drift apart.
     let (output, input) = std::io::pipe().context("a pipe for the output of cargo")?;
     command.stdout(input.try_clone()?).stderr(input);

@@ -1,4 +1,5 @@
-//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts.
+//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts, one for rescue and
+//! retention.
 //!
 //! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
 //! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails
@@ -64,8 +65,10 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
         claims.close().await;
         return Ok(None);
     }
-    match one().connect_with(options.synchronous(forcing(forced))).await {
-        Ok(ends) => Ok(Some(Beside { claims, ends })),
+    let options = options.synchronous(forcing(forced));
+    match one().connect_with(options.clone()).await {
+        // opened with its first use
+        Ok(ends) => Ok(Some(Beside { claims, ends, upkeep: one().connect_lazy_with(options) })),
         Err(error) => {
             claims.close().await;
             Err(error)
@@ -117,7 +120,7 @@ mod tests {
     async fn claims_force_less_than_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = migrated(file(&folder)).await;
-        let Beside { claims, ends } = beside(&pool).await.expect("connections");
+        let Beside { claims, ends, .. } = beside(&pool).await.expect("connections");
         assert_eq!((forces(&pool).await, forces(&claims).await, forces(&ends).await), (FULL, NORMAL, FULL));
     }
 
@@ -128,7 +131,7 @@ mod tests {
         let by_pragma = migrated(file(&folder)).await;
         by_pragma.execute("PRAGMA synchronous = OFF").await.expect("set");
         for pool in [by_options, by_pragma] {
-            let Beside { claims, ends } = beside(&pool).await.expect("connections");
+            let Beside { claims, ends, .. } = beside(&pool).await.expect("connections");
             assert_eq!((forces(&claims).await, forces(&ends).await), (0, 0));
         }
     }

@@ -144,7 +144,12 @@ pub(crate) struct Beside<DB: Database> {
     pub(crate) claims: sqlx::Pool<DB>,
     /// For the ends of attempts: it forces as much as the user's pool.
     pub(crate) ends: sqlx::Pool<DB>,
+    /// For rescue and retention: the same.
+    pub(crate) upkeep: sqlx::Pool<DB>,
 }
+
+/// What an engine's connections are made with.
+pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
 /// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
 pub(crate) trait Dialect: Database<Row: Cells> {
@@ -152,7 +157,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const KIND: Engine;
     /// How the engine is called in messages.
     const ENGINE: &'static str;
-    /// How many connections a worker takes for itself.
+    /// How many connections a worker keeps beside the user's pool.
     const CONNECTIONS: u32;
     /// Writers of this process take [turns](super::turns) instead of meeting in the database, and every operation takes its
     /// connection from the pool anew.
@@ -169,6 +174,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// A question, and what is sent as well, once on a connection that is ours, when the answer has a row: this server is
     /// one of several that may each be a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
+
+    /// How long a connection of ours that has transactions may be silent before it is pinged, where a server bears less than
+    /// [others](super::line::SILENCE).
+    const SILENCE: Option<Duration>;
+    /// Begins what is done on a connection of ours where a pooler lends it a session for one transaction at a time, and sets for
+    /// that transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can live on such.
+    const BEGIN_LENT: Option<&'static str>;
+    /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
+    const SESSION: Option<&'static str>;
 
     /// Sent before a migration, outside its transaction.
     const BEFORE_MIGRATION: &'static [&'static str];
@@ -244,6 +258,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;
 
+    /// The options of a pool for a connection of ours: the server says whose it is, if it can and the user does not.
+    fn named(options: &Options<Self>) -> Options<Self>;
+
     /// Ends as [`FINISH`](Self::FINISH) reads them.
     fn finish_list(batch: &[Finish]) -> List;
 
@@ -312,6 +329,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// [`Dialect::poll_interval`] where no signal tells of jobs.
+pub(crate) fn without_signals(idle: Duration) -> Duration {
+    match idle.as_millis() {
+        0..250 => Duration::from_millis(10),
+        250..60_000 => Duration::from_millis(45),
+        _ => Duration::from_millis(250),
+    }
 }
 
 /// Claims from one lane, if no rows of these kinds wait in another one.

@@ -402,7 +402,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// How this store is called in messages: `PostgreSQL`, `MySQL or MariaDB`, `SQLite`.
     fn engine(&self) -> &'static str;
     /// How many connections of the pool a worker takes for itself.
-    fn connections_needed(&self) -> u32;
+    fn connections_kept(&self) -> u32;
     /// Whether the pool can give a connection without making anybody wait.
     fn has_spare_connection(&self) -> bool;
     /// How many connections the pool may open.
@@ -412,6 +412,12 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// Wakes `notify` whenever this process enqueues into the same database, until the answer is dropped.
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription;
+
+    /// To be called before anything else: a pooler lends the server's sessions to the worker's connections for one transaction at
+    /// a time, so none of them keeps anything. False: there are no such poolers, or no worker can live with one.
+    fn lend_sessions(&self) -> bool;
+    /// Opens the connections that the worker keeps. Refused where sessions turn out to be lent although nobody said so.
+    fn open(&self) -> Reply<'_, ()>;
 
     /// Whether the schema is there and fits this binary; a message that says what to do if not.
     fn check_schema(&self) -> Reply<'_, ()>;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::migrate::Engine;
@@ -13,7 +13,7 @@ use crate::migrate::Engine;
 use super::batch::fitting;
 use super::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver,
-    execute, question_marks, rows,
+    execute, question_marks, rows, without_signals,
 };
 use super::read::{claimed, lane_head, shares};
 use super::runs::Runs;
@@ -273,6 +273,10 @@ impl Dialect for MySql {
     // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
     // and inserts (1, 2, 4) first wait for what was committed elsewhere; else a worker is told that it has no row, or that
     // its jobs are not its own.
+    // with two of these, and the answer's time, less than the server's limit
+    const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
         Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
@@ -354,6 +358,10 @@ impl Dialect for MySql {
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
 
+    fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
+        options.clone()
+    }
+
     fn finish_list(batch: &[Finish]) -> List {
         let row = |it: &'_ Finish| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
         json(&batch.iter().map(row).collect::<Vec<_>>()).into()
@@ -404,11 +412,7 @@ impl Dialect for MySql {
     }
 
     fn poll_interval(idle: Duration) -> Duration {
-        match idle.as_millis() {
-            0..250 => Duration::from_millis(10),
-            250..60_000 => Duration::from_millis(45),
-            _ => Duration::from_millis(250),
-        }
+        without_signals(idle)
     }
 
     async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {

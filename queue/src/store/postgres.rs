@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use sqlx::postgres::{PgListener, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
 use crate::migrate::Engine;
@@ -16,6 +16,8 @@ use super::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver, ids,
     rows,
 };
+use super::line::alone;
+use super::operation::LIMIT;
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
 use super::together::{SAVEPOINT, Together, Whose};
@@ -25,6 +27,10 @@ use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share,
 pub(crate) const CHANNEL: &str = "queue_jobs";
 /// How often the listener's connection is tried.
 const WATCHDOG: Duration = Duration::from_secs(60);
+/// A session of ours may have nothing to do for hours. Servers before 14 have no such limit.
+const NO_END_OF_IDLE: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
+/// What the server calls our connections, unless the user has a name for theirs.
+const APPLICATION: &str = "queue";
 /// About how many bytes of arguments go into one INSERT: a value may have a gigabyte.
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
@@ -137,11 +143,21 @@ impl Dialect for Postgres {
     // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
     // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
     // or a lane without statistics, would otherwise be read as a whole.
-    const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_generic_plan; SET jit = off; \
+    const OPEN_LINE: &'static [&'static str] = &[
+        "SET plan_cache_mode = force_generic_plan; SET jit = off; \
          SET enable_seqscan = off; SET enable_bitmapscan = off; \
          SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
-         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        NO_END_OF_IDLE,
+    ];
     const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = Some(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off; \
+         SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+         SET LOCAL idle_in_transaction_session_timeout = '8s'",
+    );
+    const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
@@ -185,6 +201,13 @@ impl Dialect for Postgres {
         (For::All, include_str!("sql/purge_attempts.postgres.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
+
+    fn named(options: &PgConnectOptions) -> PgConnectOptions {
+        match options.get_application_name() {
+            Some(_) => options.clone(),
+            None => options.clone().application_name(APPLICATION),
+        }
+    }
 
     fn finish_list(batch: &[Finish]) -> List {
         // of the same job under two leases one is refused in any case: the lesser one, which is older unless a thousand million
@@ -287,8 +310,9 @@ impl Dialect for Postgres {
         _housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> Result<(), Error> {
-        let mut listener = PgListener::connect_with(pool).await?;
+        let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
         listener.eager_reconnect(false);
+        sqlx::raw_sql(NO_END_OF_IDLE).execute(&mut listener).await?;
         listener.listen(CHANNEL).await?;
         wake(); // for what came before
         loop {

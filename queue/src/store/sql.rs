@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use futures_util::future::try_join;
+use sqlx::Connection as _;
 
-use super::dialect::{Cells, Dialect, For, execute, ids, rows};
+use super::dialect::{Cells, Dialect, For, execute, ids, rows, without_signals};
+use super::line::connect;
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
@@ -28,6 +31,10 @@ use crate::state::JobState;
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
 /// How long a look may take that keeps nobody waiting.
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a worker says that finds itself behind a pooler.
+const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in transaction \
+    mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session mode";
 
 /// A list as one JSON text.
 pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
@@ -157,6 +164,41 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
+    /// Whether the server's sessions are lent although nobody said so: what one connection had is another's right after, or changes
+    /// while another one is in a transaction. A pooler gives out the session used last, or the one not used for longest, and
+    /// others who use it may be in the way of either: so it is asked several times. Nothing may be set before it is known.
+    async fn lends_unsaid(&self) -> Result<bool, Error> {
+        const ROUNDS: usize = 3;
+        let Some(sql) = DB::SESSION else { return Ok(false) };
+        let pool = self.pool().clone();
+        // in a task: nobody who drops this leaves a transaction open in a session that others get
+        let asked = tokio::spawn(async move {
+            let session = async |conn: &mut DB::Connection| {
+                rows::<DB>(conn, sql, &[]).await?.first().ok_or(sqlx::Error::RowNotFound)?.int(0)
+            };
+            let (one, other) = (connect(&pool, LIMIT / 2), connect(&pool, LIMIT / 2));
+            let (mut one, mut other) = try_join(one, other).await?;
+            let mut lent = false;
+            for _ in 0..ROUNDS {
+                let had = session(&mut one).await?;
+                let mut transaction = other.begin_with(DB::BEGIN).await?;
+                lent |= session(&mut transaction).await? == had || session(&mut one).await? != had;
+                transaction.rollback().await?;
+                if lent {
+                    break;
+                }
+            }
+            try_join(one.close(), other.close()).await?;
+            Ok::<_, sqlx::Error>(lent)
+        });
+        let answer = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(sqlx::Error::PoolClosed), // the runtime is shutting down
+            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        };
+        answer.doing("cannot open the connections that a worker keeps")
+    }
+
     async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
         let kinds = scope.kinds.clone();
         let (mut lanes, took) = self
@@ -180,12 +222,13 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         DB::ENGINE
     }
 
-    fn connections_needed(&self) -> u32 {
-        DB::CONNECTIONS
+    fn connections_kept(&self) -> u32 {
+        // it does not listen where sessions are lent
+        DB::CONNECTIONS - u32::from(self.is_lent())
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.connections_allowed() > self.connections_needed() && can_spare_one(self.pool())
+        self.connections_allowed() > 1 && can_spare_one(self.pool())
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -193,11 +236,26 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn poll_interval(&self, idle: Duration) -> Duration {
-        DB::poll_interval(idle)
+        if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
     }
 
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription {
         signal::subscribe(self.pool(), notify)
+    }
+
+    fn lend_sessions(&self) -> bool {
+        self.lend();
+        DB::BEGIN_LENT.is_some()
+    }
+
+    fn open(&self) -> Reply<'_, ()> {
+        async move {
+            if !self.is_lent() && self.lends_unsaid().await? {
+                return Err(Error::config(LENT_UNSAID));
+            }
+            SqlStore::open(self).await
+        }
+        .boxed()
     }
 
     fn check_schema(&self) -> Reply<'_, ()> {
@@ -251,16 +309,21 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         let Holding { any, running, settled, check, again_in } = holding;
         let lists = [json(look_for), json(running), json(settled)];
         let times = [micros(lease), micros(again_in)];
-        let args = (self.session().clone(), worker, any, times, lists, i64::from(check));
+        let session = (self.session().clone(), self.is_lent());
+        let args = (session, worker, any, times, lists, i64::from(check));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (session, worker, busy, [lease, again_in], lists, check)| {
+            |conn, ((session, lent), worker, busy, [lease, again_in], lists, check)| {
                 async move {
-                    session.hold::<DB>(conn, *worker, *busy).await?;
+                    if *lent {
+                        session.borrows::<DB>(conn).await?;
+                    } else {
+                        session.hold::<DB>(conn, *worker, *busy).await?;
+                    }
                     let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
                     let server = session.server();
                     let held = session.holds_in(*worker);
@@ -337,7 +400,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn beat_looks(&self) -> bool {
-        DB::BEAT_LOOKS
+        DB::BEAT_LOOKS && !self.is_lent()
     }
 
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
@@ -386,7 +449,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
 
     fn take_turn(&self) -> Reply<'_, bool> {
         async move {
-            let Some(turn) = DB::CLAIM_TURN else { return Ok(false) };
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(false) };
             self.run(From::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
                 async move {
                     match rows::<DB>(conn, turn.take, &[]).await {
@@ -409,7 +472,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn give_turn(&self) -> Reply<'_, ()> {
         async move {
             // with its connection the turn is gone as well
-            let Some(turn) = DB::CLAIM_TURN else { return Ok(()) };
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(()) };
             if !self.keeps_claims().await {
                 return Ok(());
             }
@@ -553,8 +616,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
-        async move { DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed") }
-            .boxed()
+        async move {
+            if self.is_lent() {
+                // its session would be lent to others, who would be told in its place
+                return std::future::pending().await;
+            }
+            DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
+        }
+        .boxed()
     }
 
     fn listen(&self) -> Listening {

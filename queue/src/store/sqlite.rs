@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
@@ -110,13 +110,16 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
-    const CONNECTIONS: u32 = 1;
+    const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
     // a transaction that reads first and writes then may be refused for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
     const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;
@@ -169,6 +172,10 @@ impl Dialect for Sqlite {
         (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
+
+    fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
+        options.clone()
+    }
 
     fn finish_list(batch: &[Finish]) -> List {
         // the same job twice, under two leases, stays twice

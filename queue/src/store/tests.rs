@@ -1165,6 +1165,59 @@ async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     db.store.release().await;
 }
 
+/// A network that forgets, on the word, all connections that lead through it, and tells nobody. New ones work.
+#[cfg(feature = "postgres")]
+async fn forgetful(server: std::net::SocketAddr) -> (std::net::SocketAddr, Arc<tokio::sync::watch::Sender<u32>>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let word = Arc::new(tokio::sync::watch::Sender::new(0));
+    let sender = word.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut forget = sender.subscribe();
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(server).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                    _ = forget.changed() => {
+                        // both ends stay open, until another word
+                        let _ = forget.changed().await;
+                    }
+                }
+            });
+        }
+    });
+    (address, word)
+}
+
+/// A line that was cut without a word is missed before the end of a job needs it.
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
+    let test = async |db: Db<sqlx::Postgres>| {
+        let options = db.pool.connect_options();
+        let server = tokio::net::lookup_host((options.get_host(), options.get_port())).await.unwrap().next().unwrap();
+        let (address, word) = forgetful(server).await;
+        let options = options.as_ref().clone().host(&address.ip().to_string()).port(address.port());
+        let through = PoolOptions::new().max_connections(2).connect_with(options).await.unwrap();
+        let store = SqlStore::<sqlx::Postgres>::new(through);
+        store.open().await.unwrap();
+        let end = || store.run(From::Endings, Mode::Write, "end", (), |_, ()| async { Ok(()) }.boxed());
+        end().await.unwrap();
+        word.send_replace(1);
+        let missed = async {
+            while store.keeps_endings().await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT * 2, missed).await.expect("it is pinged");
+        end().await.unwrap();
+        store.release().await;
+        word.send_replace(2);
+    };
+    on_server::<sqlx::Postgres, _>("QUEUE_TEST_POSTGRES_URL", |o, name| o.database(name), test).await;
+}
+
 async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == migrate::Engine::MySql {
         return;

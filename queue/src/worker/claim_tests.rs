@@ -107,8 +107,12 @@ impl Store for Fake {
         "made up"
     }
 
-    fn connections_needed(&self) -> u32 {
+    fn connections_kept(&self) -> u32 {
         1
+    }
+
+    fn lend_sessions(&self) -> bool {
+        false
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -262,6 +266,7 @@ impl Store for Fake {
     }
 
     unused! {
+        fn open() -> ();
         fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;

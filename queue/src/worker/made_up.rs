@@ -259,7 +259,7 @@ impl Store for MadeUp {
         "made up"
     }
 
-    fn connections_needed(&self) -> u32 {
+    fn connections_kept(&self) -> u32 {
         1
     }
 
@@ -302,6 +302,14 @@ impl Store for MadeUp {
 
     fn purges_at_once(&self) -> u32 {
         1_000
+    }
+
+    fn lend_sessions(&self) -> bool {
+        false
+    }
+
+    fn open(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn check_schema(&self) -> Reply<'_, ()> {

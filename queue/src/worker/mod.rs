@@ -66,9 +66,8 @@ use starts::Starts;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
 ///
-/// A worker takes a small number of connections of its pool for itself, whatever its concurrency: 5 on PostgreSQL (claims,
-/// endings, heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, none permanently on SQLite. Jobs that use the same pool need
-/// theirs on top.
+/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings, heartbeat,
+/// upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {

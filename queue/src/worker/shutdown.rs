@@ -41,6 +41,8 @@ pub(crate) async fn supervise(
     immediately: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let store = config.store.clone();
+    // before anything else: nothing that handlers do can keep it from what it needs
+    store.open().await?;
     store.check_schema().await?;
 
     let wake = Arc::new(Notify::new());

@@ -11,6 +11,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
 
+use queue_test_servers::pgbouncer::VARIABLE;
+
 use crate::Engine;
 
 /// How long a test waits for a connection or a lock: far longer than a busy machine needs.
@@ -56,6 +58,11 @@ pub async fn database(engine: Engine) -> Option<TestDb> {
     Some(TestDb::on(engine, admin).await)
 }
 
+/// The address of a pooler in transaction mode through which the tests reach the databases of this engine, if they do.
+fn pooler(engine: Engine) -> Option<String> {
+    env::var(VARIABLE).ok().filter(|url| engine == Engine::Postgres && !url.is_empty())
+}
+
 impl TestDb {
     /// A fresh, empty database on a server whose address, with an account that may create databases, is given.
     ///
@@ -72,7 +79,7 @@ impl TestDb {
         execute(engine, &admin, vec![create])
             .await
             .unwrap_or_else(|error| panic!("{engine}: creating a database: {error}"));
-        let url = with_database(&admin, &name);
+        let url = with_database(pooler(engine).as_ref().unwrap_or(&admin), &name);
         TestDb { engine, url, place: Place::Server { admin, name } }
     }
 
@@ -89,6 +96,11 @@ impl TestDb {
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// Whether a pooler in transaction mode is in between.
+    pub fn is_pooled(&self) -> bool {
+        pooler(self.engine).is_some()
     }
 
     /// The address of the database, for this or another process.
