@@ -18,6 +18,7 @@ use super::dialect::{
 };
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
+use super::settings::postgres as settings;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
 
@@ -134,15 +135,10 @@ impl Dialect for Postgres {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
-    // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
-    // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
-    // or a lane without statistics, would otherwise be read as a whole.
-    const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
-         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
@@ -157,6 +153,7 @@ impl Dialect for Postgres {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
+    const IN_THE_WAY: Option<&'static str> = None;
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const SETTLED: &'static [&'static str] = &[];
@@ -275,6 +272,10 @@ impl Dialect for Postgres {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
+    }
+
+    async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        Ok(None)
     }
 
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
