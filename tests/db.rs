@@ -231,7 +231,9 @@ impl Db {
             ($options:ty) => {
                 sqlx::pool::PoolOptions::new()
                     .max_connections(max)
-                    .after_connect(move |conn, _| Box::pin(async move { sqlx::raw_sql(session).execute(conn).await.map(drop) }))
+                    .after_connect(move |conn, _| {
+                        Box::pin(async move { sqlx::raw_sql(session).execute(conn).await.map(drop) })
+                    })
                     .connect_with(self.test.url().parse::<$options>().expect("an address"))
                     .await
                     .expect("a pool")

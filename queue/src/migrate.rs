@@ -129,9 +129,7 @@ const DOING: &str = "cannot migrate the schema";
 
 async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
     let mut conn = pool.acquire().await.doing(DOING)?;
-    if let Some(why) = DB::unusable(&pool, &mut conn).await.doing(DOING)? {
-        return Err(Error::config(format!("{DOING}: {why}")));
-    }
+    usable(&pool, &mut conn).await?;
     // Those who migrate by hand give this program no right to create anything.
     if let Ok(Some(found)) = versions::<DB>(&mut conn).await
         && found.version >= LATEST
@@ -151,8 +149,18 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
             Err(Error::Database { source, .. }) if DB::is_transient(&source) && begin.elapsed() < PATIENCE => {
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             }
+            Ok(()) => break,
             result => return result,
         }
+    }
+    // with what the migration has set on the file
+    usable(&pool, &mut conn).await
+}
+
+async fn usable<DB: Dialect>(pool: &Pool<DB>, conn: &mut DB::Connection) -> Result<(), Error> {
+    match DB::unusable(pool, conn).await.doing(DOING)? {
+        Some(why) => Err(Error::config(format!("{DOING}: {why}"))),
+        None => Ok(()),
     }
 }
 
@@ -186,7 +194,8 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         && !matches!(versions::<DB>(conn).await, Ok(Some(_)))
     {
         let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
-        let there = there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
+        let there =
+            there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
         let (there, script) = (there.doing(DOING)?, migration_sql(DB::KIND));
         let names = foreign(&there, &script);
         if !names.is_empty() {
@@ -223,7 +232,7 @@ fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a s
         let ours = match columns_of(script, name) {
             Some(ours) => of_type == "BASE TABLE" && *columns == ours,
             None if script.contains(&format!("VIEW {name} AS")) => {
-                of_type == "VIEW" && there.iter().any(|(name, ..)| name == "queue_paused")
+                of_type == "VIEW" && there.iter().any(|(name, ..)| name == "queue_jobs")
             }
             None => true,
         };
@@ -303,10 +312,19 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         })
         .await?;
     fits(found)?;
-    let pool = store.pool().clone();
-    let unusable = store.run(From::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| {
-        DB::unusable(pool, conn).boxed()
+    let lag = store.run(From::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
+        async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
     });
+    // an account may have no right to see what is over
+    if lag.await.unwrap_or(false) {
+        tracing::error!(
+            "numbers of jobs were set back, by a TRUNCATE or a backup: they are given again, and jobs that end replace older \
+             ones of the same number; set the counter of queue_jobs beyond all numbers in queue_history and queue_dead"
+        );
+    }
+    let pool = store.pool().clone();
+    let unusable = store
+        .run(From::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
     match unusable.await? {
         Some(why) => Err(Error::config(format!("cannot work: {why}"))),
         None => Ok(()),
@@ -332,10 +350,17 @@ mod tests {
         assert_eq!(paused, "queue,paused_at");
         let it = |name: &str, of_type: &str, columns: &str| (name.to_owned(), of_type.to_owned(), columns.to_owned());
         let table = "BASE TABLE";
-        let ours = [it("queue_paused", table, &paused), it("queue_all", "VIEW", "id"), it("queue_of_mine", table, "a")];
+        let jobs = columns_of(&script, "queue_jobs").expect("a table");
+        let ours = [
+            it("queue_jobs", table, &jobs),
+            it("queue_paused", table, &paused),
+            it("queue_all", "VIEW", "id"),
+            it("queue_of_mine", table, "a"),
+        ];
         assert!(foreign(&ours, &script).is_empty());
-        let others = [it("queue_jobs", table, "id"), it("queue_dead", "VIEW", "id"), it("queue_all", "VIEW", "id")];
-        assert_eq!(foreign(&others, &script), ["queue_jobs", "queue_dead", "queue_all"]);
+        let others = [it("queue_paused", table, "id"), it("queue_dead", "VIEW", "id"), it("queue_all", "VIEW", "id")];
+        assert_eq!(foreign(&others, &script), ["queue_paused", "queue_dead", "queue_all"]);
+        assert_eq!(foreign(&[it("queue_jobs", table, "id,kind")], &script), ["queue_jobs"]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ mod property;
 mod retention;
 mod secrets;
 mod settings;
-mod unrecordable;
 mod shutdown;
 mod sources;
 mod start;
+mod unrecordable;

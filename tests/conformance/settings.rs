@@ -30,7 +30,10 @@ const POSTGRES: &[Setting] = &[
     ("SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kathmandu'; SET IntervalStyle = 'sql_standard'", None),
     ("SET bytea_output = 'escape'; SET standard_conforming_strings = off; SET xmloption = 'document'", None),
     ("SET array_nulls = off; SET transform_null_equals = on; SET extra_float_digits = -15", None),
-    ("SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_nestloop = off; SET enable_sort = off", None),
+    (
+        "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_nestloop = off; SET enable_sort = off",
+        None,
+    ),
     ("SET plan_cache_mode = 'force_custom_plan'; SET jit = on; SET jit_above_cost = 0", None),
     ("SET session_replication_role = 'replica'; SET row_security = off; SET synchronous_commit = off", None),
     ("SET lock_timeout = '200ms'; SET quote_all_identifiers = on; SET client_min_messages = 'error'", None),
@@ -49,7 +52,7 @@ const MYSQL: &[Setting] = &[
     ("SET SESSION sql_mode = 'IGNORE_SPACE,REAL_AS_FLOAT,NO_DIR_IN_CREATE,ALLOW_INVALID_DATES'", None),
     ("SET SESSION group_concat_max_len = 4, div_precision_increment = 0", None),
     ("SET SESSION sql_select_limit = 1", None),
-    ("SET SESSION sql_select_limit = 0", None),
+    ("SET SESSION sql_select_limit = 0", Some("sql_select_limit")),
     ("SET SESSION max_join_size = 1", None),
     ("SET SESSION sql_auto_is_null = 1, foreign_key_checks = 0, unique_checks = 0, big_tables = 1", None),
     ("SET SESSION time_zone = '+05:45', lc_time_names = 'de_DE'", None),
@@ -64,7 +67,6 @@ const MYSQL: &[Setting] = &[
 ];
 
 const MARIADB_ONLY: &[Setting] = &[
-    ("SET SESSION sql_mode = 'ORACLE'", None),
     ("SET SESSION sql_mode = 'EMPTY_STRING_IS_NULL,SIMULTANEOUS_ASSIGNMENT,TIME_ROUND_FRACTIONAL'", None),
     ("SET SESSION check_constraint_checks = 0, sql_big_selects = 0, join_cache_level = 0", None),
 ];
@@ -235,7 +237,7 @@ async fn run(db: &Db, pool: &AnyPool) -> Result<(), String> {
     let worker = db.worker_on(pool).build().map_err(text)?;
     let others: Vec<_> = (0..1).map(|_| Running::start(db.worker().build().expect("a good configuration"))).collect();
     let worker = Running::start(worker);
-    let left = format!("queue_jobs WHERE worker_id <> 0 OR run_at <= {}", db.time(0));
+    let left = format!("queue_jobs WHERE kind = 'play' OR worker_id <> 0 OR run_at <= {}", db.time(0));
     while !worker.is_over() && (db.count(&left).await > 0 || db.count("queue_dead").await == 0) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -12,14 +12,17 @@ conformance! {
     beside_an_old_number_ends_as_it_ended,
     arguments_are_refused,
     large_ends_keep_nobody_waiting,
+    numbers_that_were_set_back_are_told_of,
     delays_count_from_the_enqueue,
 }
 
 /// An application's row that refers to the job keeps it in the table.
 async fn beside_a_foreign_key_ends_as_a_dead_letter(db: Db) {
     let key = if db.engine() == Engine::Sqlite { "INTEGER" } else { "BIGINT" };
-    db.sql(format!("CREATE TABLE orders (job {key} REFERENCES queue_jobs (id), FOREIGN KEY (job) REFERENCES queue_jobs (id))"))
-        .await;
+    db.sql(format!(
+        "CREATE TABLE orders (job {key} REFERENCES queue_jobs (id), FOREIGN KEY (job) REFERENCES queue_jobs (id))"
+    ))
+    .await;
     let id = db.enqueue(Note::new("referred to")).await;
     let other = db.enqueue(Note::new("another")).await;
     db.sql(format!("INSERT INTO orders VALUES ({id})")).await;
@@ -62,17 +65,34 @@ async fn beside_an_old_number_ends_as_it_ended(db: Db) {
     assert_eq!(db.job(bad).await.job.error.as_deref(), Some("for good"));
 }
 
+async fn numbers_that_were_set_back_are_told_of(db: Db) {
+    let log = crate::logs::captured(db.engine(), "info", async |db| {
+        let old = db.enqueue(Note::new("old")).await;
+        let worker = db.start(db.worker());
+        db.reaches(old, JobState::Completed).await;
+        worker.stop().await;
+        db.sql(format!("UPDATE queue_history SET id = id + 1000, enqueued_at = {}", db.time(-3_600_000))).await;
+        db.enqueue(Note::new("new")).await;
+        let worker = db.start(db.worker());
+        db.finished(2).await;
+        worker.stop().await;
+    })
+    .await;
+    assert_eq!(log.matches("were set back").count(), 1, "{log}");
+    drop(db);
+}
+
 #[job(max_retries = 0)]
-async fn swells(bytes: usize, fails: bool) -> Result<String, queue::JobError> {
+async fn weighty(bytes: usize, fails: bool) -> Result<String, queue::JobError> {
     if fails { Err(queue::JobError::retry("x".repeat(bytes))) } else { Ok("x".repeat(bytes)) }
 }
 
 /// Also beside a server that takes nothing so large (`max_allowed_packet`): what it would break the connection for is
 /// recorded without.
 async fn large_ends_keep_nobody_waiting(db: Db) {
-    let large = db.enqueue(Swells::new(1_040_000usize, false)).await;
-    let medium = db.enqueue_all((0..60).map(|_| Swells::new(50_000usize, false))).await;
-    db.enqueue_all((0..60).map(|_| Swells::new(8_000usize, true))).await;
+    let large = db.enqueue(Weighty::new(1_040_000usize, false)).await;
+    let medium = db.enqueue_all((0..60).map(|_| Weighty::new(50_000usize, false))).await;
+    db.enqueue_all((0..60).map(|_| Weighty::new(8_000usize, true))).await;
     db.enqueue_all((0..60).map(|n| Note::new(format!("small {n}")))).await;
     let worker = db.start(db.worker().concurrency(100));
     queue_tests::eventually("ends", async || (db.counts().await == (0, 121, 60)).then_some(())).await;
@@ -85,7 +105,13 @@ async fn large_ends_keep_nobody_waiting(db: Db) {
 }
 
 #[job]
-async fn weighs(one: f64, small: f32, maybe: Option<f64>, many: Vec<f64>, named: std::collections::BTreeMap<String, f64>) {
+async fn weighs(
+    one: f64,
+    small: f32,
+    maybe: Option<f64>,
+    many: Vec<f64>,
+    named: std::collections::BTreeMap<String, f64>,
+) {
     let _ = (one, small, maybe, many, named);
 }
 

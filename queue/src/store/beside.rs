@@ -82,7 +82,9 @@ pub(super) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
         return Ok(Some("the pool's connections have `PRAGMA query_only = ON` and write nothing: leave it out".into()));
     }
     if is_on(conn, "PRAGMA count_changes").await? {
-        return Ok(Some("the pool's connections have `PRAGMA count_changes = ON`, which changes answers: leave it out".into()));
+        return Ok(Some(
+            "the pool's connections have `PRAGMA count_changes = ON`, which changes answers: leave it out".into(),
+        ));
     }
     let Kind { file, journal_mode, locking_mode, .. } = kind_of(conn).await?;
     if file.is_empty() || pool.options().get_max_connections() == 1 {
@@ -92,22 +94,20 @@ pub(super) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
         let why = "which lets no second connection in: leave it out, or give the pool `max_connections(1)`";
         return Ok(Some(format!("the pool's connections have `locking_mode = {locking_mode}`, {why}")));
     }
-    if journal_mode != "wal" {
-        // refused while others use the file; what the next connection finds is what counts
-        let _ = sqlx::raw_sql("PRAGMA main.journal_mode = WAL").execute(&mut *conn).await;
-    }
     let next = match SqliteConnectOptions::connect(&pool.connect_options()).await {
         Ok(mut other) => {
             let next = kind_of(&mut other).await?;
             other.close().await?;
             next.journal_mode
         }
-        Err(error) if Sqlite::is_transient(&error) => "another than WAL".to_owned(),
+        // it cannot be changed while others use the file
+        Err(error) if Sqlite::is_transient(&error) => "another mode".to_owned(),
         Err(error) => return Err(error),
     };
     let why = "which keeps connections from working side by side: leave `journal_mode` out of the options (`queue::migrate` \
                sets WAL), or give the pool `max_connections(1)`";
-    Ok((next != "wal").then(|| format!("the pool's connections set `journal_mode` to {next}, {why}")))
+    Ok((next != journal_mode)
+        .then(|| format!("the pool's connections set `journal_mode` to {next} where it is {journal_mode}, {why}")))
 }
 
 async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {

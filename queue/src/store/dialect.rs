@@ -187,6 +187,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
 
     /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it finds.
     const IN_THE_WAY: Option<&'static str>;
+    /// A row when numbers are given again: the newest job has a lesser one than an older job that is over.
+    const NUMBERS: &'static str;
     /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
     /// missing (NULL: none is).
     const SCHEMA: &'static str;

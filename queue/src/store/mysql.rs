@@ -286,6 +286,7 @@ impl Dialect for MySql {
         Some(|conn, worker, ask, kinds| claim_alone(conn, worker, ask, kinds).boxed());
 
     const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.mysql.sql"));
+    const NUMBERS: &'static str = include_str!("sql/numbers.mysql.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
     const SETTLED: &'static [&'static str] =

@@ -154,6 +154,7 @@ impl Dialect for Postgres {
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
     const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.postgres.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const SETTLED: &'static [&'static str] = &[];

@@ -33,7 +33,8 @@ pub(super) mod postgres {
          SET from_collapse_limit = 8; SET join_collapse_limit = 8; SET client_encoding = 'UTF8'; \
          SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
          SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
-    pub(in super::super) const PLAIN: &str = "SELECT 1 WHERE current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')";
+    pub(in super::super) const PLAIN: &str =
+        "SELECT 1 WHERE current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')";
 }
 
 /// MySQL and MariaDB.
@@ -42,10 +43,12 @@ pub(super) mod postgres {
 /// `foreign_key_checks`, `unique_checks` (we have neither), `auto_increment_increment` (a batch asks for it),
 /// `collation_connection` (columns bring their own), `sql_require_primary_key` (every table has one),
 /// `max_statement_time`, `max_execution_time` and `lock_wait_timeout` (a statement that was ended is repeated, in smaller
-/// parts). `transaction_read_only` forbids to write.
+/// parts). `transaction_read_only` forbids to write. With `sql_mode = ORACLE` sqlx itself cannot begin a transaction.
 #[cfg(feature = "mysql")]
 pub(super) mod mysql {
     pub(in super::super) const LINE: &[&str] = &[
+        // without autocommit, or with a completion_type, a connection comes out of the pool inside a transaction
+        ROLLBACK,
         // no gap is ever locked under it
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "SET NAMES utf8mb4",
@@ -75,7 +78,8 @@ pub(super) mod mysql {
          a job's text would be changed on its way; leave `SET NAMES` out of `after_connect`, or set utf8mb4";
     pub(in super::super) const NOT_TO_READ: &str = "sql_select_limit must not be 0: leave it out of `after_connect`";
     /// The binary log refuses what workers write at READ COMMITTED (error 1665).
-    pub(in super::super) const REFUSED_BY_LOG: &str = "SELECT 1 FROM DUAL WHERE @@log_bin AND @@binlog_format = 'STATEMENT'";
+    pub(in super::super) const REFUSED_BY_LOG: &str =
+        "SELECT 1 FROM DUAL WHERE @@log_bin AND @@binlog_format = 'STATEMENT'";
     pub(in super::super) const LOG_CURE: &str = "the server has binlog_format = STATEMENT, with which no worker can write: \
          set binlog_format = ROW or MIXED";
 }
@@ -93,7 +97,9 @@ pub(crate) fn cure(error: &sqlx::Error) -> &'static str {
             " (client_encoding must be UTF8, as sqlx sets it: leave it out of `after_connect`)"
         }
         Some("3F000") => " (no schema in search_path exists: name the one of the queue's tables)",
-        Some("8") => " (query_only is on, or the file cannot be written: open it for writing, without `PRAGMA query_only`)",
+        Some("8") => {
+            " (query_only is on, or the file cannot be written: open it for writing, without `PRAGMA query_only`)"
+        }
         _ => "",
     }
 }

@@ -129,6 +129,7 @@ impl Dialect for Sqlite {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.sqlite.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sqlite.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
     const SETTLED: &'static [&'static str] = &[];

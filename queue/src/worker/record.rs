@@ -6,6 +6,7 @@
 //! after growing pauses, while all other ends go on.
 
 use std::collections::{HashSet, VecDeque};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -297,6 +298,8 @@ struct Aside<E> {
     refusals: u32,
     /// How often something was taken.
     taken: u64,
+    /// So many bytes go out at once: fewer where more have broken the connection (`max_allowed_packet`).
+    most: usize,
     /// When the next part is tried; None: there is none.
     due: Option<Instant>,
     failures: Failures,
@@ -317,7 +320,8 @@ struct Part<E> {
 
 impl<E> Default for Aside<E> {
     fn default() -> Self {
-        Self { parts: VecDeque::new(), refusals: 0, taken: 0, due: None, failures: Failures::default() }
+        let (parts, failures) = (VecDeque::new(), Failures::default());
+        Self { parts, refusals: 0, taken: 0, most: BATCH_BYTES, due: None, failures }
     }
 }
 
@@ -327,13 +331,15 @@ impl<E: Edge> Aside<E> {
         if batch.is_empty() {
             return;
         }
-        for ends in in_bytes(batch) {
+        for ends in in_bytes(batch, self.most) {
             let began = Instant::now();
             let Err(error) = write(shared, worker, &ends).await else {
                 self.taken += 1;
+                self.most = BATCH_BYTES.min(self.most + self.most / 64);
                 continue;
             };
             self.report(shared, &error);
+            self.learn(&error, &ends);
             // before those that were refused often
             let taken = self.taken;
             self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false, cleared: false, taken });
@@ -357,20 +363,29 @@ impl<E: Edge> Aside<E> {
             return None;
         };
         self.report(shared, &error);
+        self.learn(&error, &part.ends);
         part.refusals = part.refusals.saturating_add(1);
         let mut unrecordable = None;
         if part.ends.len() > 1 {
-            let rest = part.ends.split_off(part.ends.len() / 2);
-            let half = |ends| Part { ends, refusals: 0, last_words: false, cleared: false, ..part };
-            self.parts.push_front(half(rest));
-            self.parts.push_front(half(part.ends));
+            let Part { worker, taken, mut ends, .. } = part;
+            let parts = if breaks_connections(&error) && ends.iter().map(E::bytes).sum::<usize>() > self.most {
+                in_bytes(ends, self.most)
+            } else {
+                let rest = ends.split_off(ends.len() / 2);
+                vec![ends, rest]
+            };
+            for ends in parts.into_iter().rev() {
+                self.parts.push_front(Part { worker, ends, refusals: 0, last_words: false, cleared: false, taken });
+            }
         } else {
             self.refusals = self.refusals.saturating_add(1);
             unrecordable = self.refused(shared, part, &error, began).await;
         }
         let known = self.parts.front().is_some_and(|next| next.ends.len() == 1 && next.refusals > 0);
         let tries = if known { self.refusals.min(10) } else { 0 };
-        let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(began.elapsed() * SHARE));
+        // what has broken its connection has kept the database from nothing
+        let slow = if breaks_connections(&error) { Duration::ZERO } else { began.elapsed() * SHARE };
+        let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(slow));
         self.next_at(shared, Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
         unrecordable
     }
@@ -418,6 +433,14 @@ impl<E: Edge> Aside<E> {
         self.due = (!self.parts.is_empty()).then_some(due);
         if self.due.is_none() {
             shared.health.up(&mut self.failures);
+        }
+    }
+
+    /// A batch that breaks its connection was too large.
+    fn learn(&mut self, error: &Error, ends: &[E]) {
+        let bytes = ends.iter().map(E::bytes).sum::<usize>();
+        if ends.len() > 1 && bytes > SMALL && breaks_connections(error) {
+            self.most = self.most.min((bytes / 2).max(SMALL));
         }
     }
 
@@ -489,7 +512,9 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
 fn breaks_connections(error: &Error) -> bool {
     let Error::Database { source, .. } = error else { return false };
     match source {
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        // no answer in time says nothing of what was sent
+        sqlx::Error::Io(error) => !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionAborted),
+        sqlx::Error::Protocol(_) => true,
         // "got a packet bigger than max_allowed_packet" has the code of a lost connection
         sqlx::Error::Database(error) => error.code().is_some_and(|code| code.starts_with("08")),
         _ => false,
@@ -508,14 +533,14 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// Parts of a batch that are small enough for one statement each.
-fn in_bytes<E: Edge>(batch: Vec<E>) -> Vec<Vec<E>> {
-    if batch.iter().map(E::bytes).sum::<usize>() <= BATCH_BYTES {
+fn in_bytes<E: Edge>(batch: Vec<E>, most: usize) -> Vec<Vec<E>> {
+    if batch.iter().map(E::bytes).sum::<usize>() <= most {
         return vec![batch];
     }
     let mut parts = vec![Vec::new()];
     let mut size = 0;
     for end in batch {
-        if size > 0 && size + end.bytes() > BATCH_BYTES {
+        if size > 0 && size + end.bytes() > most {
             parts.push(Vec::new());
             size = 0;
         }
