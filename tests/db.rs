@@ -164,9 +164,18 @@ impl Db {
         // RUST_LOG=queue=debug shows what the workers of a failing test say
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
-        let test = database(engine).await?;
+        Some(Self::on_test(database(engine).await?).await)
+    }
+
+    async fn on_test(test: TestDb) -> Self {
         let pool = open(&test, 16).await;
-        Some(Self { probe: Probe::default(), pool, test })
+        Self { probe: Probe::default(), pool, test }
+    }
+
+    /// Another database on the same server, with an encoding of its own and without the schema.
+    pub async fn encoded(&self, encoding: &str) -> Self {
+        let server = self.engine().url().expect("a server");
+        Self::on_test(TestDb::made_with(self.engine(), server, encoding).await).await
     }
 
     /// Another database on the same server, without the schema.
@@ -225,6 +234,38 @@ impl Db {
     /// Another pool, of up to `max` connections.
     pub async fn open(&self, max: u32) -> AnyPool {
         open(&self.test, max).await
+    }
+
+    /// Another pool on a server, whose connections are told this first.
+    pub async fn open_with(&self, max: u32, session: &'static str) -> AnyPool {
+        macro_rules! open {
+            ($options:ty) => {
+                sqlx::pool::PoolOptions::new()
+                    .max_connections(max)
+                    .after_connect(move |conn, _| {
+                        Box::pin(async move { sqlx::raw_sql(session).execute(conn).await.map(drop) })
+                    })
+                    .connect_with(self.test.url().parse::<$options>().expect("an address"))
+                    .await
+                    .expect("a pool")
+            };
+        }
+        match self.engine() {
+            Engine::Postgres => AnyPool::Pg(open!(sqlx::postgres::PgConnectOptions)),
+            Engine::MariaDb | Engine::MySql => AnyPool::MySql(open!(sqlx::mysql::MySqlConnectOptions)),
+            Engine::Sqlite => unreachable!("a file has options"),
+        }
+    }
+
+    /// Another pool on the file, with options.
+    pub async fn open_sqlite(
+        &self,
+        max: u32,
+        set: impl FnOnce(sqlx::sqlite::SqliteConnectOptions) -> sqlx::sqlite::SqliteConnectOptions,
+    ) -> AnyPool {
+        let options = self.test.url().parse::<sqlx::sqlite::SqliteConnectOptions>().expect("an address");
+        let pool = sqlx::pool::PoolOptions::new().max_connections(max);
+        AnyPool::Sqlite(pool.connect_lazy_with(set(options)))
     }
 
     /// See [`queue::migrate`].

@@ -2,7 +2,7 @@
 -- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
 -- All times are whole milliseconds since 1970, UTC: CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) is now.
 CREATE TABLE queue_jobs (
-    -- AUTOINCREMENT: a number is never given twice, although rows leave this table
+    -- AUTOINCREMENT: the number of a committed row is never given twice, although rows leave this table
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND substr(CAST(kind AS BLOB), -1) <> x'20'),
     queue TEXT NOT NULL DEFAULT 'default'

@@ -73,6 +73,7 @@ mod backoff;
 mod context;
 mod enqueue;
 mod error;
+mod finite;
 mod job;
 mod limits;
 mod maintenance;

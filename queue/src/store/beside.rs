@@ -12,9 +12,9 @@
 use std::path::PathBuf;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Error, Pool, Sqlite};
+use sqlx::{ConnectOptions, Connection, Error, Pool, Sqlite, SqliteConnection};
 
-use super::dialect::Beside;
+use super::dialect::{Beside, Dialect};
 
 /// `synchronous = NORMAL`.
 const NORMAL: i64 = 1;
@@ -76,17 +76,57 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
     }
 }
 
+/// What in the pool's options keeps its connections from working beside each other, or from meaning what they say.
+pub(super) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+    let is_on = async |conn: &mut SqliteConnection, sql: &'static str| {
+        sqlx::query_scalar::<_, i64>(sql).fetch_optional(conn).await.map(|on| on == Some(1))
+    };
+    if is_on(conn, "PRAGMA query_only").await? {
+        return Ok(Some("the pool's connections have `PRAGMA query_only = ON` and write nothing: leave it out".into()));
+    }
+    if is_on(conn, "PRAGMA count_changes").await? {
+        return Ok(Some(
+            "the pool's connections have `PRAGMA count_changes = ON`, which changes answers: leave it out".into(),
+        ));
+    }
+    let Kind { file, journal_mode, locking_mode, .. } = kind_of(conn).await?;
+    if file.is_empty() || pool.options().get_max_connections() == 1 {
+        return Ok(None);
+    }
+    if locking_mode != "normal" {
+        let why = "which lets no second connection in: leave it out, or give the pool `max_connections(1)`";
+        return Ok(Some(format!("the pool's connections have `locking_mode = {locking_mode}`, {why}")));
+    }
+    let next = match SqliteConnectOptions::connect(&pool.connect_options()).await {
+        Ok(mut other) => {
+            let next = kind_of(&mut other).await?;
+            other.close().await?;
+            next.journal_mode
+        }
+        // it cannot be changed while others use the file
+        Err(error) if Sqlite::is_transient(&error) => "another mode".to_owned(),
+        Err(error) => return Err(error),
+    };
+    let why = "which keeps connections from working side by side: leave `journal_mode` out of the options (`queue::migrate` \
+               sets WAL), or give the pool `max_connections(1)`";
+    Ok((next != journal_mode)
+        .then(|| format!("the pool's connections set `journal_mode` to {next} where it is {journal_mode}, {why}")))
+}
+
 async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
-    let mut conn = super::untangle::acquire(pool).await?;
+    kind_of(&mut *super::untangle::acquire(pool).await?).await
+}
+
+async fn kind_of(conn: &mut SqliteConnection) -> Result<Kind, Error> {
     let text = async |conn: &mut sqlx::SqliteConnection, sql: &'static str| {
         sqlx::query_scalar::<_, Option<String>>(sql).fetch_one(conn).await.map(Option::unwrap_or_default)
     };
     Ok(Kind {
-        file: text(&mut conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
-        journal_mode: text(&mut conn, "PRAGMA main.journal_mode").await?,
-        locking_mode: text(&mut conn, "PRAGMA main.locking_mode").await?,
+        file: text(conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
+        journal_mode: text(conn, "PRAGMA main.journal_mode").await?,
+        locking_mode: text(conn, "PRAGMA main.locking_mode").await?,
         tables: sqlx::query_scalar("SELECT count(*) FROM main.sqlite_schema WHERE name = 'queue_jobs'")
-            .fetch_one(&mut *conn)
+            .fetch_one(conn)
             .await?,
     })
 }

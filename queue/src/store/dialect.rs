@@ -183,6 +183,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEGIN_LENT: Option<&'static str>;
     /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
     const SESSION: Option<&'static str>;
+    /// A question that has a row when a session of the pool is as plain as our statements need it.
+    const PLAIN_SESSION: Option<&'static str>;
 
     /// Sent before a migration, outside its transaction.
     const BEFORE_MIGRATION: &'static [&'static str];
@@ -196,6 +198,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
     const CLAIM_TURN: Option<Turn>;
 
+    /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it finds.
+    const IN_THE_WAY: Option<&'static str>;
+    /// A row when numbers are given again: the newest job has a lesser one than an older job that is over.
+    const NUMBERS: &'static str;
     /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
     /// missing (NULL: none is).
     const SCHEMA: &'static str;
@@ -320,6 +326,12 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// What makes a pool or its server unusable, whatever is set on a connection; asked before a migration and by a worker
+    /// that starts.
+    fn unusable(
+        pool: &sqlx::Pool<Self>,
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<String>, Error>> + Send;
     /// A worker's own connections, where such beside the user's pool are better than some out of it. None where there can be
     /// none.
     fn open_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<Beside<Self>>, Error>> + Send;

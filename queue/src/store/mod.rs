@@ -22,6 +22,7 @@ mod postgres;
 mod read;
 mod runs;
 mod session;
+mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -51,6 +52,7 @@ use crate::state::JobState;
 
 pub(crate) use dialect::Dialect;
 pub(crate) use operation::SqlStore;
+pub(crate) use settings::cure;
 pub(crate) use together::Whose;
 
 /// A store of any engine.

@@ -18,6 +18,7 @@ use super::dialect::{
 use super::read::{claimed, lane_head, shares};
 use super::runs::Runs;
 use super::session::Sessions;
+use super::settings::mysql as settings;
 use super::sql::json;
 use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
 use super::union::{LANES, Part, ask_of, united};
@@ -261,13 +262,7 @@ impl Dialect for MySql {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
-    // no gap is ever locked under it
-    const OPEN_LINE: &'static [&'static str] = &[
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-        // below our own time limits: a statement that was given up must not wait on in the server. A producer can switch the checks
-        // off on MariaDB (the comment is a statement there): what it wrote then must not fail the claim of the others
-        "SET SESSION innodb_lock_wait_timeout = 2 /*M! , SESSION check_constraint_checks = OFF */",
-    ];
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> =
         Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
     // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
@@ -279,6 +274,7 @@ impl Dialect for MySql {
     const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
         Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     const LOCK_MIGRATION: Option<&'static str> =
         Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
@@ -293,6 +289,8 @@ impl Dialect for MySql {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_alone(conn, worker, ask, kinds).boxed());
 
+    const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.mysql.sql"));
+    const NUMBERS: &'static str = include_str!("sql/numbers.mysql.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
     const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.mysql.sql"));
@@ -307,10 +305,8 @@ impl Dialect for MySql {
     });
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
-    const STARTED: Script = &[
-        (For::All, include_str!("sql/ending_lock.mysql.sql")),
-        (For::All, include_str!("sql/started.mysql.sql")),
-    ];
+    const STARTED: Script =
+        &[(For::All, include_str!("sql/ending_lock.mysql.sql")), (For::All, include_str!("sql/started.mysql.sql"))];
     const FINISH: Script = &[
         (For::Each, include_str!("sql/finish_history.mysql.sql")),
         (For::Refused, include_str!("sql/finish_lock.mysql.sql")),
@@ -455,22 +451,22 @@ impl Dialect for MySql {
     }
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
-            let binds = job.binds();
-            let (sql, arguments) = match (job.delay_us, job.run_at_us) {
-                (None, None) => Self::prepare(include_str!("sql/insert_one.mysql.sql"), &binds)?,
-                _ => Self::prepare(include_str!("sql/insert_one_later.mysql.sql"), &binds)?,
-            };
-            return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
+        match insert(conn, jobs, whose).await {
+            Err(Refused::NotCommitted) => {
+                // a session whose statements do not commit by themselves
+                Self::raw(conn, settings::BEGIN).await?;
+                let written = insert(conn, jobs, Whose::Callers).await;
+                let end = if written.is_ok() { settings::COMMIT } else { settings::ROLLBACK };
+                Self::raw(conn, end).await?;
+                written.map_err(Refused::into_error)
+            }
+            result => result.map_err(Refused::into_error),
         }
-        if fitting(jobs, chunk_of(jobs.len()), CHUNK_BYTES) == jobs.len() {
-            let step = step(conn).await?;
-            let first = insert_chunk(conn, jobs).await?;
-            return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
-        }
-        let mut together = Together::<Self>::begin(conn, whose).await?;
-        let ids = insert_chunks(together.connection(), jobs).await;
-        together.end(ids).await
+    }
+
+    async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
+        let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
+        Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
     }
 
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
@@ -495,13 +491,76 @@ fn of_kinds(sql: &str, count: usize) -> String {
     sql.replace("/* kinds */", &vec!["?"; count].join(", "))
 }
 
-/// Numbers of one statement are consecutive; clusters give every n-th.
-async fn step(conn: &mut MySqlConnection) -> Result<i64, Error> {
-    sqlx::query_scalar("SELECT CAST(@@auto_increment_increment AS SIGNED)").fetch_one(conn).await
+/// Why jobs were not written.
+enum Refused {
+    /// Nothing would commit them.
+    NotCommitted,
+    Error(Error),
 }
 
-async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    let step = step(conn).await?;
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Refused {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Error(error) => error,
+            Self::NotCommitted => Error::Protocol("the session does not commit".into()),
+        }
+    }
+}
+
+/// Writes nothing in a session that would change or lose it.
+async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
+    if let [job] = jobs {
+        let binds = job.binds();
+        let sql = match (job.is_due_now(), whose) {
+            (true, Whose::Pools) => include_str!("sql/insert_one.mysql.sql"),
+            (true, Whose::Callers) => include_str!("sql/insert_one_part.mysql.sql"),
+            (false, Whose::Pools) => include_str!("sql/insert_one_later.mysql.sql"),
+            (false, Whose::Callers) => include_str!("sql/insert_one_later_part.mysql.sql"),
+        };
+        let (sql, arguments) = MySql::prepare(sql, &binds)?;
+        return match MySql::insert_row(conn, sql, arguments).await {
+            Ok(id) => Ok(vec![id]),
+            // "the column cannot be NULL": the statement says so of such a session
+            Err(Error::Database(error))
+                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1048) =>
+            {
+                step(conn, whose).await?;
+                Err(Refused::Error(Error::Database(error)))
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    let step = step(conn, whose).await?;
+    if fitting(jobs, chunk_of(jobs.len()), CHUNK_BYTES) == jobs.len() {
+        let first = insert_chunk(conn, jobs).await?;
+        return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
+    }
+    let mut together = Together::<MySql>::begin(conn, whose).await?;
+    let ids = insert_chunks(together.connection(), jobs, step).await;
+    Ok(together.end(ids).await?)
+}
+
+/// Numbers of one statement are consecutive; clusters give every n-th. Refuses a session in which jobs are not to be written.
+async fn step(conn: &mut MySqlConnection, whose: Whose) -> Result<i64, Refused> {
+    let rows = rows::<MySql>(conn, settings::SESSION, &[]).await?;
+    // with `sql_select_limit = 0` there is none
+    let Some(row) = rows.first() else { return Err(Error::Configuration(settings::NOT_TO_READ.into()).into()) };
+    if row.int(1)? == 0 {
+        return Err(Error::Configuration(settings::NOT_TO_WRITE.into()).into());
+    }
+    if whose == Whose::Pools && row.int(2)? == 0 {
+        return Err(Refused::NotCommitted);
+    }
+    Ok(row.int(0)?)
+}
+
+async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob], step: i64) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
     let mut rest = jobs;
     while !rest.is_empty() {

@@ -15,7 +15,7 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Beside, Dialect, Housekeeping};
+use super::dialect::{Beside, Dialect, Housekeeping, rows};
 use super::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use super::session::Session;
 use super::together::ended;
@@ -133,7 +133,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 
     /// The user's pool.
-    pub(super) fn pool(&self) -> &Pool<DB> {
+    pub(crate) fn pool(&self) -> &Pool<DB> {
         &self.0.pool
     }
 
@@ -281,6 +281,13 @@ impl<DB: Dialect> SqlStore<DB> {
                     if lent.is_none() {
                         open_line::<DB>(&mut conn, from.has_transactions()).await?;
                     }
+                } else if from == From::Pool
+                    && let Some(sql) = DB::PLAIN_SESSION
+                    && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
+                {
+                    // see settings.rs
+                    conn.close_on_drop();
+                    open_line::<DB>(&mut conn, false).await?;
                 }
                 Conn::Pools(conn)
             }

@@ -20,6 +20,7 @@ use super::line::alone;
 use super::operation::LIMIT;
 use super::read::{claimed, lane_head, lane_of, number, shares};
 use super::session::Sessions;
+use super::settings::postgres as settings;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
 
@@ -27,8 +28,6 @@ use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share,
 pub(crate) const CHANNEL: &str = "queue_jobs";
 /// How often the listener's connection is tried.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// A session of ours may have nothing to do for hours. Servers before 14 have no such limit.
-const NO_END_OF_IDLE: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
 /// What the server calls our connections, unless the user has a name for theirs.
 const APPLICATION: &str = "queue";
 /// About how many bytes of arguments go into one INSERT: a value may have a gigabyte.
@@ -140,16 +139,7 @@ impl Dialect for Postgres {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
-    // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
-    // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
-    // or a lane without statistics, would otherwise be read as a whole.
-    const OPEN_LINE: &'static [&'static str] = &[
-        "SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
-         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
-        NO_END_OF_IDLE,
-    ];
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> = None;
     const SILENCE: Option<Duration> = None;
     const BEGIN_LENT: Option<&'static str> = Some(
@@ -159,6 +149,7 @@ impl Dialect for Postgres {
     );
     const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
@@ -173,6 +164,8 @@ impl Dialect for Postgres {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.postgres.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const JOIN_BEAT: Option<&'static str> = None;
@@ -301,6 +294,10 @@ impl Dialect for Postgres {
         together.end(ids).await
     }
 
+    async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
         Ok(None)
     }
@@ -312,7 +309,7 @@ impl Dialect for Postgres {
     ) -> Result<(), Error> {
         let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
         listener.eager_reconnect(false);
-        sqlx::raw_sql(NO_END_OF_IDLE).execute(&mut listener).await?;
+        sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
         listener.listen(CHANNEL).await?;
         wake(); // for what came before
         loop {

@@ -121,6 +121,7 @@ impl Dialect for Sqlite {
     const BEGIN_LENT: Option<&'static str> = None;
     const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;
     const UNLOCK_MIGRATION: Option<&'static str> = None;
@@ -130,6 +131,8 @@ impl Dialect for Sqlite {
     const BEAT_LOOKS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.sqlite.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sqlite.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
     const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sqlite.sql"));
@@ -285,6 +288,10 @@ impl Dialect for Sqlite {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
+    }
+
+    async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+        beside::unusable(pool, conn).await
     }
 
     async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {

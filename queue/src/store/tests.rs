@@ -659,7 +659,10 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     assert_eq!(db.int(&format!("{rows} j.kind = 'last'")).await, 0);
     let two = db.worker().await;
     let again = db.store.claim(two, &asks(&["began", "fresh", "suspect", "last"])).await.unwrap();
-    let seen = |kind: &str| { let job = of(&again, kind); (job.attempt, job.losses) };
+    let seen = |kind: &str| {
+        let job = of(&again, kind);
+        (job.attempt, job.losses)
+    };
     assert_eq!((seen("began"), seen("fresh"), seen("suspect"), seen("last")), ((2, 1), (1, 1), (2, 1), (1, 0)));
     // `fresh` alone, where it is known to have begun: it answers for the attempt of which nobody knew
     let alone = |job: &Claimed| Start { id: job.id.get(), lease: job.lease, beside: Some(0) };
@@ -713,11 +716,7 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
         left.extend(refused);
     }
     assert_eq!((*sum, left), (rescued, HashSet::from([ids[0]])), "all but one");
-    assert_eq!(
-        db.rescue(100).await,
-        Rescued::default(),
-        "nor does it keep the rescue busy when it is alone"
-    );
+    assert_eq!(db.rescue(100).await, Rescued::default(), "nor does it keep the rescue busy when it is alone");
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 1);
 }
 

@@ -27,10 +27,19 @@ fn a_job_runs_in_smaller_and_smaller_company() {
 
 #[test]
 fn an_attempt_that_may_be_the_last_runs_alone_once_the_job_was_lost_twice() {
-    for (losses, attempt, retries, expected) in
-        [(0, 4, 3, None), (1, 4, 3, None), (2, 2, 3, Some(2)), (2, 3, 3, Some(1)), (2, 4, 3, Some(1)), (2, 3, 9, Some(2))]
-    {
-        assert_eq!(most(losses, attempt, retries, 4), expected, "{losses} losses, attempt {attempt}, {retries} retries");
+    for (losses, attempt, retries, expected) in [
+        (0, 4, 3, None),
+        (1, 4, 3, None),
+        (2, 2, 3, Some(2)),
+        (2, 3, 3, Some(1)),
+        (2, 4, 3, Some(1)),
+        (2, 3, 9, Some(2)),
+    ] {
+        assert_eq!(
+            most(losses, attempt, retries, 4),
+            expected,
+            "{losses} losses, attempt {attempt}, {retries} retries"
+        );
     }
 }
 

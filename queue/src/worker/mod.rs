@@ -257,6 +257,13 @@ impl Shared {
         self.made.elapsed().as_micros() < u128::from(self.lease_end.load(Ordering::Acquire))
     }
 
+    /// Whether a heartbeat that was sent after that moment has been answered: the database is there.
+    fn has_beaten_since(&self, then: Instant) -> bool {
+        let lease = self.config.timing.lease;
+        let end = (then + (lease - lease / 6)).saturating_duration_since(self.made);
+        u128::from(self.lease_end.load(Ordering::Acquire)) > end.as_micros()
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet.load(Ordering::Relaxed)
     }

@@ -69,12 +69,20 @@ impl TestDb {
     /// # Panics
     /// When it cannot be created.
     pub async fn on(engine: Engine, admin: String) -> TestDb {
+        Self::made_with(engine, admin, "").await
+    }
+
+    /// The same with an encoding: what stands behind the name in `CREATE DATABASE`.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    pub async fn made_with(engine: Engine, admin: String, encoding: &str) -> TestDb {
         let name = format!("queue_test_{:016x}", fastrand::u64(..));
         // Without a template that others may be connected to; and with the server's own character set, since the schema
         // must not depend on it.
         let create = match engine {
-            Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0"),
-            _ => format!("CREATE DATABASE {name}"),
+            Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0 {encoding}"),
+            _ => format!("CREATE DATABASE {name} {encoding}"),
         };
         execute(engine, &admin, vec![create])
             .await

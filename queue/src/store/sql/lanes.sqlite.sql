@@ -1,5 +1,5 @@
 -- A skip scan of the claim index: one probe per lane, kinds outside, so that foreign kinds are never visited. The probes
--- are scalar subqueries (there is no LATERAL), so that they give ids; two for each, since (queue, priority) > (…, …) would
+-- are scalar subqueries (there is no LATERAL), so that they give ids; two for each, since (queue, priority) > (..., ...) would
 -- walk the whole lane.
 WITH RECURSIVE head (id) AS (
     SELECT (SELECT j.id FROM queue_jobs AS j INDEXED BY queue_jobs_waiting

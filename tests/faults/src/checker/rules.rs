@@ -114,7 +114,8 @@ impl Checker<'_> {
         }
         // one that was lost while it ran alone is recorded under a later number than it began with: it answers for those before
         // it of which nobody knew whether they had begun
-        let answered = |it: &&queue_test_support::Attempt| self.lost_as(job, it).map_or(0, |number| it.attempt - number);
+        let answered =
+            |it: &&queue_test_support::Attempt| self.lost_as(job, it).map_or(0, |number| it.attempt - number);
         let answered = usize::try_from(job.attempts.iter().map(answered).sum::<i64>()).unwrap_or(0);
         let mut numbers: Vec<i64> = job.starts().map(|(_, _, attempt)| attempt).collect();
         numbers.sort_unstable();
@@ -142,9 +143,8 @@ impl Checker<'_> {
     /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A worker
     /// that is killed between its word that an attempt begins and the beginning makes one.
     pub fn charged_unstarted(&self) -> Vec<i64> {
-        let charged = |job: &&Story<'_>| {
-            job.attempts.iter().any(|it| it.outcome == "lost" && self.lost_as(job, it).is_none())
-        };
+        let charged =
+            |job: &&Story<'_>| job.attempts.iter().any(|it| it.outcome == "lost" && self.lost_as(job, it).is_none());
         self.jobs.values().filter(charged).map(|job| job.tag).collect()
     }
 

@@ -82,7 +82,8 @@ async fn in_a_crowd(ground: &Ground, killer: Killer) -> Result<Vec<String>> {
     let worker = scene.worker().lease(LEASE).concurrency(32).arg("memory-mb", 1024).mortal(killer.mortal);
     crew.hire_many(3, &worker)?;
     let is_dead = format!("SELECT COUNT(*) FROM queue_dead WHERE args LIKE '%\"tag\":{},%'", tags[0]);
-    let is_dead = is_dead.replace("args LIKE", if ground.engine == Engine::Postgres { "args::text LIKE" } else { "args LIKE" });
+    let is_dead =
+        is_dead.replace("args LIKE", if ground.engine == Engine::Postgres { "args::text LIKE" } else { "args LIKE" });
     let began = Instant::now();
     while scene.number(&is_dead).await? == 0 {
         if began.elapsed() > Duration::from_secs(150) {
