@@ -51,6 +51,8 @@ struct Tables {
     /// Rows that were read to compare lanes.
     compared: usize,
     peeks: usize,
+    /// An idle worker does not ask: it hears of jobs by signals.
+    only_signals: bool,
 }
 
 struct Fake {
@@ -83,8 +85,11 @@ impl Fake {
         let (heads, takes, fails) = {
             let tables = self.tables();
             tables.looks_begun.send_modify(|looks| *looks += 1);
+            let now = self.now();
             let first = |(lane, rows): (&Lane, &BTreeSet<Place>)| {
-                Some(LaneHead { lane: lane.clone(), first: *rows.first()?, due_in: Duration::ZERO })
+                let first = *rows.first()?;
+                let due_in = Duration::from_micros(u64::try_from(first.0 - now).unwrap_or(0));
+                Some(LaneHead { lane: lane.clone(), first, due_in })
             };
             (tables.waiting.iter().filter_map(first).collect(), tables.look_takes, tables.looks_fail)
         };
@@ -92,10 +97,10 @@ impl Fake {
         if fails { Err(Error::config("too long")) } else { Ok(heads) }
     }
 
-    /// What is behind the start of an ask, in order.
-    fn behind(tables: &Tables, ask: &Ask) -> impl Iterator<Item = Place> {
-        let rows = tables.waiting.get(&ask.lane);
-        let behind = |place: &&Place| ask.behind.is_none_or(|behind| **place > behind);
+    /// What is due behind the start of an ask, in order.
+    fn behind<'a>(&self, tables: &'a Tables, ask: &'a Ask) -> impl Iterator<Item = Place> + use<'a> {
+        let (rows, now) = (tables.waiting.get(&ask.lane), self.now());
+        let behind = move |place: &&Place| place.0 <= now && ask.behind.is_none_or(|behind| **place > behind);
         rows.into_iter().flatten().filter(behind).copied()
     }
 }
@@ -122,7 +127,7 @@ impl Store for Fake {
     }
 
     fn beat_looks(&self) -> bool {
-        false
+        self.tables().only_signals
     }
 
     fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
@@ -153,7 +158,7 @@ impl Store for Fake {
             for (number, ask) in asks.iter().enumerate() {
                 let rank = |place: Place| ((ask.lane.priority, place), number);
                 let read = |row: &(Rank, usize)| reach.until.is_none_or(|until| row.0 < until);
-                next.extend(Self::behind(&tables, ask).map(rank).take_while(read).take(reach.most as usize));
+                next.extend(self.behind(&tables, ask).map(rank).take_while(read).take(reach.most as usize));
             }
             tables.compared += next.len();
             tables.peeks += 1;
@@ -206,7 +211,7 @@ impl Store for Fake {
                 tables.told += 1;
             }
             for ask in asks {
-                let places: Vec<_> = Self::behind(&tables, ask).take(ask.take as usize).collect();
+                let places: Vec<_> = self.behind(&tables, ask).take(ask.take as usize).collect();
                 for place in places {
                     let rows = tables.waiting.get_mut(&ask.lane).expect("it has rows");
                     rows.remove(&place);
@@ -288,6 +293,11 @@ impl Scene {
     }
 
     fn with_queues(look_takes: Duration, queues: BTreeMap<String, u32>) -> Self {
+        let concurrency = queues.values().sum::<u32>().max(4);
+        Self::with_limits(look_takes, queues, concurrency)
+    }
+
+    fn with_limits(look_takes: Duration, queues: BTreeMap<String, u32>, concurrency: u32) -> Self {
         let store = Arc::new(Fake { tables: Mutex::default(), writers: Turns::alone(), began: Instant::now() });
         store.tables().look_takes = look_takes;
         let definition = JobDefinition {
@@ -303,7 +313,7 @@ impl Scene {
         };
         let config = Config {
             store: store.clone(),
-            concurrency: queues.values().sum::<u32>().max(4),
+            concurrency,
             queues,
             newest_first: Default::default(),
             states: Arc::default(),
@@ -473,6 +483,59 @@ async fn another_number_knows_nothing_of_the_look_before() {
     // it looks by itself, in the way of its first claim
     let took = scene.claimed(10).await;
     assert!(took < LOOK + Duration::from_secs(1), "{took:?}");
+}
+
+/// Whatever ran before, a signal is enough for the next job of any queue: nothing else wakes this worker.
+async fn picks_up(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let limits: BTreeMap<String, u32> = (0..random.u32(1..7)).map(|n| (format!("q{n}"), random.u32(1..9))).collect();
+    let (most, sum) = (limits.values().max().unwrap(), limits.values().sum::<u32>());
+    let (concurrency, alone) = (random.u32(*most..=sum), random.bool());
+    let look_takes = Duration::from_millis(random.u64(0..4));
+    let what =
+        format!("seed {seed}: {limits:?}, {concurrency} in all, a claim alone: {alone}, looks of {look_takes:?}");
+    let scene = Scene::with_limits(look_takes, limits.clone(), concurrency);
+    {
+        let mut tables = scene.store.tables();
+        (tables.only_signals, tables.claims_alone, tables.claim_takes) = (true, alone, Duration::from_millis(1));
+    }
+    let mut id = 0;
+    for _ in 0..60 {
+        // several may share a signal
+        let first = id + 1;
+        for _ in 0..random.u32(1..4) {
+            id += 1;
+            scene.store.enqueue(&format!("q{}", random.usize(0..limits.len())), id);
+        }
+        scene.shared.wake.notify_one();
+        for id in first..=id {
+            let took = timeout(Duration::from_secs(1), scene.claimed(id)).await;
+            assert!(took.is_ok(), "{what}: job {id} waits");
+        }
+        sleep(Duration::from_millis([0, 1, 30, 600, 3_000][random.usize(0..5)])).await;
+    }
+    scene.shared.stop_claiming.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_reaches_every_queue_whatever_ran_before() {
+    for seed in 0..40 {
+        picks_up(seed).await;
+    }
+}
+
+/// Its lane is known, and not yet due at the last claim.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_falls_due_is_claimed_whichever_queue_was_asked_last() {
+    let limits = ["a", "b", "c"].map(|name| (name.to_owned(), 4));
+    let scene = Scene::with_limits(Duration::ZERO, limits.into(), 4);
+    scene.store.tables().only_signals = true;
+    for (id, queue) in (1..).zip(["a", "b", "c", "a", "b", "c", "a"]) {
+        scene.store.enqueue_at(queue, 0, scene.store.now() + 500_000, id);
+        scene.shared.wake.notify_one();
+        let took = timeout(Duration::from_secs(2), scene.claimed(id)).await;
+        assert!(took.is_ok(), "job {id} of {queue} waits");
+    }
 }
 
 #[tokio::test(start_paused = true)]
