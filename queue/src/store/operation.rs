@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::{Beside, Dialect, Housekeeping};
+use super::distance::Distance;
 use super::line::{Kept, Line, PING_EVERY, open_line};
 use super::session::Session;
 use super::together::ended;
@@ -44,6 +45,9 @@ struct Inner<DB: Dialect> {
     /// What holds the locks of the line for heartbeats.
     session: Session,
     upkeep: Line<DB>,
+    /// For looks beside the claims, while there are such.
+    looks: Line<DB>,
+    distance: Distance,
     /// Whether a task pings the lines.
     pinged: AtomicBool,
     /// See [`Dialect::open_beside`]: what there is, or that there can be nothing.
@@ -69,7 +73,7 @@ pub(crate) enum From {
     Duties,
     /// The line for rescue and retention.
     Upkeep,
-    /// A connection for this once, set like a line: a look that keeps nobody waiting.
+    /// The line for looks that keep nobody waiting.
     Look,
 }
 
@@ -124,6 +128,8 @@ impl<DB: Dialect> SqlStore<DB> {
             duties: Line::default(),
             session: Session::default(),
             upkeep: Line::default(),
+            looks: Line::default(),
+            distance: Distance::default(),
             pinged: AtomicBool::new(false),
             beside: Mutex::default(),
         }))
@@ -233,7 +239,8 @@ impl<DB: Dialect> SqlStore<DB> {
     {
         let line = match from {
             _ if DB::ONE_WRITER => None,
-            From::Pool | From::Look => None,
+            From::Pool => None,
+            From::Look => Some(&self.0.looks),
             From::Claims => Some(&self.0.claims),
             From::Endings => Some(&self.0.endings),
             From::Duties => Some(&self.0.duties),
@@ -251,15 +258,13 @@ impl<DB: Dialect> SqlStore<DB> {
                 let beside = self.beside_for(from).await;
                 is_ours |= beside.is_some();
                 let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
-                if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {
+                if line.is_some() {
                     conn.close_on_drop();
                     let in_cluster = open_line::<DB>(&mut conn, from.has_transactions()).await?;
                     if from == From::Duties {
                         self.0.session.begins(in_cluster);
                     }
-                    if line.is_some() {
-                        self.keep_awake();
-                    }
+                    self.keep_awake();
                 }
                 conn
             }
@@ -342,9 +347,24 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.claims.lock().await.is_some()
     }
 
+    /// How far away the database is.
+    pub(super) fn distance(&self) -> &Distance {
+        &self.0.distance
+    }
+
+    /// Whether the connection for looks beside the claims is there, or at work.
+    pub(super) fn keeps_looks(&self) -> bool {
+        self.0.looks.is_kept()
+    }
+
+    /// Gives that connection back.
+    pub(super) async fn release_looks(&self) {
+        drop(self.0.looks.lock().await.take());
+    }
+
     /// Gives the connections back that were kept.
     pub(super) async fn release(&self) {
-        for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
+        for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep, &self.0.looks] {
             drop(line.lock().await.take());
         }
         let beside = self.0.beside.lock().await.take().flatten();

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
-use super::dialect::{Cells, Dialect, For, execute, ids, rows};
+use super::dialect::{Cells, Dialect, For, Seen, execute, ids, rows};
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
 use super::session::Sessions;
 use super::turns::Listening;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
     Sight, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
@@ -122,21 +122,39 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
-        let kinds = scope.kinds.clone();
-        let (mut lanes, took) = self
-            .run_within(limit, from, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
-                async move {
-                    let started = Instant::now();
-                    Ok((DB::lanes(conn, kinds).await?, started.elapsed()))
-                }
-                .boxed()
-            })
+    async fn look(
+        &self,
+        from: From,
+        limit: Duration,
+        scope: &Scope,
+        behind: &[Lane],
+        most: usize,
+    ) -> Result<Found, Error> {
+        // each kind is reached
+        let most = most.max(scope.kinds.len() * 2);
+        let args = (scope.kinds.clone(), behind.to_vec(), most, self.distance().clone());
+        let mut found = self
+            .run_within(
+                limit,
+                from,
+                Mode::Read,
+                "cannot look for jobs",
+                args,
+                |conn, (kinds, behind, most, distance)| {
+                    async move {
+                        let started = Instant::now();
+                        let Seen { heads, stopped, round_trips } = DB::lanes(conn, kinds, behind, *most).await?;
+                        let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
+                        Ok(Found { heads, stopped, took })
+                    }
+                    .boxed()
+                },
+            )
             .await?;
         if !scope.queues.is_empty() {
-            lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
+            found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
-        Ok((lanes, took))
+        Ok(found)
     }
 }
 
@@ -150,7 +168,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.connections_allowed() > self.connections_needed() && can_spare_one(self.pool())
+        self.keeps_looks() || (self.connections_allowed() > self.connections_needed() && can_spare_one(self.pool()))
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -327,12 +345,20 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.give_up();
     }
 
-    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        async move { Ok(self.look(From::Claims, LIMIT, scope).await?.0) }.boxed()
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Claims, LIMIT, scope, behind, most).boxed()
     }
 
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
-        self.look(From::Look, LOOK_LIMIT, scope).boxed()
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Look, LOOK_LIMIT, scope, behind, most).boxed()
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        async move {
+            self.release_looks().await;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
+use super::attempt::Ended;
 use super::health::Failures;
 use super::lanes::Lanes;
 use super::looks::{Looks, REST};
@@ -28,6 +29,9 @@ const MOST_ASKS: usize = 256;
 
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
+
+/// How soon a look that stopped midway goes on when nothing was due in what it found.
+const NEXT_LOOK: Duration = Duration::from_millis(1);
 
 /// Who takes as many as this, and got all that it asked for the last time, waits for its turn.
 const MANY: u32 = 100;
@@ -72,8 +76,11 @@ pub(crate) struct Claims {
 
 /// Claims until told to stop.
 pub(crate) async fn run(shared: Arc<Shared>) {
+    claim_with(shared.clone(), Claims::new(shared)).await;
+}
+
+async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
     let stop = shared.stop_claiming.clone();
-    let mut claims = Claims::new(shared.clone());
     let mut failures = Failures::default();
     let mut idle_since = Instant::now();
     // after a wait there may be something new; right after a claim, nothing says so
@@ -101,7 +108,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 let quiet = shared.config.store.beat_looks() && claims.looks.are_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
-                let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
+                let pause = if claims.looks.are_midway() && !claims.looks.are_beside() { NEXT_LOOK } else { poll };
+                let pause = claims.next_due(&wants).map_or(pause, |due| due.min(pause));
                 let _listening = shared.config.store.listen();
                 after = tokio::select! {
                     () = shared.wake.notified() => After::News,
@@ -210,7 +218,9 @@ impl Claims {
         }
         if !self.looks.are_beside() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
-            if put_back || self.looks.are_due(now) {
+            // the last look has stopped midway, and nothing is left of what it found
+            let goes_on = self.looks.are_midway() && !self.lanes.have_due(now);
+            if put_back || goes_on || self.looks.are_due(now) {
                 self.look_again().await?;
                 if !self.looks.are_beside() {
                     return self.claim(wants).await;
@@ -394,8 +404,10 @@ impl Claims {
         let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);
-            if let Some(slots) = self.shared.slots_of(&job.lane.queue) {
-                by_slots[slots].push((job, newest_first));
+            match self.shared.slots_of(&job.lane.queue) {
+                Some(slots) => by_slots[slots].push((job, newest_first)),
+                // the scope holds only served queues, so this is a row that changed its queue under the claim
+                None => self.shared.recorder.record(worker, Ended::unstarted(&job)),
             }
         }
         for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {

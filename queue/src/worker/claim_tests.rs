@@ -13,10 +13,12 @@ use crate::registry::JobDefinition;
 use crate::signal::Subscription;
 use crate::store::turns::{Listening, Turns};
 use crate::store::{
-    Beat, Bury, Finish, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share, Store,
+    Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share,
+    Store,
 };
+use crate::worker::attempt::Ended;
 use crate::worker::config::{Config, Timing};
-use crate::worker::made_up::unused;
+use crate::worker::made_up::{Answer, MadeUp, job, nothing, unused};
 use crate::worker::patience::WITHOUT;
 use crate::worker::record::{self, Recorder};
 use crate::worker::shutdown;
@@ -81,20 +83,27 @@ impl Fake {
     }
 
     /// Sees the rows as they are when it begins, as a snapshot does.
-    async fn look(&self) -> Result<Vec<LaneHead>, Error> {
-        let (heads, takes, fails) = {
+    async fn look(&self, behind: &[Lane], most: usize) -> Result<Found, Error> {
+        let began = Instant::now();
+        let (heads, stopped, takes, fails) = {
             let tables = self.tables();
             tables.looks_begun.send_modify(|looks| *looks += 1);
             let now = self.now();
+            let name = |lane: &Lane| (lane.queue.clone(), lane.priority);
+            let mut lanes: Vec<_> = tables.waiting.iter().collect();
+            lanes.retain(|(lane, _)| behind.first().is_none_or(|behind| name(lane) > name(behind)));
+            lanes.sort_by_key(|(lane, _)| name(lane));
+            let stopped: Vec<_> = (lanes.len() > most).then(|| lanes[most - 1].0.clone()).into_iter().collect();
             let first = |(lane, rows): (&Lane, &BTreeSet<Place>)| {
                 let first = *rows.first()?;
                 let due_in = Duration::from_micros(u64::try_from(first.0 - now).unwrap_or(0));
                 Some(LaneHead { lane: lane.clone(), first, due_in })
             };
-            (tables.waiting.iter().filter_map(first).collect(), tables.look_takes, tables.looks_fail)
+            let heads = lanes.into_iter().take(most).filter_map(first).collect();
+            (heads, stopped, tables.look_takes, tables.looks_fail)
         };
         sleep(takes).await;
-        if fails { Err(Error::config("too long")) } else { Ok(heads) }
+        if fails { Err(Error::config("too long")) } else { Ok(Found { heads, stopped, took: began.elapsed() }) }
     }
 
     /// What is due behind the start of an ask, in order.
@@ -140,15 +149,16 @@ impl Store for Fake {
         1_000
     }
 
-    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        Box::pin(self.look())
+    fn lanes<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        Box::pin(self.look(behind, most))
     }
 
-    fn lanes_beside<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
-        Box::pin(async {
-            let began = Instant::now();
-            Ok((self.look().await?, began.elapsed()))
-        })
+    fn lanes_beside<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        Box::pin(self.look(behind, most))
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
@@ -854,4 +864,74 @@ async fn many_lanes_of_many_queues_are_not_asked_at_once() {
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == 600);
     timeout(Duration::from_secs(60), all).await.expect("all are claimed in time").expect("the store is there");
+}
+
+/// As [`Scene::start`], with looks that find no more than ten lanes.
+fn few_at_a_time() -> Scene {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.claiming.abort();
+    let shared = scene.shared.clone();
+    let looks = Looks::bounded(10);
+    let claims = Claims { looks, ..Claims::new(shared.clone()) };
+    let claiming = tokio::spawn(claim_with(shared, claims));
+    Scene { claiming, ..scene }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_stops_midway_goes_on_until_all_lanes_are_drained() {
+    const LANES: i64 = 5_000;
+    let scene = few_at_a_time();
+    for id in 1..=LANES {
+        scene.store.enqueue(&format!("q{id:05}"), id);
+    }
+    scene.shared.wake.notify_one();
+    let mut claimed = scene.store.tables().claimed.subscribe();
+    let all = claimed.wait_for(|claimed| claimed.len() == LANES as usize);
+    timeout(Duration::from_secs(60), all).await.expect("all are claimed").expect("the store is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_with_nothing_due_hide_none_behind_them() {
+    const LANES: i64 = 500;
+    let scene = few_at_a_time();
+    let tomorrow = scene.store.now() + 24 * 60 * 60 * 1_000_000;
+    for id in 1..=LANES {
+        scene.store.enqueue_at(&format!("q{id:05}"), 0, tomorrow, id);
+    }
+    scene.store.enqueue("r", LANES + 1);
+    scene.shared.wake.notify_one();
+    let took = scene.claimed(LANES + 1).await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    // and when all are known to be in vain, the worker rests
+    sleep(Duration::from_secs(60)).await;
+    let before = *scene.store.tables().looks_begun.borrow();
+    sleep(Duration::from_secs(60)).await;
+    let looks = *scene.store.tables().looks_begun.borrow() - before;
+    assert!(looks < 2_000, "{looks} looks in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_with_jobs_without_end_is_served_while_looks_go_through_others() {
+    let scene = few_at_a_time();
+    for id in 1..=2_000 {
+        scene.store.enqueue("a", id);
+        scene.store.enqueue(&format!("q{id:05}"), 10_000 + id);
+    }
+    scene.shared.wake.notify_one();
+    for id in [2_000, 12_000] {
+        let took = scene.claimed(id).await;
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    }
+}
+
+/// A row may change its queue between the look at it and its claim.
+#[tokio::test(start_paused = true)]
+async fn a_job_of_a_queue_that_is_not_served_goes_back() {
+    let store = MadeUp::new(|_| Answer::Yes);
+    let (shared, mut ends) = store.shared([("q".to_owned(), 4)].into(), Timing::default(), nothing);
+    Claims::new(shared.clone()).hand_over(1, vec![job("other", 1), job("q", 2)]);
+    let (worker, ended) = ends.recv().await.expect("it is recorded");
+    assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
+    assert_eq!((worker, ended.key()), (1, (1, 1)));
+    assert_eq!(shared.slots[0].keys().len() + shared.held().len(), 1, "the other one is at hand");
 }
