@@ -22,7 +22,7 @@ use crate::migrate::Engine;
 
 use super::session::Sessions;
 use super::together::Whose;
-use super::{Ask, Claimed, Finish, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -128,6 +128,16 @@ pub(crate) enum For {
 /// The statements of one transaction, in order, or one statement alone (and after it what [`Refused`](For::Refused) asks); all get
 /// the same values. The rows of those that return any are ids: the answer.
 pub(crate) type Script = &'static [(For, &'static str)];
+
+/// What the statements of a look have brought.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) heads: Vec<LaneHead>,
+    /// See [`Found::stopped`](super::Found::stopped).
+    pub(crate) stopped: Vec<Lane>,
+    /// How often an answer was waited for.
+    pub(crate) round_trips: u32,
+}
 
 /// The right to claim while others wait: a lock of the session. Statements without values.
 #[derive(Debug, Clone, Copy)]
@@ -302,11 +312,13 @@ pub(crate) trait Dialect: Database<Row: Cells> {
 
     /// See [`Store::poll_interval`](super::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
-    /// The lanes of `kinds` that have waiting rows, whatever their queue, without those of paused queues.
+    /// See [`Store::lanes`](super::Store::lanes): of `kinds`, whatever their queue, without those of paused queues.
     fn lanes(
         conn: &mut Self::Connection,
         kinds: &[String],
-    ) -> impl Future<Output = Result<Vec<LaneHead>, Error>> + Send;
+        behind: &[Lane],
+        most: usize,
+    ) -> impl Future<Output = Result<Seen, Error>> + Send;
     /// See [`Store::peek`](super::Store::peek).
     fn peek(
         conn: &mut Self::Connection,

@@ -119,6 +119,11 @@ impl<DB: Dialect> Line<DB> {
         self.0.lock().await
     }
 
+    /// Whether it is there, or in use.
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.try_lock().map_or(true, |line| line.is_some())
+    }
+
     /// Says something when nothing has been said for so long. A connection that does not answer is not used again.
     pub(super) async fn ping(&self, silence: Duration) {
         let Ok(mut line) = self.0.try_lock() else { return };

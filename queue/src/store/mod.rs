@@ -12,6 +12,7 @@ pub(crate) mod batch;
 #[cfg(feature = "sqlite")]
 mod beside;
 pub(crate) mod dialect;
+mod distance;
 mod ending;
 mod line;
 #[cfg(feature = "mysql")]
@@ -165,6 +166,16 @@ pub(crate) struct LaneHead {
     pub(crate) first: Place,
     /// Time until it is due; zero when that has come.
     pub(crate) due_in: Duration,
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) heads: Vec<LaneHead>,
+    /// The last lane that it has seen of each kind that has more: the next look goes on behind these. Empty: it has seen all.
+    pub(crate) stopped: Vec<Lane>,
+    /// How long the database took, without the network.
+    pub(crate) took: Duration,
 }
 
 /// A place in a lane: the due time (microseconds since 1970) and id of a row. Where the newest come first, both count
@@ -453,12 +464,14 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
     fn abandon(&self);
 
-    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool. Also how long the
-    /// look itself took, without what it took to connect.
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)>;
-    /// The lanes in scope that have waiting rows, whether due or not. While an old snapshot holds the remains of many rows
-    /// this takes seconds.
-    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
+    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool, which is kept until
+    /// [`ends_looks_beside`](Self::ends_looks_beside).
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
+    /// Gives that connection back.
+    fn ends_looks_beside(&self) -> Reply<'_, ()>;
+    /// The lanes in scope that have waiting rows, whether due or not: about `most` of them, behind the lane that is named of
+    /// their kind, if one is. While an old snapshot holds the remains of many rows this takes seconds.
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
     /// The next jobs in order (priority, due time, id) of all the lanes asked: what each of those has of them. No lock.
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
     /// Waits up to a second for the right to claim, which one of all workers has at a time: of claims that run side by side,

@@ -12,8 +12,8 @@ use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver,
-    execute, question_marks, rows, without_signals,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
+    driver, execute, question_marks, rows, without_signals,
 };
 use super::read::{claimed, lane_head, shares};
 use super::runs::Runs;
@@ -30,6 +30,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane at which it was cut off.
 const FIRST_ROWS: i64 = 32;
 const MORE_ROWS: i64 = 16;
+/// So many at most, where most rows are lanes of their own.
+const MOST_ROWS: i64 = 2_048;
 /// The number of the part that reads those kinds.
 const REST: i64 = -1;
 /// So many lanes are gone behind in one step …
@@ -201,12 +203,15 @@ struct Look<'a> {
     unseen: Vec<&'a str>,
     /// The last lanes of what was cut off: more of their kind may come behind them.
     cut: Vec<Ask>,
+    /// So many rows are read behind each.
+    more_rows: i64,
     lanes: Vec<LaneHead>,
+    round_trips: u32,
 }
 
 impl Look<'_> {
     /// Reads the next rows behind what was cut off, and of what has not been seen yet. Answers whether there is more.
-    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize) -> Result<bool, Error> {
+    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
         let (rest, _limit) = question_marks(include_str!("sql/lanes_rest.mysql.sql"));
         let rest = of_kinds(&rest, kinds);
         // no kind has an empty name: as many as there are in all, so that it is the same statement every time
@@ -214,9 +219,10 @@ impl Look<'_> {
         let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();
         binds.push(FIRST_ROWS.into());
         let step = self.cut.split_off(self.cut.len().saturating_sub(AT_ONCE));
+        let more_rows = self.more_rows.min((most / step.len().max(1)) as i64).max(MORE_ROWS);
         let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
-            let limit = if wanted { MORE_ROWS } else { 0 };
+            let limit = if wanted { more_rows } else { 0 };
             (include_str!("sql/lanes_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
         });
         binds.extend(&union.binds);
@@ -224,6 +230,7 @@ impl Look<'_> {
         let (around, _none) = question_marks(include_str!("sql/lanes.mysql.sql"));
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
+        self.round_trips += 1;
 
         let mut parts: HashMap<i64, (i64, Vec<Lane>)> = HashMap::new();
         for row in &rows {
@@ -240,13 +247,48 @@ impl Look<'_> {
             _ => self.unseen.clear(),
         }
         for (part, (count, lanes)) in parts {
-            let is_cut = count == if part == REST { FIRST_ROWS } else { MORE_ROWS };
+            let is_cut = count == if part == REST { FIRST_ROWS } else { more_rows };
+            if is_cut && lanes.len() as i64 * 2 > count {
+                self.more_rows = (more_rows * 2).min(MOST_ROWS);
+            }
             let last = lanes.into_iter().next_back().filter(|_| is_cut);
-            let ask = |lane| Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 };
-            self.cut.extend(last.map(ask));
+            self.cut.extend(last.map(behind));
         }
         Ok(!self.cut.is_empty())
     }
+
+    /// Reads the lanes behind these, up to so many in each kind.
+    async fn many_behind(&mut self, conn: &mut MySqlConnection, cut: &[Ask], most: i64) -> Result<(), Error> {
+        let (head, _none) = question_marks(include_str!("sql/lanes_all.mysql.sql"));
+        let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
+            let [kind, queue, priority] = lane_binds(ask);
+            let limit = if wanted { most } else { 0 };
+            (include_str!("sql/lanes_all_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
+        });
+        let sql = head.replace(LANES, &union.sql);
+        // Prepared anew each time: MariaDB would not choose the skip scan the second time.
+        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &union.binds, json)).persistent(false);
+        let rows = all.fetch_all(conn).await?;
+        self.round_trips += 2;
+        let mut counts: HashMap<i64, i64> = HashMap::new();
+        for row in &rows {
+            let head = lane_head(row)?;
+            let count = counts.entry(row.int(7)?).or_default();
+            *count += 1;
+            if *count == most {
+                self.cut.push(behind(head.lane.clone()));
+            }
+            if row.int(6)? == 0 {
+                self.lanes.push(head);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a look goes on.
+fn behind(lane: Lane) -> Ask {
+    Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 }
 }
 
 /// Around each part of a union: it has an order and a limit, and locks, of its own.
@@ -411,19 +453,37 @@ impl Dialect for MySql {
         without_signals(idle)
     }
 
-    async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let mut look = Look { unseen: kinds.iter().map(String::as_str).collect(), cut: Vec::new(), lanes: Vec::new() };
+    async fn lanes(
+        conn: &mut MySqlConnection,
+        kinds: &[String],
+        behind_these: &[Lane],
+        most: usize,
+    ) -> Result<Seen, Error> {
+        let begins = |kind: &&str| behind_these.iter().all(|lane| *lane.kind != **kind);
+        let mut look = Look {
+            unseen: kinds.iter().map(String::as_str).filter(begins).collect(),
+            cut: behind_these.iter().cloned().map(behind).collect(),
+            more_rows: MORE_ROWS,
+            lanes: Vec::new(),
+            round_trips: 0,
+        };
         for _ in 0..STEPS {
-            if !look.step(conn, kinds.len()).await? {
-                return Ok(look.lanes);
+            if !look.step(conn, kinds.len(), most).await? || look.lanes.len() >= most {
+                break;
             }
         }
-        // So many lanes are dearer step by step than to trust the optimizer. Prepared anew each time: MariaDB would not choose
-        // the skip scan the second time.
-        let sql = of_kinds(include_str!("sql/lanes_all.mysql.sql"), kinds.len());
-        let binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
-        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &binds, json)).persistent(false);
-        all.fetch_all(conn).await?.iter().map(lane_head).collect()
+        // So many lanes are dearer step by step than to trust the optimizer.
+        let mut rest = std::mem::take(&mut look.cut);
+        let begin = |kind: &&str| behind(Lane { kind: (*kind).into(), queue: "".into(), priority: 0 });
+        rest.extend(look.unseen.iter().map(begin));
+        for some in rest.chunks(AT_ONCE) {
+            match most.saturating_sub(look.lanes.len()) {
+                0 => look.cut.extend_from_slice(some),
+                more => look.many_behind(conn, some, more.div_ceil(some.len()) as i64).await?,
+            }
+        }
+        let stopped = look.cut.into_iter().map(|ask| ask.lane).collect();
+        Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips })
     }
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {

@@ -10,12 +10,13 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, join, join3, join4, try_join_all};
+use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::{Beside, Dialect, Housekeeping, rows};
+use super::distance::Distance;
 use super::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use super::session::Session;
 use super::together::ended;
@@ -44,6 +45,9 @@ struct Inner<DB: Dialect> {
     /// What holds the locks of the line for heartbeats.
     session: Session,
     upkeep: Line<DB>,
+    /// For looks beside the claims, while there are such.
+    looks: Line<DB>,
+    distance: Distance,
     /// Whether a task pings the lines.
     pinged: AtomicBool,
     /// A pooler lends the server's sessions to our connections, for one transaction at a time.
@@ -71,7 +75,7 @@ pub(crate) enum From {
     Duties,
     /// The line for rescue and retention.
     Upkeep,
-    /// A connection for this once, set like a line: a look that keeps nobody waiting.
+    /// The line for looks that keep nobody waiting.
     Look,
 }
 
@@ -126,6 +130,8 @@ impl<DB: Dialect> SqlStore<DB> {
             duties: Line::default(),
             session: Session::default(),
             upkeep: Line::default(),
+            looks: Line::default(),
+            distance: Distance::default(),
             pinged: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             beside: Mutex::default(),
@@ -246,7 +252,8 @@ impl<DB: Dialect> SqlStore<DB> {
     {
         let line = match from {
             _ if DB::ONE_WRITER => None,
-            From::Pool | From::Look => None,
+            From::Pool => None,
+            From::Look => Some(&self.0.looks),
             From::Claims => Some(&self.0.claims),
             From::Endings => Some(&self.0.endings),
             From::Duties => Some(&self.0.duties),
@@ -257,7 +264,7 @@ impl<DB: Dialect> SqlStore<DB> {
             None => None,
         };
         let kept_conn = kept.as_mut().and_then(|kept| kept.take());
-        let lent = DB::BEGIN_LENT.filter(|_| self.is_lent() && (line.is_some() || from == From::Look));
+        let lent = DB::BEGIN_LENT.filter(|_| self.is_lent() && line.is_some());
         let mut is_ours = line.is_some();
         let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
             Some(conn) => Conn::Own(conn),
@@ -276,12 +283,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 let beside = self.beside_for(from).await;
                 is_ours |= beside.is_some();
                 let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
-                if from == From::Look && !DB::ONE_WRITER {
-                    conn.close_on_drop();
-                    if lent.is_none() {
-                        open_line::<DB>(&mut conn, from.has_transactions()).await?;
-                    }
-                } else if from == From::Pool
+                if from == From::Pool
                     && let Some(sql) = DB::PLAIN_SESSION
                     && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
                 {
@@ -391,9 +393,25 @@ impl<DB: Dialect> SqlStore<DB> {
         try_join_all(all).await.map(drop)
     }
 
+    /// How far away the database is.
+    pub(super) fn distance(&self) -> &Distance {
+        &self.0.distance
+    }
+
+    /// Whether the connection for looks beside the claims is there, or at work.
+    pub(super) fn keeps_looks(&self) -> bool {
+        self.0.looks.is_kept()
+    }
+
+    /// Closes that connection.
+    pub(super) async fn release_looks(&self) {
+        self.0.looks.close().await;
+    }
+
     /// Closes the connections that were kept.
     pub(super) async fn release(&self) {
-        join4(self.0.claims.close(), self.0.endings.close(), self.0.duties.close(), self.0.upkeep.close()).await;
+        let Inner { claims, endings, duties, upkeep, looks, .. } = &*self.0;
+        join5(claims.close(), endings.close(), duties.close(), upkeep.close(), looks.close()).await;
         let beside = self.0.beside.lock().await.take().flatten();
         if let Some(Beside { claims, ends, upkeep }) = beside {
             join3(claims.close(), ends.close(), upkeep.close()).await;

@@ -13,16 +13,16 @@ use crate::signal;
 
 use super::batch::{alike, fitting};
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver, ids,
-    rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
+    driver, ids, rows,
 };
 use super::line::alone;
 use super::operation::LIMIT;
-use super::read::{claimed, lane_head, lane_of, number, shares};
+use super::read::{begins, claimed, lane_of, number, seen, shares};
 use super::session::Sessions;
 use super::settings::postgres as settings;
 use super::together::{SAVEPOINT, Together, Whose};
-use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -253,10 +253,11 @@ impl Dialect for Postgres {
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut PgConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let kinds = serde_json::to_string(kinds).expect("text serializes");
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.postgres.sql"), &[kinds.as_str().into()]).await?;
-        rows.iter().map(lane_head).collect()
+    async fn lanes(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.postgres.sql"), &binds).await?;
+        seen(&rows, kinds, most)
     }
 
     async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {

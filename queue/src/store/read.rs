@@ -1,8 +1,10 @@
 //! Rows, read as what they stand for.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::dialect::Cells;
+use super::dialect::{Cells, Seen};
 use super::{Ask, Claimed, Lane, LaneHead, Share};
 use crate::job::JobId;
 
@@ -56,6 +58,48 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
         first: (run_at, row.int(5)?),
         due_in: Duration::from_micros(due_in),
     })
+}
+
+/// Where a look begins, for a statement that goes one lane on in each kind at a time.
+#[derive(serde::Serialize)]
+struct Begin<'a> {
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+}
+
+/// For each of the kinds, behind which lane a look begins: a JSON text. No queue has an empty name.
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
+pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
+    let mut begins = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        let lane = behind.iter().find(|lane| *lane.kind == **kind);
+        let (queue, priority) = lane.map_or(("", 0), |lane| (&*lane.queue, lane.priority));
+        begins.push(Begin { kind, queue, priority });
+    }
+    super::sql::json(&begins)
+}
+
+/// Reads the rows of such a statement: as [`lane_head`], and whether the lane is left out (its queue is paused).
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
+pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Result<Seen, sqlx::Error> {
+    let mut seen = Seen { round_trips: 1, ..Seen::default() };
+    let mut last: HashMap<Arc<str>, (usize, Lane)> = HashMap::new();
+    for row in rows {
+        let head = lane_head(row)?;
+        let (count, lane) = last.entry(head.lane.kind.clone()).or_insert_with(|| (0, head.lane.clone()));
+        (*count, *lane) = (*count + 1, head.lane.clone());
+        if row.int(6)? == 0 {
+            seen.heads.push(head);
+        }
+    }
+    // the end of a kind may count as a lane
+    if rows.len() + kinds.len() > most {
+        // a kind that has fallen behind the others by more than one lane has no more
+        let deepest = last.values().map(|(count, _)| *count).max().unwrap_or(0);
+        seen.stopped = last.into_values().filter(|(count, _)| count + 1 >= deepest).map(|(_, lane)| lane).collect();
+    }
+    Ok(seen)
 }
 
 /// Reads rows of `ask, count, sure, all, first and last time, least and greatest id` into one share for each of the asks; the

@@ -8,14 +8,14 @@ use futures_util::FutureExt;
 use futures_util::future::try_join;
 use sqlx::Connection as _;
 
-use super::dialect::{Cells, Dialect, For, execute, ids, rows, without_signals};
+use super::dialect::{Cells, Dialect, For, Seen, execute, ids, rows, without_signals};
 use super::line::connect;
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
 use super::turns::Listening;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
     Share, Sight, Start, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
@@ -199,21 +199,39 @@ impl<DB: Dialect> SqlStore<DB> {
         answer.doing("cannot open the connections that a worker keeps")
     }
 
-    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
-        let kinds = scope.kinds.clone();
-        let (mut lanes, took) = self
-            .run_within(limit, from, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
-                async move {
-                    let started = Instant::now();
-                    Ok((DB::lanes(conn, kinds).await?, started.elapsed()))
-                }
-                .boxed()
-            })
+    async fn look(
+        &self,
+        from: From,
+        limit: Duration,
+        scope: &Scope,
+        behind: &[Lane],
+        most: usize,
+    ) -> Result<Found, Error> {
+        // each kind is reached
+        let most = most.max(scope.kinds.len() * 2);
+        let args = (scope.kinds.clone(), behind.to_vec(), most, self.distance().clone());
+        let mut found = self
+            .run_within(
+                limit,
+                from,
+                Mode::Read,
+                "cannot look for jobs",
+                args,
+                |conn, (kinds, behind, most, distance)| {
+                    async move {
+                        let started = Instant::now();
+                        let Seen { heads, stopped, round_trips } = DB::lanes(conn, kinds, behind, *most).await?;
+                        let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
+                        Ok(Found { heads, stopped, took })
+                    }
+                    .boxed()
+                },
+            )
             .await?;
         if !scope.queues.is_empty() {
-            lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
+            found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
-        Ok((lanes, took))
+        Ok(found)
     }
 }
 
@@ -228,7 +246,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.connections_allowed() > 1 && can_spare_one(self.pool())
+        self.keeps_looks() || (self.connections_allowed() > 1 && can_spare_one(self.pool()))
     }
 
     fn connections_allowed(&self) -> u32 {
@@ -431,12 +449,20 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.give_up();
     }
 
-    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        async move { Ok(self.look(From::Claims, LIMIT, scope).await?.0) }.boxed()
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Claims, LIMIT, scope, behind, most).boxed()
     }
 
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
-        self.look(From::Look, LOOK_LIMIT, scope).boxed()
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Look, LOOK_LIMIT, scope, behind, most).boxed()
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        async move {
+            self.release_looks().await;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {

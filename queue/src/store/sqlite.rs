@@ -14,15 +14,15 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
 };
-use super::read::{claimed, lane_head, lane_of, shares};
+use super::read::{begins, claimed, lane_of, seen, shares};
 use super::session::Sessions;
 use super::sql::json;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
-use super::{Ask, Claimed, Finish, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// So long after a write its commit is there, most often.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -226,10 +226,11 @@ impl Dialect for Sqlite {
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut SqliteConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let kinds = serde_json::to_string(kinds).expect("text serializes");
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.sqlite.sql"), &[kinds.as_str().into()]).await?;
-        rows.iter().map(lane_head).collect()
+    async fn lanes(conn: &mut SqliteConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.sqlite.sql"), &binds).await?;
+        seen(&rows, kinds, most)
     }
 
     async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {

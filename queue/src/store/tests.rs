@@ -902,7 +902,7 @@ async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
         queues: queues.iter().map(|q| (*q).to_owned()).collect(),
     };
     let heads = async |scope: Scope| {
-        let mut lanes = db.store.lanes(&scope).await.unwrap();
+        let mut lanes = db.store.lanes(&scope, &[], 1_000).await.unwrap().heads;
         lanes.sort_by_key(|h| (h.lane.kind.clone(), h.lane.queue.clone(), h.lane.priority));
         lanes
     };
@@ -918,6 +918,41 @@ async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
     );
     assert_eq!(heads(scope(&["a"], &["mail"])).await.len(), 1);
     assert!(heads(scope(&["nothing"], &[])).await.is_empty());
+}
+
+/// A look finds no more lanes than it is told, and the next one goes on behind them: all are found in the end.
+async fn looks_go_on_behind_the_last_lane<DB: TestDb>(db: Db<DB>) {
+    let lane = |kind, queue: String, priority| NewJob { queue: queue.into(), priority, ..job(kind) };
+    let mut jobs = vec![lane("c", "default".into(), 0)];
+    jobs.extend((0..700).map(|n| lane("a", format!("q{:03}", n / 7), n % 7 - 3)));
+    jobs.extend((0..90).map(|n| lane("b", format!("p{n}"), 0)));
+    jobs.extend((0..300).map(|_| lane("b", "deep".into(), 0)));
+    db.insert(&jobs).await;
+    db.store.set_paused("q050", true).await.unwrap();
+    let kinds = ["a", "b", "c", "none"].map(str::to_owned).to_vec();
+    let scope = Scope { kinds, queues: vec![] };
+    for most in [1, 2, 40, 333, 5_000] {
+        let (mut behind, mut lanes, mut looks) = (Vec::<Lane>::new(), HashSet::new(), 0);
+        let mut pending: Option<Vec<Lane>> = None;
+        loop {
+            let found = db.store.lanes(&scope, &behind, most).await.unwrap();
+            assert!(found.heads.len() <= most.max(600), "{} of {most}", found.heads.len());
+            for head in found.heads {
+                lanes.insert(head.lane);
+            }
+            behind = found.stopped;
+            looks += 1;
+            // a kind that is gone through begins anew
+            let mut last = pending.take().unwrap_or_else(|| behind.clone());
+            last.retain(|lane| behind.iter().any(|stopped| stopped.kind == lane.kind));
+            if last.is_empty() {
+                break;
+            }
+            pending = Some(last);
+            assert!(looks < 2_000, "it comes to no end");
+        }
+        assert_eq!(lanes.len(), 700 - 7 + 91 + 1, "{most} at a time, {looks} looks");
+    }
 }
 
 async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
@@ -1103,7 +1138,7 @@ async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
     DB::raw(&mut tx, lock).await.unwrap();
     let scope = Scope { kinds: vec!["a".into()], queues: vec![] };
     let store = db.store.clone();
-    let mut look = tokio::spawn(async move { store.lanes_beside(&scope).await.map(drop) });
+    let mut look = tokio::spawn(async move { store.lanes_beside(&scope, &[], 1_000).await.map(drop) });
     let began = Instant::now();
     let ended = loop {
         db.store.abandon();
@@ -1329,7 +1364,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             include_str!("sql/peek.postgres.sql"),
             &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 0.into(), 9.into(), 0.into()],
         ),
-        (include_str!("sql/lanes.postgres.sql"), &[r#"["a"]"#.into()]),
+        (include_str!("sql/lanes.postgres.sql"), &[r#"[{"kind":"a","queue":"","priority":0}]"#.into(), 99.into()]),
         (DB::FINISH[0].1, &finished.behind(1)),
         (DB::PUT_BACK[0].1, &[1.into(), ended.into()]),
         (DB::BURY[0].1, &[1.into(), ended.into()]),
@@ -1553,7 +1588,7 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
         let expected: Vec<_> =
             expected.iter().filter(|(kind, ..)| kinds.iter().any(|it| it == kind)).copied().collect();
         let before = [counted::<DB>(&mut conn, WALKED).await, counted::<DB>(&mut conn, STATEMENTS).await];
-        let lanes = DB::lanes(&mut conn, kinds).await.unwrap();
+        let lanes = DB::lanes(&mut conn, kinds, &[], 1_000_000).await.unwrap().heads;
         let statements = counted::<DB>(&mut conn, STATEMENTS).await - before[1];
         assert!(statements < 40, "{statements} statements");
         let steps = counted::<DB>(&mut conn, WALKED).await - before[0];
@@ -1787,10 +1822,12 @@ on_each!(
     a_lost_job_that_cannot_be_moved_keeps_no_other,
     only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,
+    a_lease_that_ran_out_is_fenced,
     beats_cost_no_more_beside_an_old_snapshot,
     #[ignore = "some five minutes"]
     beats_for_hours_cost_no_more_beside_an_old_snapshot,
     lanes_leave_out_what_is_not_served,
+    looks_go_on_behind_the_last_lane,
     peek_counts_in_order,
     peek_ends_at_an_id,
     purge_is_bounded,

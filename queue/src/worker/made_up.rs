@@ -27,8 +27,8 @@ use crate::registry::{JobDefinition, Running};
 use crate::signal::Subscription;
 use crate::store::turns::Listening;
 use crate::store::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
-    Store, WorkerId,
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
+    Share, Store, WorkerId,
 };
 
 /// What the database was asked. Ends: the jobs.
@@ -344,14 +344,15 @@ impl Store for MadeUp {
         Box::pin(self.answer(Asked::Leave(worker)))
     }
 
-    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+    fn lanes<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
         let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
         lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
         if lanes.is_empty() {
             lanes.push(job("q", 1).lane);
         }
         let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
-        Box::pin(std::future::ready(Ok(lanes.into_iter().map(head).collect())))
+        let heads = lanes.into_iter().map(head).collect();
+        Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
     }
 
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
@@ -412,7 +413,8 @@ impl Store for MadeUp {
 
     unused! {
         fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
-        fn lanes_beside(scope: &'a Scope) -> (Vec<LaneHead>, Duration);
+        fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
+        fn ends_looks_beside() -> ();
         fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_turn() -> bool;
         fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;

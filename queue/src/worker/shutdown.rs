@@ -170,7 +170,7 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
     let room = Arc::new(Notify::new());
     let wanted: u64 = config.queues.values().map(|limit| u64::from(*limit)).sum();
     let total = Arc::new(match wanted > u64::from(config.concurrency) {
-        true => Total::in_turn(config.concurrency, room.clone()),
+        true => Total::in_turn(config.concurrency),
         false => Total::new(config.concurrency),
     });
     let slots = if queues.is_empty() {
