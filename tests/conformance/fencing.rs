@@ -318,7 +318,7 @@ async fn hasty(db: &Db) -> queue::WorkerBuilder {
 
 /// The application writes for longer than a lease: it keeps every rescuer from the file as well.
 async fn loses_no_job_to_whoever_holds_the_file(db: Db) {
-    let AnyPool::Sqlite(same) = &db.pool else { return };
+    let AnyPool::Sqlite(same) = db.pool() else { return };
     let AnyPool::Sqlite(other) = &db.open(2).await else { panic!("another engine") };
     let worker = db.start(hasty(&db).await.register::<Play>());
     let judge = db.start(hasty(&db).await.register::<Note>());
@@ -354,7 +354,7 @@ async fn loses_no_job_to_whoever_holds_the_file(db: Db) {
 
 /// A worker may be unable to write for another reason than a lock. Others could take over then.
 async fn drops_what_it_runs_when_it_cannot_write_and_others_could(db: Db) {
-    if !matches!(db.pool, AnyPool::Sqlite(_)) {
+    if !matches!(db.pool(), AnyPool::Sqlite(_)) {
         return;
     }
     let worker = db.start(hasty(&db).await.register::<Play>());

@@ -278,13 +278,13 @@ pub(crate) struct Claimed {
 
 #[cfg(test)]
 impl Claimed {
-    /// For tests: the first attempt of two, of a job without arguments.
+    /// For tests: the first attempt of three, of a job without arguments.
     pub(crate) fn example(lane: Lane, run_at: i64, id: i64) -> Self {
         Self {
             id: id.into(),
             lease: 1,
             attempt: 1,
-            max_retries: 1,
+            max_retries: 2,
             lane,
             run_at,
             enqueued_at: Utc::now(),

@@ -1689,7 +1689,7 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
     for view in ["queue_all", "queue_stats"] {
         db.sql(format!("DROP VIEW {}", if view == "queue_all" { "queue_stats" } else { "queue_all" })).await;
     }
-    for table in ["jobs", "history", "dead", "attempts", "workers", "paused", "migrations"] {
+    for table in ["jobs", "history", "dead", "attempts", "workers", "heartbeats", "paused", "migrations"] {
         db.sql(format!("DROP TABLE queue_{table}")).await;
     }
     db.sql("DROP TABLE IF EXISTS queue_claims").await;
