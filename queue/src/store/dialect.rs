@@ -270,6 +270,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// The statement names a table that is not there.
     fn is_missing_table(error: &Error) -> bool;
 
+    /// See [`Store::check_pool`](super::Store::check_pool).
+    fn check_pool(pool: &sqlx::Pool<Self>) -> Result<(), crate::Error>;
     /// See [`Store::poll_interval`](super::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
     /// The lanes of `kinds` that have waiting rows, whatever their queue, without those of paused queues.

@@ -14,6 +14,8 @@ mod beside;
 pub(crate) mod dialect;
 mod ending;
 mod line;
+#[cfg(feature = "sqlite")]
+mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operation;
@@ -382,6 +384,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn has_spare_connection(&self) -> bool;
     /// How many connections the pool may open.
     fn connections_allowed(&self) -> u32;
+    /// Whether the pool's settings lose what they hold; a message that says what to write if so.
+    fn check_pool(&self) -> Result<(), Error>;
     /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
     fn poll_interval(&self, idle: Duration) -> Duration;
 

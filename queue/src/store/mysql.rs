@@ -395,6 +395,10 @@ impl Dialect for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
     }
 
+    fn check_pool(_pool: &Pool<Self>) -> Result<(), crate::Error> {
+        Ok(())
+    }
+
     fn poll_interval(idle: Duration) -> Duration {
         match idle.as_millis() {
             0..250 => Duration::from_millis(10),

@@ -232,6 +232,10 @@ impl Dialect for Postgres {
         matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
     }
 
+    fn check_pool(_pool: &Pool<Self>) -> Result<(), crate::Error> {
+        Ok(())
+    }
+
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
     }

@@ -157,6 +157,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.pool().options().get_max_connections()
     }
 
+    fn check_pool(&self) -> Result<(), Error> {
+        DB::check_pool(self.pool())
+    }
+
     fn poll_interval(&self, idle: Duration) -> Duration {
         DB::poll_interval(idle)
     }

@@ -113,6 +113,10 @@ impl Store for Fake {
         1
     }
 
+    fn check_pool(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn has_spare_connection(&self) -> bool {
         !self.tables().looks_fail
     }

@@ -68,6 +68,11 @@ impl Default for Timing {
 /// No wait of a worker is longer.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// How long finished jobs may be kept: an idle worker looks for old ones as often as the shortest, and the longest counted
+/// back from now is a time that every database knows.
+const RETENTION: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// No worker runs more jobs at a time.
 const MOST_AT_A_TIME: u32 = 1_000_000;
 /// Jobs that run at a time, without [`WorkerBuilder::concurrency`].
@@ -175,7 +180,7 @@ impl WorkerBuilder {
     }
 
     /// How long completed and cancelled jobs are kept: 7 days by default. Dead letters stay until somebody acts. Any worker
-    /// removes jobs of all queues, so give all workers of a database the same retention.
+    /// removes jobs of all queues, so give all workers of a database the same retention: from 100 ms to 100 years.
     pub fn retention(mut self, keep: Duration) -> Self {
         self.timing.retention = keep;
         self
@@ -185,7 +190,8 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`], which says what to write instead: a zero limit, a queue named twice, durations that contradict
-    /// each other, two jobs of one kind, a missing [`state`](Self::state), no jobs at all, a pool with too few connections.
+    /// each other, two jobs of one kind, a missing [`state`](Self::state), no jobs at all, a pool with too few connections or, for an SQLite database in
+    /// memory, one that may close its connection.
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
@@ -268,7 +274,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention: _ } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }
@@ -276,6 +282,9 @@ impl WorkerBuilder {
             if duration > YEAR {
                 return Err(Error::config(format!("`{name}` is {duration:?}: give at most a year")));
             }
+        }
+        if !RETENTION.contains(&retention) {
+            return Err(Error::config(format!("`retention` is {retention:?}: give from 100 ms to 100 years")));
         }
         if lease / 3 < heartbeat {
             return Err(Error::config(format!(
@@ -287,6 +296,7 @@ impl WorkerBuilder {
     }
 
     fn check_pool(&self) -> Result<(), Error> {
+        self.store.check_pool()?;
         let (needed, allowed) = (self.store.connections_needed(), self.store.connections_allowed());
         if allowed < needed {
             return Err(Error::config(format!(

@@ -257,6 +257,10 @@ impl Store for MadeUp {
         1
     }
 
+    fn check_pool(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn has_spare_connection(&self) -> bool {
         false
     }

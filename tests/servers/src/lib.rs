@@ -23,6 +23,7 @@ mod mysql_packages;
 pub mod paths;
 mod port;
 pub mod postgres;
+pub mod postgres_wheel;
 pub mod process;
 pub mod programs;
 mod recipe;

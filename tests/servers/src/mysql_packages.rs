@@ -11,7 +11,6 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
 use crate::paths::{self, entries};
 use crate::process;
 use crate::programs::in_path;
@@ -31,7 +30,7 @@ pub(crate) struct Mysql {
 
 /// The server from the cache, fetched first if it is not there.
 pub(crate) fn fetch() -> Result<Mysql> {
-    let cache = cache()?;
+    let cache = paths::cache("mysql")?;
     let _lock = paths::lock(&cache)?;
     let root = cache.join("root");
     if let Ok(mysql) = Mysql::find(&root) {
@@ -77,17 +76,6 @@ fn loader(folder: &Path) -> Option<PathBuf> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with("ld-linux") && name.contains(".so.")
     })
-}
-
-fn cache() -> Result<PathBuf> {
-    let mut path = paths::target().join("mysql");
-    paths::create_open(&path)?;
-    if is_root() && !paths::is_open(&path) {
-        // The server runs as another user, who could not read a checkout in root's home.
-        path = "/var/cache/queue-mysql".into();
-        paths::create_open(&path)?;
-    }
-    Ok(path)
 }
 
 fn download(cache: &Path, root: &Path) -> Result<()> {
