@@ -77,9 +77,9 @@ impl Migration {
 /// # Cancellation
 /// Safe to drop: the migration goes on by itself, and the pool stays healthy.
 ///
-/// ```
+/// ```no_run
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+/// let pool = sqlx::SqlitePool::connect("sqlite://jobs.sqlite?mode=rwc").await?;
 /// queue::migrate(&pool).await?;
 /// # Ok(()) }
 /// ```
@@ -128,6 +128,7 @@ pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
 const DOING: &str = "cannot migrate the schema";
 
 async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    DB::warn_of_options(&pool);
     let mut conn = pool.acquire().await.doing(DOING)?;
     usable(&pool, &mut conn).await?;
     // Those who migrate by hand give this program no right to create anything.
@@ -393,9 +394,7 @@ mod tests {
     #[cfg(feature = "sqlite")]
     #[tokio::test]
     async fn a_copy_without_triggers_is_refused() {
-        let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await;
-        let pool = pool.expect("a database");
-        crate::migrate(&pool).await.expect("a schema");
+        let pool = crate::__doctest::pool().await;
         let store = SqlStore::new(pool.clone());
         check(&store).await.expect("all is there");
         sqlx::raw_sql("DROP TRIGGER queue_history_takes").execute(&pool).await.expect("dropped");

@@ -22,6 +22,8 @@ pub(crate) const WORKER_GONE: &str = "worker.gone";
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
 /// The database does not answer. Once per outage, again each minute, and for each different error. Fields: `error`.
 pub(crate) const DATABASE_LOST: &str = "database.lost";
+/// The database is in memory, and the pool may close the connection that it lives in.
+pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
 /// A job runs that was lost with its worker before. Fields: the job's, `job.losses`, `job.beside`: how many others run beside it

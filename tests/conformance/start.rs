@@ -20,6 +20,7 @@ conformance! {
     refuses_zero_limits,
     refuses_unusable_queues,
     refuses_durations_that_contradict_each_other,
+    refuses_a_retention_out_of_range,
     says_what_it_serves,
     refuses_a_pooler_of_which_it_was_not_told,
     accepts_to_be_told_of_a_pooler_that_is_not_there,
@@ -163,6 +164,33 @@ async fn refuses_durations_that_contradict_each_other(db: Db) {
     refused(db.worker().heartbeat(Duration::ZERO).lease(Duration::ZERO));
     accepted(db.worker().heartbeat(second).lease(3 * second));
     refused(db.worker().heartbeat(Duration::MAX));
+}
+
+async fn refuses_a_retention_out_of_range(db: Db) {
+    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    // in microseconds the third is more than 64 bits hold
+    for keep in
+        [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(u64::MAX / 1_000_000 + 1), Duration::MAX]
+    {
+        let why = refused(db.worker().retention(keep));
+        for part in ["`retention`", &format!("{keep:?}"), "100 ms", "100 years"] {
+            assert!(why.contains(part), "{part} is not in: {why}");
+        }
+    }
+    refused(db.worker().retention(century + Duration::from_nanos(1)));
+    // the longest is one that the database can count back
+    let worker = db.start(db.worker().retention(century));
+    let id = db.enqueue(Note::new("kept")).await;
+    db.finished(1).await;
+    worker.stop().await;
+    let keep = century.as_micros();
+    let before = match db.engine() {
+        Engine::Postgres => format!("now() - {keep} * interval '1 microsecond'"),
+        Engine::MariaDb | Engine::MySql => format!("UTC_TIMESTAMP(6) - INTERVAL {keep} MICROSECOND"),
+        Engine::Sqlite => db.time(-i64::try_from(century.as_millis()).expect("a number")),
+    };
+    assert_eq!(db.count(&format!("queue_history WHERE id = {id} AND finished_at > {before}")).await, 1);
+    accepted(db.worker().retention(Duration::from_millis(100)));
 }
 
 /// The row of a worker says who it is and what it serves; it is written before the first claim.

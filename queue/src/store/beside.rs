@@ -139,7 +139,8 @@ mod tests {
     use super::*;
 
     async fn migrated(options: SqliteConnectOptions) -> SqlitePool {
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.expect("a pool");
+        let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        let pool = pool.connect_with(options).await.expect("a pool");
         crate::migrate(&pool).await.expect("a schema");
         pool
     }

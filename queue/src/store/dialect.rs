@@ -310,6 +310,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// The statement names a table that is not there.
     fn is_missing_table(error: &Error) -> bool;
 
+    /// See [`Store::warn_of_options`](super::Store::warn_of_options).
+    fn warn_of_options(pool: &sqlx::Pool<Self>);
     /// See [`Store::poll_interval`](super::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
     /// See [`Store::lanes`](super::Store::lanes): of `kinds`, whatever their queue, without those of paused queues.

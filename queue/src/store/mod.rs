@@ -15,6 +15,8 @@ pub(crate) mod dialect;
 mod distance;
 mod ending;
 mod line;
+#[cfg(feature = "sqlite")]
+mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operation;
@@ -420,6 +422,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn has_spare_connection(&self) -> bool;
     /// How many connections the pool may open.
     fn connections_allowed(&self) -> u32;
+    /// Warns of a pool whose settings may lose the database.
+    fn warn_of_options(&self);
     /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
     fn poll_interval(&self, idle: Duration) -> Duration;
 

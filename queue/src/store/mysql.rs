@@ -449,6 +449,8 @@ impl Dialect for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
     }
 
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
     fn poll_interval(idle: Duration) -> Duration {
         without_signals(idle)
     }

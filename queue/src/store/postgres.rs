@@ -249,6 +249,8 @@ impl Dialect for Postgres {
         matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
     }
 
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
     }

@@ -253,6 +253,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.pool().options().get_max_connections()
     }
 
+    fn warn_of_options(&self) {
+        DB::warn_of_options(self.pool());
+    }
+
     fn poll_interval(&self, idle: Duration) -> Duration {
         if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
     }

@@ -16,6 +16,7 @@ use super::beside;
 use super::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
 };
+use super::memory;
 use super::read::{begins, claimed, lane_of, seen, shares};
 use super::session::Sessions;
 use super::sql::json;
@@ -221,6 +222,10 @@ impl Dialect for Sqlite {
         matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
     }
 
+    fn warn_of_options(pool: &Pool<Self>) {
+        memory::warn(pool);
+    }
+
     fn poll_interval(_idle: Duration) -> Duration {
         // the file is watched: this only finds what the watch missed
         Duration::from_secs(1)
@@ -413,8 +418,7 @@ mod tests {
     /// The database's clock has whole milliseconds, and what they leave out must not make a job start early.
     #[tokio::test]
     async fn a_delay_is_never_short() {
-        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
-        crate::migrate(&pool).await.unwrap();
+        let pool = crate::__doctest::pool().await;
         let mut conn = pool.acquire().await.unwrap();
         let job = NewJob { delay_us: Some(5_001), ..NewJob::example("k") };
         let other = NewJob { delay_us: Some(5_000), ..job.clone() };

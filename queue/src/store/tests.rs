@@ -1,4 +1,5 @@
-//! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them.
+//! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them. `QUEUE_TEST_ENGINES`
+//! leaves engines out.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -1762,6 +1763,16 @@ async fn on_sqlite<F: Future<Output = ()>>(test: impl FnOnce(Db<sqlx::Sqlite>) -
     test(Db { store: SqlStore::new(pool.clone()), pool }).await;
 }
 
+/// Whether `QUEUE_TEST_ENGINES` leaves an engine in.
+fn is_selected(engine: &str) -> bool {
+    let engines = std::env::var("QUEUE_TEST_ENGINES").unwrap_or_default();
+    let selected = engines.is_empty() || engines.split(',').any(|name| name.trim() == engine);
+    if !selected {
+        println!("skipped: QUEUE_TEST_ENGINES leaves {engine} out");
+    }
+    selected
+}
+
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 async fn on_server<DB: TestDb, F: Future<Output = ()>>(
     variable: &str,
@@ -1796,8 +1807,10 @@ macro_rules! on_each {
         mod $engine {
             $($(#[$attribute])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                let $t = super::$test;
-                $run.await;
+                if super::is_selected(stringify!($engine)) {
+                    let $t = super::$test;
+                    $run.await;
+                }
             })*
         }
     };

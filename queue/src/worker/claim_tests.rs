@@ -132,6 +132,8 @@ impl Store for Fake {
         1
     }
 
+    fn warn_of_options(&self) {}
+
     fn has_spare_connection(&self) -> bool {
         !self.tables().looks_fail
     }

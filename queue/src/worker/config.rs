@@ -70,6 +70,11 @@ impl Default for Timing {
 /// No wait of a worker is longer.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// How long finished jobs may be kept: an idle worker looks for old ones as often as the shortest, and the longest counted
+/// back from now is a time that every database knows.
+const RETENTION: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// No worker runs more jobs at a time.
 const MOST_AT_A_TIME: u32 = 1_000_000;
 /// Jobs that run at a time, without [`WorkerBuilder::concurrency`].
@@ -178,7 +183,7 @@ impl WorkerBuilder {
     }
 
     /// How long completed and cancelled jobs are kept: 7 days by default. Dead letters stay until somebody acts. Any worker
-    /// removes jobs of all queues, so give all workers of a database the same retention.
+    /// removes jobs of all queues, so give all workers of a database the same retention: from 100 ms to 100 years.
     pub fn retention(mut self, keep: Duration) -> Self {
         self.timing.retention = keep;
         self
@@ -232,6 +237,7 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give less"
             )));
         }
+        self.store.warn_of_options();
         Self::warn_of_pool(&*self.store, concurrency);
         Ok(Worker::new(Config {
             store: self.store,
@@ -282,7 +288,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention: _ } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }
@@ -290,6 +296,9 @@ impl WorkerBuilder {
             if duration > YEAR {
                 return Err(Error::config(format!("`{name}` is {duration:?}: give at most a year")));
             }
+        }
+        if !RETENTION.contains(&retention) {
+            return Err(Error::config(format!("`retention` is {retention:?}: give from 100 ms to 100 years")));
         }
         if lease / 3 < heartbeat {
             return Err(Error::config(format!(

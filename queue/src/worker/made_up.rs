@@ -267,6 +267,8 @@ impl Store for MadeUp {
         1
     }
 
+    fn warn_of_options(&self) {}
+
     fn has_spare_connection(&self) -> bool {
         false
     }

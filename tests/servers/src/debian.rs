@@ -11,7 +11,6 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
 use crate::paths::{self, entries};
 use crate::process;
 use crate::programs::in_path;
@@ -38,7 +37,7 @@ pub(crate) struct Unpacked {
 
 /// What is in the cache, fetched first if it is not there.
 pub(crate) fn fetch(package: &Package, program: &str) -> Result<Unpacked> {
-    let cache = cache(package.folder)?;
+    let cache = paths::cache(package.folder)?;
     let _lock = paths::lock(&cache)?;
     let root = cache.join("root");
     if let Ok(found) = Unpacked::find(&root, program) {
@@ -91,17 +90,6 @@ fn loader(folder: &Path) -> Option<PathBuf> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with("ld-linux") && name.contains(".so.")
     })
-}
-
-fn cache(folder: &str) -> Result<PathBuf> {
-    let mut path = paths::target().join(folder);
-    paths::create_open(&path)?;
-    if is_root() && !paths::is_open(&path) {
-        // The program runs as another user, who could not read a checkout in root's home.
-        path = format!("/var/cache/queue-{folder}").into();
-        paths::create_open(&path)?;
-    }
-    Ok(path)
 }
 
 fn download(package: &str, cache: &Path, root: &Path) -> Result<()> {

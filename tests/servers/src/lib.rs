@@ -24,6 +24,7 @@ pub mod paths;
 pub mod pgbouncer;
 mod port;
 pub mod postgres;
+pub mod postgres_wheel;
 pub mod process;
 pub mod programs;
 mod recipe;
