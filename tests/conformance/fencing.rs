@@ -162,7 +162,7 @@ async fn takes_back_at_once_what_it_held_when_it_gave_itself_up(db: Db) {
     db.knows_it_began(id).await;
     // its heartbeat gets no answer for as long as this is open, and then its word that it gives its number up comes through
     let mut transaction = db.begin().await;
-    transaction.sql("UPDATE queue_workers SET host = host").await.expect("the row is locked");
+    transaction.sql("UPDATE queue_heartbeats SET expires_at = expires_at").await.expect("the row is locked");
     db.probe.wait_for(What::Dropped, "a", 1).await;
     transaction.rollback().await;
     let detail = db.reaches(id, JobState::Completed).await;

@@ -35,6 +35,8 @@ struct Replay {
     run_at: Vec<i64>,
     numbers: HashMap<i64, Number>,
     lives: Vec<Life>,
+    /// Attempts of which nobody knows whether they had begun, of each job.
+    unknown: HashMap<usize, i32>,
     tally: Tally,
 }
 
@@ -166,8 +168,13 @@ impl Replay {
         let step = match (is, group.outcome) {
             (Some(is), _) if was.worker == 0 && is.worker != 0 => self.claim(job, row, is.worker)?,
             (Some(is), None) if is == was && cancel => self.cancel(job),
+            // what a rescue makes of it shows then
+            (Some(is), None) if is == was && was.worker != 0 => "note that it began",
             (None, None) if was.worker == 0 => self.cancel(job),
-            (_, Some("lost")) => self.rescue(job, was)?,
+            (_, Some("lost")) => {
+                let after = is.or(group.over.map(|(holding, _)| holding));
+                self.rescue(job, was, after.map_or(was.attempt, |holding| holding.attempt))?
+            }
             (_, outcome) => self.end(trace, job, event.id, was, group.over.map(|(_, state)| state), outcome)?,
         };
         self.run_at[job] = if is.is_some() { row.run_at } else { 0 };
@@ -203,10 +210,20 @@ impl Replay {
         "cancel"
     }
 
-    fn rescue(&mut self, job: usize, was: Holding) -> Result<&'static str, String> {
+    /// An attempt that was lost while it ran alone answers for those before it of which nobody knew whether they had begun.
+    fn rescue(&mut self, job: usize, was: Holding, after: i32) -> Result<&'static str, String> {
         let number = *self.numbers.get(&was.worker).ok_or("taken back from a worker that never joined")?;
         if !self.database.lost(Rules::default()).contains(&(job, number)) {
             return Err("taken back from a worker that is not gone".to_owned());
+        }
+        let answered = after - was.attempt;
+        if answered != 0 {
+            if self.unknown.remove(&job) != Some(answered) {
+                return Err(format!("it answers for {answered} attempts before it"));
+            }
+            let it = &mut self.database.jobs[job];
+            it.counted += answered;
+            it.row.as_mut().ok_or("nothing to take back")?.attempt += answered;
         }
         self.database.rescue(Rules::default(), &[(job, number)]).map_err(|violation| violation.to_string())?;
         Ok(if self.database.jobs[job].row.is_some() { "rescue" } else { "rescue: dead" })
@@ -228,6 +245,10 @@ impl Replay {
             (None | Some("cancelled"), Some("failed" | "panicked" | "timed_out")) => (Outcome::Failed, "fail"),
             (None | Some("cancelled"), Some("snoozed")) => (Outcome::Snoozed, "snooze"),
             (None | Some("cancelled"), Some("released")) => (Outcome::Released, "release"),
+            (None, Some("unstarted")) => {
+                *self.unknown.entry(job).or_default() += 1;
+                (Outcome::Unstarted, "rescue: not known to have begun")
+            }
             (None | Some("cancelled"), None) => (Outcome::Unstarted, "give back"),
             what => return Err(format!("no end is written like this: {what:?}")),
         };
