@@ -16,7 +16,7 @@ const MOST: u64 = 64 << 20;
 
 /// After jobs that take no time a worker claims a thousand at once, and what comes then is heavy.
 pub(crate) async fn heavy_jobs_behind_light_ones(scene: &Scene) {
-    let worker = scene.worker("one").concurrency(32).start().await;
+    let worker = scene.worker("one").concurrency(16).start().await;
     let base = peak(worker.id());
     drop(worker);
     scene.db.enqueue_all((0..LIGHT).map(|_| Note {}).collect::<Vec<_>>()).await;
@@ -25,7 +25,7 @@ pub(crate) async fn heavy_jobs_behind_light_ones(scene: &Scene) {
         let heavy = (0..10).map(|_| Haul { load: "x".repeat(LOAD) }).collect::<Vec<_>>();
         scene.db.enqueue_all(heavy).await;
     }
-    let worker = scene.worker("two").concurrency(32).start().await;
+    let worker = scene.worker("two").concurrency(16).start().await;
     scene.wait_for_rows("queue_jobs", 0, PATIENCE * 3).await;
     let grown = peak(worker.id()) - base;
     figures(
