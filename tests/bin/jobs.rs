@@ -44,6 +44,15 @@ pub(crate) async fn note(ctx: JobContext, State(recorder): State<Recorder>) {
     recorder.write("end", &ctx);
 }
 
+/// Carries something heavy for a while.
+#[job]
+pub(crate) async fn haul(ctx: JobContext, State(recorder): State<Recorder>, load: String) {
+    recorder.write("start", &ctx);
+    sleep(Duration::from_millis(20)).await;
+    drop(load);
+    recorder.write("end", &ctx);
+}
+
 /// Takes its time.
 #[job]
 pub(crate) async fn nap(ctx: JobContext, State(recorder): State<Recorder>, ms: u64) {

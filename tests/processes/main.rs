@@ -15,6 +15,7 @@ mod abort;
 mod claimers;
 mod idle;
 mod kill;
+mod memory;
 mod outage;
 mod pause;
 mod pick_up;
@@ -55,6 +56,7 @@ fn limit() -> Duration {
 tests! {
     Sqlite as sqlite: [
         kill::kill_9_holding_100_running_jobs,
+        memory::heavy_jobs_behind_light_ones,
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
@@ -66,6 +68,7 @@ tests! {
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
+        memory::heavy_jobs_behind_light_ones,
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         pause::what_was_claimed_is_not_begun_after_the_lease,
@@ -81,6 +84,7 @@ tests! {
     ];
     MariaDb as mariadb: [
         kill::kill_9_holding_100_running_jobs,
+        memory::heavy_jobs_behind_light_ones,
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
@@ -95,6 +99,7 @@ tests! {
     ];
     MySql as mysql: [
         kill::kill_9_holding_100_running_jobs,
+        memory::heavy_jobs_behind_light_ones,
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,

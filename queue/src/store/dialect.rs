@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use sqlx::{Database, Error};
 
-use crate::limits::MAX_ARGS_BYTES;
+use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::migrate::Engine;
 
 use super::session::Sessions;
@@ -33,8 +33,8 @@ pub(crate) enum Bind<'a> {
     Text(Option<&'a str>),
 }
 
-/// For statements that claim: arguments of more bytes stay where they are.
-pub(crate) const MOST_ARGS: Bind<'static> = Bind::Int(Some(MAX_ARGS_BYTES as i64));
+/// For statements that claim: arguments of more bytes stay where they are for now.
+pub(crate) const MOST_ARGS: Bind<'static> = Bind::Int(Some(ARGS_AT_CLAIM_BYTES as i64));
 
 impl From<i64> for Bind<'_> {
     fn from(value: i64) -> Self {

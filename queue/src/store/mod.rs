@@ -270,7 +270,8 @@ pub(crate) struct Claimed {
     /// Microseconds since 1970.
     pub(crate) run_at: i64,
     pub(crate) enqueued_at: DateTime<Utc>,
-    /// JSON; only its size where that is over the limit: then nothing of it was fetched.
+    /// JSON; only its size where that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES): then it is fetched when
+    /// the attempt begins.
     pub(crate) args: Result<String, i64>,
     /// How many workers were lost with it, since an attempt of it last ended by itself.
     pub(crate) losses: u32,
@@ -487,6 +488,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
+    /// The arguments of a job that the worker holds, which were too long to come with the claim. None: it is not held any more.
+    fn args(&self, worker: WorkerId, id: i64, lease: i32) -> Reply<'_, Option<String>>;
     /// Whether there is a [`claim_alone`](Self::claim_alone).
     fn claims_alone(&self) -> bool;
     /// The same for one lane, if no other lane has rows of these kinds that wait, in whatever queue; else nothing. It walks

@@ -528,6 +528,18 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
+    fn args(&self, worker: WorkerId, id: i64, lease: i32) -> Reply<'_, Option<String>> {
+        let args = (id, worker, i64::from(lease));
+        self.run(From::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, lease)| {
+            async move {
+                let binds = [(*id).into(), (*worker).into(), (*lease).into()];
+                rows::<DB>(conn, include_str!("sql/args.sql"), &binds).await?.first().map(|row| row.text(0)).transpose()
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
     fn claims_alone(&self) -> bool {
         DB::CLAIM_ALONE.is_some()
     }

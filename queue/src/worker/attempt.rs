@@ -118,6 +118,8 @@ pub(crate) struct Attempt {
     pub(crate) switch: Arc<Switch>,
     pub(crate) cancel_grace: Duration,
     pub(crate) started: Instant,
+    /// The arguments, where they did not come with the claim.
+    pub(crate) long_args: Option<String>,
 }
 
 /// What the handler's future came to.
@@ -131,7 +133,7 @@ enum Raw {
 
 impl Attempt {
     /// Runs the attempt to its end. None: the lease was lost, and there is nothing to record.
-    pub(crate) async fn run(self) -> Option<Ended> {
+    pub(crate) async fn run(mut self) -> Option<Ended> {
         let span = tracing::info_span!(
             "job",
             job.id = %self.job.id,
@@ -140,14 +142,15 @@ impl Attempt {
             job.attempt = self.job.attempt
         );
         async {
-            let raw = self.execute().await;
+            let long_args = self.long_args.take();
+            let raw = self.execute(long_args).await;
             self.classify(raw)
         }
         .instrument(span)
         .await
     }
 
-    async fn execute(&self) -> Raw {
+    async fn execute(&self, long_args: Option<String>) -> Raw {
         let job = &self.job;
         let ctx = JobContext::new(ContextParts {
             id: job.id,
@@ -159,13 +162,15 @@ impl Attempt {
             token: self.switch.token.clone(),
             states: self.states.clone(),
         });
-        let args = match &job.args {
-            Ok(args) => args,
-            Err(bytes) => {
+        let args = match (&job.args, &long_args) {
+            (Ok(args), _) | (Err(_), Some(args)) => args,
+            (Err(bytes), None) => {
                 return Raw::Undecodable(format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
             }
         };
         let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx)));
+        // the handler has its own copy, and may keep it for hours
+        drop(long_args);
         let future = match started {
             Ok(Ok(future)) => future,
             Ok(Err(error)) => return Raw::Undecodable(error.to_string()),
@@ -245,6 +250,7 @@ impl Attempt {
             switch: Arc::default(),
             cancel_grace: Duration::ZERO,
             started: Instant::now().checked_sub(ran).unwrap_or_else(Instant::now),
+            long_args: None,
         }
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct Claims {
     lone: bool,
     /// The last claim brought all that was asked for: there is more.
     full: bool,
+    /// No more jobs in one claim: the last one of more was not answered in time.
+    at_most: u32,
     /// The last claim of the only lane that is known, without a look, came to nothing although something waited.
     in_vain: bool,
     /// No such claims before this: that was so twice in a row.
@@ -140,6 +142,22 @@ fn wanted(wants: &[(usize, u32)]) -> u32 {
     wants.iter().map(|(_, take)| take).sum()
 }
 
+/// The same, but no more than so many.
+fn at_most(wants: Vec<(usize, u32)>, mut most: u32) -> Vec<(usize, u32)> {
+    let cut = wants.into_iter().map(|(slots, take)| {
+        let take = take.min(most);
+        most -= take;
+        (slots, take)
+    });
+    cut.filter(|(_, take)| *take > 0).collect()
+}
+
+/// Whether the database had no time to answer.
+fn is_timeout(error: &Error) -> bool {
+    let Error::Database { source: sqlx::Error::Io(error), .. } = error else { return false };
+    error.kind() == std::io::ErrorKind::TimedOut
+}
+
 /// The same, after one job was taken for the first.
 fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
     let mut wants = wants.to_vec();
@@ -154,7 +172,23 @@ impl Claims {
         let (lanes, looks, patience) = (Lanes::default(), Looks::new(), Patience::default());
         let (turn, recent, lone, full) = (0, None, true, false);
         let (in_vain, not_alone, unseen) = (false, None, true);
-        Self { shared, lanes, looks, order, patience, worker, turn, recent, lone, full, in_vain, not_alone, unseen }
+        let at_most = u32::MAX;
+        Self {
+            shared,
+            lanes,
+            looks,
+            order,
+            patience,
+            worker,
+            turn,
+            recent,
+            lone,
+            full,
+            at_most,
+            in_vain,
+            not_alone,
+            unseen,
+        }
     }
 
     /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
@@ -188,7 +222,7 @@ impl Claims {
                 break;
             }
         }
-        wants
+        at_most(wants, self.at_most)
     }
 
     /// One claim. Returns how many jobs it brought.
@@ -367,10 +401,21 @@ impl Claims {
         let Some(first) = asks.first() else { return Ok(0) };
         let (worker, store) = (self.shared.id(), &self.shared.config.store);
         let started = Instant::now();
-        let jobs = match alone {
-            true => store.claim_alone(worker, first, &self.shared.scope.kinds).await?,
-            false => store.claim(worker, &asks).await?,
+        let claimed = match alone {
+            true => store.claim_alone(worker, first, &self.shared.scope.kinds).await,
+            false => store.claim(worker, &asks).await,
         };
+        let jobs = match claimed {
+            // on a slow link, so many would never arrive in time
+            Err(error) if is_timeout(&error) => {
+                self.at_most = (wanted.min(self.at_most) / 2).max(1);
+                return Err(error);
+            }
+            claimed => claimed?,
+        };
+        if jobs.len() >= self.at_most as usize {
+            self.at_most = self.at_most.saturating_mul(2);
+        }
         if alone && jobs.is_empty() {
             return Ok(0); // it may not even have been read
         }

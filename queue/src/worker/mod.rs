@@ -49,6 +49,7 @@ use tokio_util::task::TaskTracker;
 pub use config::WorkerBuilder;
 
 use crate::error::Error;
+use crate::limits::MAX_ARGS_BYTES;
 use crate::registry::JobDefinition;
 use crate::store::{Claimed, Lane, NewWorker, Scope, Start, WorkerId};
 use crate::target::Pool;
@@ -230,6 +231,8 @@ struct Admitted<'a> {
     beside: Option<u32>,
     /// Held until it has begun, where others wait for that.
     one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
+    /// The arguments, where they did not come with the claim.
+    long_args: Option<String>,
 }
 
 impl Shared {
@@ -395,8 +398,15 @@ impl Shared {
             // it is lost, or must be taken for lost: not ours to start
             return None;
         }
+        let long_args = match job.args {
+            Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => tokio::select! {
+                args = self.config.store.args(held.worker, job.id.get(), job.lease) => Some(args.ok()??),
+                () = held.switch.token.cancelled() => return None,
+            },
+            _ => None,
+        };
         if job.losses == 0 && job.attempt < job.max_retries {
-            return Some(Admitted::default());
+            return Some(Admitted { long_args, ..Admitted::default() });
         }
         let noted = async {
             let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
@@ -424,11 +434,12 @@ impl Shared {
                 "workers were lost while they ran this job; it runs in smaller company until it ends by itself"
             );
         }
-        Some(Admitted { beside, one_by_one })
+        Some(Admitted { beside, one_by_one, long_args })
     }
 
     /// Runs an attempt to its end. None: there is nothing to record.
     async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
+        let Admitted { beside, one_by_one, long_args } = admitted;
         let started = held.begin();
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
@@ -440,9 +451,9 @@ impl Shared {
             switch: held.switch.clone(),
             cancel_grace: self.config.timing.cancel_grace,
             started,
+            long_args,
         };
         let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
-        let Admitted { beside, one_by_one } = admitted;
         let mut ended = None;
         if one_by_one.is_some() {
             // the handler has begun: now the next one may
