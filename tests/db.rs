@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use queue::{Admin, Enqueue, Error, Job, JobDetail, JobId, JobState, Worker, WorkerBuilder};
-use queue_test_support::{Engine, TestDb, database};
+use queue_test_support::{Engine, TestDb, database, pgbouncer};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row as _, SqlitePool};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -102,7 +102,8 @@ impl AnyPool {
 
     /// See [`Worker::builder`].
     pub fn worker(&self) -> WorkerBuilder {
-        each!(AnyPool, self, pool => Worker::builder(pool))
+        let pooled = matches!(self, Self::Pg(_)) && std::env::var_os(pgbouncer::VARIABLE).is_some();
+        each!(AnyPool, self, pool => Worker::builder(pool)).transaction_pooler(pooled)
     }
 
     /// See [`Admin::new`].
@@ -163,9 +164,18 @@ impl Db {
         // RUST_LOG=queue=debug shows what the workers of a failing test say
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
-        let test = database(engine).await?;
+        Some(Self::on_test(database(engine).await?).await)
+    }
+
+    async fn on_test(test: TestDb) -> Self {
         let pool = open(&test, 16).await;
-        Some(Self { probe: Probe::default(), pool, test })
+        Self { probe: Probe::default(), pool, test }
+    }
+
+    /// Another database on the same server, with an encoding of its own and without the schema.
+    pub async fn encoded(&self, encoding: &str) -> Self {
+        let server = self.engine().url().expect("a server");
+        Self::on_test(TestDb::made_with(self.engine(), server, encoding).await).await
     }
 
     /// Another database on the same server, without the schema.
@@ -176,6 +186,16 @@ impl Db {
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.test.engine()
+    }
+
+    /// The address of the database.
+    pub fn url(&self) -> &str {
+        self.test.url()
+    }
+
+    /// Whether a pooler in transaction mode is in between: then a session is nobody's.
+    pub fn is_pooled(&self) -> bool {
+        self.test.is_pooled()
     }
 
     /// What the library calls the engine.
@@ -214,6 +234,38 @@ impl Db {
     /// Another pool, of up to `max` connections.
     pub async fn open(&self, max: u32) -> AnyPool {
         open(&self.test, max).await
+    }
+
+    /// Another pool on a server, whose connections are told this first.
+    pub async fn open_with(&self, max: u32, session: &'static str) -> AnyPool {
+        macro_rules! open {
+            ($options:ty) => {
+                sqlx::pool::PoolOptions::new()
+                    .max_connections(max)
+                    .after_connect(move |conn, _| {
+                        Box::pin(async move { sqlx::raw_sql(session).execute(conn).await.map(drop) })
+                    })
+                    .connect_with(self.test.url().parse::<$options>().expect("an address"))
+                    .await
+                    .expect("a pool")
+            };
+        }
+        match self.engine() {
+            Engine::Postgres => AnyPool::Pg(open!(sqlx::postgres::PgConnectOptions)),
+            Engine::MariaDb | Engine::MySql => AnyPool::MySql(open!(sqlx::mysql::MySqlConnectOptions)),
+            Engine::Sqlite => unreachable!("a file has options"),
+        }
+    }
+
+    /// Another pool on the file, with options.
+    pub async fn open_sqlite(
+        &self,
+        max: u32,
+        set: impl FnOnce(sqlx::sqlite::SqliteConnectOptions) -> sqlx::sqlite::SqliteConnectOptions,
+    ) -> AnyPool {
+        let options = self.test.url().parse::<sqlx::sqlite::SqliteConnectOptions>().expect("an address");
+        let pool = sqlx::pool::PoolOptions::new().max_connections(max);
+        AnyPool::Sqlite(pool.connect_lazy_with(set(options)))
     }
 
     /// See [`queue::migrate`].
@@ -391,6 +443,12 @@ impl Db {
         assert_eq!(self.count(&format!("queue_jobs WHERE id = {job} AND worker_id = {worker}")).await, 1);
     }
 
+    /// Waits until the database knows that the job's attempt has begun: from then on it counts when its worker is lost.
+    pub async fn knows_it_began(&self, job: JobId) {
+        let began = format!("queue_jobs WHERE id = {job} AND started = lease AND worker_id <> 0");
+        eventually("a note that the attempt began", async || (self.count(&began).await == 1).then_some(())).await;
+    }
+
     /// On servers a claim leaves a note of whose these jobs are; on SQLite an index of the jobs says it.
     pub async fn note_claim(&self, which: &str, worker: i64) {
         let ids = match self.engine() {
@@ -402,11 +460,11 @@ impl Db {
         self.sql(format!("{note} {worker}, {ids} FROM queue_jobs WHERE {which} HAVING count(*) > 0")).await;
     }
 
-    /// Puts all jobs that satisfy a condition into a worker's hands, as its claim would.
+    /// Puts all jobs that satisfy a condition into a worker's hands, which has started them: as its claim and its note would.
     pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
         self.note_claim(which, worker).await;
         self.sql(format!(
-            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, lease = lease + 1, claimed_at = {},
+            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started = lease + 1, lease = lease + 1, claimed_at = {},
                  max_retries = COALESCE(max_retries, {max_retries})
              WHERE {which}",
             self.time(0)

@@ -17,6 +17,12 @@ CREATE TABLE IF NOT EXISTS queue_jobs (
     attempt int NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease int NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started int NOT NULL DEFAULT 0,
+    -- how many workers were lost with it, since an attempt of it last ended by itself
+    losses smallint NOT NULL DEFAULT 0,
+    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
+    beside int,
     -- 0: nobody holds it
     worker_id bigint NOT NULL DEFAULT 0,
     -- counts while somebody holds it; never NULL, because a row that changes its size at the claim costs many times the log

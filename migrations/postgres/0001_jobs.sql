@@ -2,8 +2,9 @@
 -- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
 CREATE TABLE queue_jobs (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind text NOT NULL CHECK (octet_length(kind) BETWEEN 1 AND 128 AND kind NOT LIKE '% '),
-    queue text NOT NULL DEFAULT 'default' CHECK (octet_length(queue) BETWEEN 1 AND 128 AND queue NOT LIKE '% '),
+    -- COLLATE "C": the claim index sorts by it, and no upgrade of the system's collations can change that order
+    kind text COLLATE "C" NOT NULL CHECK (octet_length(kind) BETWEEN 1 AND 128 AND kind NOT LIKE '% '),
+    queue text COLLATE "C" NOT NULL DEFAULT 'default' CHECK (octet_length(queue) BETWEEN 1 AND 128 AND queue NOT LIKE '% '),
     args json NOT NULL DEFAULT '{}',
     priority smallint NOT NULL DEFAULT 0,
     run_at timestamptz NOT NULL DEFAULT now() CHECK (run_at >= '0001-01-01 00:00Z' AND run_at < 'infinity'),
@@ -12,6 +13,12 @@ CREATE TABLE queue_jobs (
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease integer NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started integer NOT NULL DEFAULT 0,
+    -- how many workers were lost with it, since an attempt of it last ended by itself
+    losses smallint NOT NULL DEFAULT 0,
+    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
+    beside integer,
     -- 0: nobody holds it
     worker_id bigint NOT NULL DEFAULT 0,
     claimed_at timestamptz,
@@ -24,7 +31,14 @@ CREATE TABLE queue_jobs (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0.05
+    autovacuum_analyze_scale_factor = 0.05,
+    -- arguments of more than 2 kB live beside the table, and go as fast
+    toast.autovacuum_vacuum_scale_factor = 0.01,
+    toast.autovacuum_vacuum_threshold = 2000,
+    toast.autovacuum_vacuum_cost_delay = 0,
+    -- to give empty pages back a vacuum would lock the table, and cancel the readers of a standby
+    vacuum_truncate = off,
+    toast.vacuum_truncate = off
 );
 
 -- The claim index: rows by lane (kind, queue, priority), within a lane by due time. It knows nothing of who holds a row, as
@@ -61,8 +75,8 @@ END $$;
 -- Completed and cancelled jobs, until retention removes them.
 CREATE TABLE queue_history (
     id bigint PRIMARY KEY,
-    kind text NOT NULL,
-    queue text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     state text NOT NULL CHECK (state IN ('completed', 'cancelled')),
     args json NOT NULL,
     priority smallint NOT NULL,
@@ -87,8 +101,8 @@ CREATE INDEX queue_history_finished ON queue_history (finished_at);
 -- Dead letters: jobs set aside after their last attempt, until somebody acts.
 CREATE TABLE queue_dead (
     id bigint PRIMARY KEY,
-    kind text NOT NULL,
-    queue text NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
     args json NOT NULL,
     priority smallint NOT NULL,
     max_retries integer,
@@ -147,7 +161,7 @@ CREATE TABLE queue_heartbeats (
 
 -- Queues that are paused.
 CREATE TABLE queue_paused (
-    queue text PRIMARY KEY,
+    queue text COLLATE "C" PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
 

@@ -2,7 +2,7 @@
 -- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
 -- All times are whole milliseconds since 1970, UTC: CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) is now.
 CREATE TABLE queue_jobs (
-    -- AUTOINCREMENT: a number is never given twice, although rows leave this table
+    -- AUTOINCREMENT: the number of a committed row is never given twice, although rows leave this table
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND substr(CAST(kind AS BLOB), -1) <> x'20'),
     queue TEXT NOT NULL DEFAULT 'default'
@@ -17,6 +17,12 @@ CREATE TABLE queue_jobs (
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
     lease INTEGER NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
+    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started INTEGER NOT NULL DEFAULT 0,
+    -- how many workers were lost with it, since an attempt of it last ended by itself
+    losses INTEGER NOT NULL DEFAULT 0,
+    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
+    beside INTEGER,
     -- 0: nobody holds it
     worker_id INTEGER NOT NULL DEFAULT 0,
     claimed_at INTEGER,

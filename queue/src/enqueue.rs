@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::error::{Doing, Error};
+use crate::finite;
 use crate::job::{Job, JobId};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
 use crate::store::NewJob;
@@ -117,7 +118,13 @@ impl<J: Job> Enqueue<J> {
 
     fn into_row(self) -> Result<NewJob, Error> {
         let Options { due, priority, queue, max_retries } = self.options;
+        let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
+        check_name("kind", J::KIND).map_err(refused)?;
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
+        // a number that is not finite becomes `null`
+        if args.contains("null") {
+            finite::check(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
+        }
         if args.len() > MAX_ARGS_BYTES {
             return Err(Error::TooLarge { kind: J::KIND, size: args.len(), limit: MAX_ARGS_BYTES });
         }
@@ -126,7 +133,7 @@ impl<J: Job> Enqueue<J> {
             depth => return Err(Error::TooDeep { kind: J::KIND, depth, limit: MAX_ARGS_DEPTH }),
         }
         let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
-        check_name("queue", &queue).map_err(|why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND)))?;
+        check_name("queue", &queue).map_err(refused)?;
         let (delay_us, run_at_us) = match due {
             Due::Now => (None, None),
             Due::After(delay) => (Some(micros(delay)), None),

@@ -2,13 +2,14 @@
 
 use crate::job::JobId;
 use crate::state::JobState;
+use crate::store::cure;
 
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The database refused or could not be reached. `doing` says what was tried (and names the kind for an enqueue).
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {source}{}", cure(source))]
     Database {
         /// What was tried.
         doing: String,
@@ -82,6 +83,18 @@ impl Error {
         // data exception, program limit exceeded
         let of_the_data = error.code().is_some_and(|code| code.len() == 5 && ["22", "54"].contains(&&code[..2]));
         !matches!(error.kind(), sqlx::error::ErrorKind::Other) || of_the_data
+    }
+
+    /// Another row has its key.
+    pub(crate) fn is_taken(&self) -> bool {
+        let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
+        error.is_unique_violation()
+    }
+
+    /// A constraint refuses it: a key, a check, a column that must have a value.
+    pub(crate) fn is_a_constraint(&self) -> bool {
+        let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
+        !matches!(error.kind(), sqlx::error::ErrorKind::Other)
     }
 
     pub(crate) fn config(message: impl Into<String>) -> Self {

@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::outcome::JobError;
 use crate::target::Target;
 
-/// The number of a job: unique within one database, never used again.
+/// The number of a job: unique within one database. The number of a job that was committed is never used again. (SQLite
+/// gives that of an enqueue that was rolled back to the next one.)
 ///
 /// ```
 /// let id = queue::JobId::from(42);

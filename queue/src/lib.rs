@@ -73,6 +73,7 @@ mod backoff;
 mod context;
 mod enqueue;
 mod error;
+mod finite;
 mod job;
 mod limits;
 mod maintenance;
@@ -112,8 +113,8 @@ pub use worker::{Worker, WorkerBuilder};
 pub mod __doctest {
     /// A migrated database in memory.
     pub async fn pool() -> sqlx::SqlitePool {
-        let pool =
-            sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.expect("memory");
+        let options = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        let pool = options.connect("sqlite::memory:").await.expect("memory");
         crate::migrate(&pool).await.expect("an empty database takes the schema");
         pool
     }

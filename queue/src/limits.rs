@@ -50,6 +50,42 @@ pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.min(CENTURY).as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Cut to what an error text may have.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > MAX_ERROR_BYTES {
+        const MARK: &str = " ... (cut)";
+        let mut end = MAX_ERROR_BYTES - MARK.len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+/// Every other character as `\u{…}`, for a database that is not in Unicode.
+pub(crate) fn ascii(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut all, char| {
+        match char {
+            '\0'..='\x7f' => all.push(char),
+            _ => all.extend(char.escape_unicode()),
+        }
+        all
+    })
+}
+
+/// The same JSON in ASCII.
+pub(crate) fn ascii_json(json: &str) -> String {
+    json.chars().fold(String::with_capacity(json.len()), |mut all, char| {
+        match char {
+            '\0'..='\x7f' => all.push(char),
+            _ => char.encode_utf16(&mut [0; 2]).iter().for_each(|unit| all += &format!("\\u{unit:04x}")),
+        }
+        all
+    })
+}
+
 /// Why a kind's or queue's name is unusable.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.is_empty() {

@@ -77,9 +77,9 @@ impl Migration {
 /// # Cancellation
 /// Safe to drop: the migration goes on by itself, and the pool stays healthy.
 ///
-/// ```
+/// ```no_run
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let pool = sqlx::SqlitePool::connect("sqlite::memory:").await?;
+/// let pool = sqlx::SqlitePool::connect("sqlite://jobs.sqlite?mode=rwc").await?;
 /// queue::migrate(&pool).await?;
 /// # Ok(()) }
 /// ```
@@ -128,7 +128,9 @@ pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
 const DOING: &str = "cannot migrate the schema";
 
 async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    DB::warn_of_options(&pool);
     let mut conn = pool.acquire().await.doing(DOING)?;
+    usable(&pool, &mut conn).await?;
     // Those who migrate by hand give this program no right to create anything.
     if let Ok(Some(found)) = versions::<DB>(&mut conn).await
         && found.version >= LATEST
@@ -136,7 +138,10 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
         return fits(Some(found));
     }
     if !DB::ONE_WRITER {
-        conn.close_on_drop(); // with the lock, whatever happens
+        conn.close_on_drop(); // with the lock and its settings, whatever happens
+        for sql in DB::OPEN_LINE {
+            DB::raw(&mut conn, sql).await.doing(DOING)?;
+        }
     }
     let begin = Instant::now();
     loop {
@@ -145,8 +150,18 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
             Err(Error::Database { source, .. }) if DB::is_transient(&source) && begin.elapsed() < PATIENCE => {
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             }
+            Ok(()) => break,
             result => return result,
         }
+    }
+    // with what the migration has set on the file
+    usable(&pool, &mut conn).await
+}
+
+async fn usable<DB: Dialect>(pool: &Pool<DB>, conn: &mut DB::Connection) -> Result<(), Error> {
+    match DB::unusable(pool, conn).await.doing(DOING)? {
+        Some(why) => Err(Error::config(format!("{DOING}: {why}"))),
+        None => Ok(()),
     }
 }
 
@@ -176,8 +191,25 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
             ));
         }
     }
+    if let Some(sql) = DB::IN_THE_WAY
+        && !matches!(versions::<DB>(conn).await, Ok(Some(_)))
+    {
+        let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+        let there =
+            there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
+        let (there, script) = (there.doing(DOING)?, migration_sql(DB::KIND));
+        let names = foreign(&there, &script);
+        if !names.is_empty() {
+            return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
+        }
+    }
     DB::raw(conn, table(DB::KIND)).await.doing(DOING)?;
-    let found = versions::<DB>(conn).await.doing(DOING)?;
+    let found = match versions::<DB>(conn).await {
+        Err(error @ sqlx::Error::Database(_)) if !DB::is_transient(&error) => {
+            return Err(in_the_way(&format!("`queue_migrations` ({error})")));
+        }
+        found => found.doing(DOING)?,
+    };
     let version = found.as_ref().map_or(0, |found| found.version);
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
         let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
@@ -191,6 +223,41 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
     }
     fits(found)
+}
+
+/// Of what is there, by name, type and columns: what has a name of the script's and is something else. A migration that was
+/// cut off goes on with the tables that it made; its views come last.
+fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a str> {
+    let mut foreign = Vec::new();
+    for (name, of_type, columns) in there {
+        let ours = match columns_of(script, name) {
+            Some(ours) => of_type == "BASE TABLE" && *columns == ours,
+            None if script.contains(&format!("VIEW {name} AS")) => {
+                of_type == "VIEW" && there.iter().any(|(name, ..)| name == "queue_jobs")
+            }
+            None => true,
+        };
+        if !ours {
+            foreign.push(name.as_str());
+        }
+    }
+    foreign
+}
+
+/// The columns of a table that a script creates: lines of a name in small letters.
+fn columns_of(script: &str, table: &str) -> Option<String> {
+    let (_, body) = script.split_once(&format!("CREATE TABLE IF NOT EXISTS {table} (\n"))?;
+    let lines = body.lines().take_while(|line| !line.starts_with(')'));
+    let names = lines.filter_map(|line| line.strip_prefix("    ")?.split_once(' ').map(|(name, _)| name));
+    let columns: Vec<_> = names.filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase())).collect();
+    Some(columns.join(","))
+}
+
+fn in_the_way(what: &str) -> Error {
+    Error::Schema(format!(
+        "{DOING}: another program's table or view has a name of the queue's: {what}; rename it, or give the queue a database or \
+         schema of its own"
+    ))
 }
 
 struct Versions {
@@ -245,7 +312,24 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
             .boxed()
         })
         .await?;
-    fits(found)
+    fits(found)?;
+    let lag = store.run(From::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
+        async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
+    });
+    // an account may have no right to see what is over
+    if lag.await.unwrap_or(false) {
+        tracing::error!(
+            "numbers of jobs were set back, by a TRUNCATE or a backup: they are given again, and jobs that end replace older \
+             ones of the same number; set the counter of queue_jobs beyond all numbers in queue_history and queue_dead"
+        );
+    }
+    let pool = store.pool().clone();
+    let unusable = store
+        .run(From::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
+    match unusable.await? {
+        Some(why) => Err(Error::config(format!("cannot work: {why}"))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -258,6 +342,26 @@ mod tests {
             assert_eq!(migration.version, at as i64 + 1);
             assert!((1..=migration.version).contains(&migration.compatible_since));
         }
+    }
+
+    #[test]
+    fn another_programs_tables_are_told_from_ours() {
+        let script = migration_sql(Engine::MySql);
+        let paused = columns_of(&script, "queue_paused").expect("a table");
+        assert_eq!(paused, "queue,paused_at");
+        let it = |name: &str, of_type: &str, columns: &str| (name.to_owned(), of_type.to_owned(), columns.to_owned());
+        let table = "BASE TABLE";
+        let jobs = columns_of(&script, "queue_jobs").expect("a table");
+        let ours = [
+            it("queue_jobs", table, &jobs),
+            it("queue_paused", table, &paused),
+            it("queue_all", "VIEW", "id"),
+            it("queue_of_mine", table, "a"),
+        ];
+        assert!(foreign(&ours, &script).is_empty());
+        let others = [it("queue_paused", table, "id"), it("queue_dead", "VIEW", "id"), it("queue_all", "VIEW", "id")];
+        assert_eq!(foreign(&others, &script), ["queue_paused", "queue_dead", "queue_all"]);
+        assert_eq!(foreign(&[it("queue_jobs", table, "id,kind")], &script), ["queue_jobs"]);
     }
 
     #[test]
@@ -290,9 +394,7 @@ mod tests {
     #[cfg(feature = "sqlite")]
     #[tokio::test]
     async fn a_copy_without_triggers_is_refused() {
-        let pool = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await;
-        let pool = pool.expect("a database");
-        crate::migrate(&pool).await.expect("a schema");
+        let pool = crate::__doctest::pool().await;
         let store = SqlStore::new(pool.clone());
         check(&store).await.expect("all is there");
         sqlx::raw_sql("DROP TRIGGER queue_history_takes").execute(&pool).await.expect("dropped");

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::pool::can_spare_one;
+use crate::store::Dialect;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);
@@ -262,7 +263,7 @@ pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
 }
 
 /// Something was written in a transaction that may be committed later.
-pub(crate) fn maybe_committed_later<DB: Signals>() {
+pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
     let mut begun = Vec::new();
     for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
         let options = local.options.clone().filter(|_| DB::NOTIFIES);
@@ -280,19 +281,19 @@ pub(crate) fn maybe_committed_later<DB: Signals>() {
 }
 
 /// Sends a signal, and returns the connection if it is good for another.
-async fn repeat<DB: Signals>(
+async fn repeat<DB: Dialect + Signals>(
     connection: Option<DB::Connection>,
     options: &Options<DB>,
     from: &str,
 ) -> Option<DB::Connection> {
     let mut open = match connection {
         Some(open) => open,
-        None => DB::Connection::connect_with(options).await.ok()?,
+        None => DB::Connection::connect_with(&DB::named(options)).await.ok()?,
     };
     DB::notify(&mut open, from).await.is_ok().then_some(open)
 }
 
-async fn echo<DB: Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
+async fn echo<DB: Dialect + Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
     let mut connection: Option<DB::Connection> = None;
     loop {
         let (age, from) = {

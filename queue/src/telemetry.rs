@@ -4,6 +4,8 @@
 //! Events carry `event = "…"`, one of the constants below, and the same fields. Arguments, results and error texts of jobs
 //! are never logged above the trace level: they may hold what is private.
 
+/// Jobs that use the worker's pool may wait for each other. Fields: `connections` of the pool, `concurrency`.
+pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
 /// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
 pub(crate) const WORKER_STARTED: &str = "worker.started";
 /// A worker was told to stop. Fields: `worker`, `running`, `given_back`.
@@ -20,8 +22,13 @@ pub(crate) const WORKER_GONE: &str = "worker.gone";
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
 /// The database does not answer. Once per outage, again each minute, and for each different error. Fields: `error`.
 pub(crate) const DATABASE_LOST: &str = "database.lost";
+/// The database is in memory, and the pool may close the connection that it lives in.
+pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
+/// A job runs that was lost with its worker before. Fields: the job's, `job.losses`, `job.beside`: how many others run beside it
+/// at most, where that is limited.
+pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";
 /// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`, `job.retry_in_ms`.

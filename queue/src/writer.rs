@@ -37,6 +37,8 @@ const LINGER: Duration = Duration::from_millis(2);
 /// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
 /// word, for ever.
 const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });
+/// PostgreSQL's word for it: some session listens, and has not ended its transaction for very long.
+const SIGNALS_ARE_FULL: &str = "54000";
 /// How often an enqueue that was in the way of others is repeated.
 const TRIES: u32 = 6;
 
@@ -397,7 +399,7 @@ async fn insert<DB: Dialect>(
     turns: &Turns,
     mut turn: Turn,
     jobs: &[NewJob],
-    announce: Option<&str>,
+    mut announce: Option<&str>,
 ) -> Result<Vec<i64>, Error> {
     let mut tries = 0;
     loop {
@@ -409,6 +411,11 @@ async fn insert<DB: Dialect>(
             _ => DB::insert(conn, jobs, Whose::Pools).await,
         };
         match written {
+            // a hint is worth no job
+            Err(Error::Database(error)) if announce.is_some() && error.code().as_deref() == Some(SIGNALS_ARE_FULL) => {
+                tracing::debug!(%error, "an enqueue is not announced to other processes; polling will find it");
+                announce = None;
+            }
             Err(error) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 drop(turn);

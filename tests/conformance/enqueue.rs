@@ -33,6 +33,7 @@ conformance! {
     survives_being_dropped_in_bulk_on_a_connection,
     leaves_a_transaction_whole_when_it_is_dropped_in_bulk,
     goes_with_a_transaction_begun_by_sql,
+    is_written_when_the_queue_of_signals_is_full,
 }
 
 async fn takes_every_target(db: Db) {
@@ -482,4 +483,20 @@ async fn is_healthy(db: &Db, pool: &AnyPool) {
     let batches =
         db.column("SELECT COUNT(*) FROM queue_jobs WHERE kind = 'play' GROUP BY CAST(args AS char(100))").await;
     assert!(batches.iter().all(|rows| rows.parse() == Ok(BATCH)), "not all or none: {batches:?}");
+}
+
+/// PostgreSQL refuses a NOTIFY while some session that listens has not ended its transaction for very long.
+async fn is_written_when_the_queue_of_signals_is_full(db: Db) {
+    if db.engine() != Engine::Postgres {
+        return;
+    }
+    db.sql(
+        "CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+             RAISE 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$",
+    )
+    .await;
+    let pool = db.open_with(4, "SET search_path = public, pg_catalog").await;
+    let first = pool.enqueue(Note::new("a")).await.expect("a hint is worth no job");
+    pool.enqueue_all([Note::new("b"), Note::new("c")]).await.expect("enqueued");
+    assert_eq!((db.state(first).await, db.count("queue_jobs").await), (JobState::Ready, 3));
 }

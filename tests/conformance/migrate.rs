@@ -1,6 +1,7 @@
 //! Migrations: many at the same time, again and again, by hand.
 
 use queue::Job;
+use queue_test_support::Engine;
 use queue_tests::jobs::Note;
 use queue_tests::{Db, What, within};
 
@@ -11,6 +12,7 @@ conformance! {
     prefix_everything,
     may_share_the_database,
     survive_being_dropped,
+    refuse_what_is_in_the_way,
 }
 
 async fn may_run_ten_times_at_once(db: Db) {
@@ -96,4 +98,33 @@ async fn survive_being_dropped(db: Db) {
     let id = empty.enqueue(Note::new("a").priority(1)).await;
     assert_eq!(empty.job(id).await.job.priority, 1);
     works(&empty).await;
+}
+
+/// Another program's tables and views are named, and nothing is changed.
+async fn refuse_what_is_in_the_way(db: Db) {
+    let in_the_way = [
+        ("queue_workers", "CREATE TABLE queue_workers (a integer)"),
+        ("queue_jobs", "CREATE TABLE queue_jobs (id integer PRIMARY KEY, kind integer)"),
+        ("queue_claims", "CREATE VIEW queue_claims AS SELECT 1 AS a"),
+        ("queue_history", "CREATE TABLE queue_history (id integer PRIMARY KEY)"),
+        ("queue_dead", "CREATE VIEW queue_dead AS SELECT 1 AS id"),
+        ("queue_attempts", "CREATE TABLE queue_attempts (job_id integer)"),
+        ("queue_paused", "CREATE TABLE queue_paused (queue integer)"),
+        ("queue_all", "CREATE TABLE queue_all (a integer)"),
+        ("queue_all", "CREATE VIEW queue_all AS SELECT 1 AS a"),
+        ("queue_stats", "CREATE VIEW queue_stats AS SELECT 1 AS a"),
+        ("queue_migrations", "CREATE TABLE queue_migrations (a integer)"),
+        ("queue_migrations", "CREATE VIEW queue_migrations AS SELECT 1 AS a"),
+    ];
+    for (name, sql) in in_the_way {
+        if db.engine() == Engine::Sqlite && name == "queue_claims" {
+            continue; // SQLite has none
+        }
+        let empty = db.another().await;
+        empty.sql(sql).await;
+        let before = empty.objects().await;
+        let error = empty.migrate().await.expect_err(sql).to_string();
+        assert!(error.contains(name), "{sql}: {error}");
+        assert_eq!(empty.objects().await, before, "{sql}");
+    }
 }

@@ -65,8 +65,9 @@ async fn claims_nothing_more(db: Db) {
     let id = db.enqueue(Play::new("running", [Step::hold("go")])).await;
     db.probe.wait_for(What::Started, "running", 1).await;
     worker.signal();
-    // free slots, but no more claims; "stopping" shows nowhere, so this waits for heartbeats, which go on
-    db.beats(1).await;
+    // free slots, but no more claims; "stopping" shows nowhere, so this waits for heartbeats, which go on; the first
+    // may have been under way before the signal came
+    db.beats(2).await;
     let late = db.enqueue(Note::new("late")).await;
     db.beats(3).await;
     assert!(!worker.is_over());

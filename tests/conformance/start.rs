@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use queue::{Error, Job, JobContext, JobError, StateType, WorkerBuilder};
+use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Renamed};
 use queue_tests::{Db, What, within};
 
@@ -19,9 +20,10 @@ conformance! {
     refuses_zero_limits,
     refuses_unusable_queues,
     refuses_durations_that_contradict_each_other,
-    says_what_it_serves;
-    servers:
-    refuses_a_small_pool,
+    refuses_a_retention_out_of_range,
+    says_what_it_serves,
+    refuses_a_pooler_of_which_it_was_not_told,
+    accepts_to_be_told_of_a_pooler_that_is_not_there,
 }
 
 /// Says why a configuration is refused.
@@ -164,6 +166,33 @@ async fn refuses_durations_that_contradict_each_other(db: Db) {
     refused(db.worker().heartbeat(Duration::MAX));
 }
 
+async fn refuses_a_retention_out_of_range(db: Db) {
+    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    // in microseconds the third is more than 64 bits hold
+    for keep in
+        [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(u64::MAX / 1_000_000 + 1), Duration::MAX]
+    {
+        let why = refused(db.worker().retention(keep));
+        for part in ["`retention`", &format!("{keep:?}"), "100 ms", "100 years"] {
+            assert!(why.contains(part), "{part} is not in: {why}");
+        }
+    }
+    refused(db.worker().retention(century + Duration::from_nanos(1)));
+    // the longest is one that the database can count back
+    let worker = db.start(db.worker().retention(century));
+    let id = db.enqueue(Note::new("kept")).await;
+    db.finished(1).await;
+    worker.stop().await;
+    let keep = century.as_micros();
+    let before = match db.engine() {
+        Engine::Postgres => format!("now() - {keep} * interval '1 microsecond'"),
+        Engine::MariaDb | Engine::MySql => format!("UTC_TIMESTAMP(6) - INTERVAL {keep} MICROSECOND"),
+        Engine::Sqlite => db.time(-i64::try_from(century.as_millis()).expect("a number")),
+    };
+    assert_eq!(db.count(&format!("queue_history WHERE id = {id} AND finished_at > {before}")).await, 1);
+    accepted(db.worker().retention(Duration::from_millis(100)));
+}
+
 /// The row of a worker says who it is and what it serves; it is written before the first claim.
 async fn says_what_it_serves(db: Db) {
     let worker = db.worker_apart().await.queue("mail", 3).queue("default", 4);
@@ -180,23 +209,38 @@ async fn says_what_it_serves(db: Db) {
     assert!(debug.starts_with("Worker") && debug.contains("concurrency"), "{debug}");
 }
 
-async fn refuses_a_small_pool(db: Db) {
-    let mut refusals = 0;
-    for connections in 1..5 {
-        match db.worker_on(&db.open(connections).await).build() {
-            Err(Error::Config(why)) => {
-                assert!(why.contains(&format!("only {connections}")) && why.contains("max_connections"), "{why}");
-                assert_eq!(refusals + 1, connections, "one connection more was not enough");
-                refusals += 1;
-            }
-            other => drop(other.expect("a good configuration")),
-        }
+/// Its settings, locks and notifications would be those of others.
+async fn refuses_a_pooler_of_which_it_was_not_told(db: Db) {
+    let worker = db.worker().transaction_pooler(false).build().expect("a good configuration: no I/O so far");
+    if !db.is_pooled() {
+        return;
     }
-    assert!(refusals > 0);
-    // with exactly what it asks for it works, whatever its concurrency
-    let smallest = db.open(refusals + 1).await;
-    let worker = db.start(db.worker_on(&smallest).concurrency(50));
-    db.enqueue_all((0..200).map(|n| Note::new(n.to_string()))).await;
-    db.finished(200).await;
+    db.enqueue(Note::new("a")).await;
+    match within("a worker's start", worker.run(std::future::pending())).await {
+        Err(Error::Config(why)) => assert!(why.contains(".transaction_pooler(true)"), "{why}"),
+        other => panic!("not refused as a configuration: {other:?}"),
+    }
+    assert_eq!((db.count("queue_workers").await, db.count("queue_jobs WHERE attempt = 0").await), (0, 1));
+    let left = "SELECT current_setting('enable_seqscan') || current_setting('idle_in_transaction_session_timeout')";
+    for _ in 0..20 {
+        assert_eq!(db.value(left).await.as_deref(), Some("on0"), "it has left something in a session");
+    }
+}
+
+async fn accepts_to_be_told_of_a_pooler_that_is_not_there(db: Db) {
+    let told = db.worker().transaction_pooler(true);
+    if db.engine() != Engine::Postgres {
+        assert!(refused(told).contains("PostgreSQL"));
+        return;
+    }
+    let worker = db.start(told);
+    db.enqueue_all((0..100).map(|n| Note::new(n.to_string()))).await;
+    db.finished(100).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database =
+                 (SELECT oid FROM pg_database WHERE datname = current_database())";
+    db.beats(2).await;
+    assert_eq!(db.int(locks).await, 0, "it holds a lock of a session");
+    let hears = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
+    assert_eq!(db.int(hears).await, 0, "it listens");
     worker.stop().await;
 }

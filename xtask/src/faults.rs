@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum as _;
 use nix::sys::signal::Signal;
 use queue_test_servers::process::{self, Supervised};
-use queue_test_servers::{Engine, paths};
+use queue_test_servers::{Engine, paths, postgres};
 
 use crate::install::install;
 
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !args.words.iter().any(|word| ["--help", "-h", "--list"].contains(&word.as_str())) {
-        install(&Engine::selection(&engines(&args.words)))?;
+        install(&Engine::selection(&engines(&args.words)), postgres::version())?;
     }
     // cargo becomes the program: what ends the one ends the other
     let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGTERM);

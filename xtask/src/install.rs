@@ -9,7 +9,7 @@ use queue_test_servers::Engine;
 use queue_test_servers::is_root;
 use queue_test_servers::process;
 use queue_test_servers::programs::{faketime, in_path};
-use queue_test_servers::{galera, mariadb, postgres};
+use queue_test_servers::{galera, mariadb, postgres, postgres_wheel};
 
 /// A program, and the package that has it.
 struct Need {
@@ -32,14 +32,18 @@ const FAKETIME: Need = Need { present: || faketime().is_some(), packages: &["fak
 const GALERA: Need =
     Need { present: galera::is_installed, packages: &["galera-4", "rsync", "iproute2"], optional: true };
 
-fn needs(engine: Engine) -> Vec<Need> {
+fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
     match engine {
         // The tests look at the database from outside as well, with another program and in another language.
         Engine::Sqlite => {
             vec![Need::of(&["sqlite3"], || in_path("sqlite3")), Need::of(&["python3"], || in_path("python3"))]
         }
         Engine::Postgres => vec![
-            Need::of(&["postgresql"], || postgres::programs().is_ok()),
+            match postgres {
+                // Debian has none: see `postgres_wheel.rs` in tests/servers.
+                Some(postgres_wheel::VERSION) => Need::of(&["python3-pip"], postgres_wheel::can_fetch),
+                _ => Need::of(&["postgresql"], || postgres::programs(None).is_ok()),
+            },
             Need::of(&["postgresql-client"], || in_path("psql")),
             FAKETIME,
         ],
@@ -55,12 +59,12 @@ fn needs(engine: Engine) -> Vec<Need> {
     }
 }
 
-/// Installs what the engines need and the machine lacks.
-pub(crate) fn install(engines: &[Engine]) -> Result<()> {
+/// Installs what the engines need and the machine lacks. PostgreSQL may be asked for by its major version.
+pub(crate) fn install(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
     let can_install = in_path("apt-get") && (is_root() || in_path("sudo"));
     let mut missing: Vec<&str> = engines
         .iter()
-        .flat_map(|&engine| needs(engine))
+        .flat_map(|&engine| needs(engine, postgres))
         .filter(|need| !(need.present)() && (can_install || !need.optional))
         .flat_map(|need| need.packages.iter().copied())
         .collect();

@@ -6,26 +6,32 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 
 use crate::faults;
 use crate::install::install;
 use crate::tally::{Failure, Tally};
 use queue_test_servers::Engine;
-use queue_test_servers::paths;
 use queue_test_servers::process::{self, Supervised};
-use queue_test_servers::{Durability, Servers};
+use queue_test_servers::{Durability, PgBouncer, Servers, Settings, paths, pgbouncer, postgres};
 
 /// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
 ///
 /// A server whose variable is set already (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, QUEUE_TEST_MYSQL_URL: an
-/// account that may create databases) is used as it is.
+/// account that may create databases) is used as it is. So is the PgBouncer of QUEUE_TEST_PGBOUNCER_URL.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only these engines (repeat, or separate by commas); all by default
     #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
     engines: Vec<Engine>,
+    /// PostgreSQL of this major version: one that is in /usr/lib/postgresql, or 18, which is downloaded. By default the
+    /// newest that the machine has, which on Debian 12 is 15
+    #[arg(long, value_name = "VERSION")]
+    postgres: Option<u32>,
+    /// Only this test program, such as `conformance` (repeat for more)
+    #[arg(long = "suite", value_name = "NAME")]
+    suites: Vec<String>,
     /// Only tests whose names contain one of these, and other words for the test programs
     #[arg(last = true)]
     filters: Vec<String>,
@@ -38,6 +44,14 @@ struct Step<'a> {
     /// Of cargo.
     args: Vec<&'a str>,
     engines: Vec<Engine>,
+}
+
+/// The test programs that are asked for.
+fn suites<'a>(engines: &[Engine], suites: &'a [String]) -> Step<'a> {
+    let mut args = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
+    args.extend(suites.iter().flat_map(|suite| ["--test", suite]));
+    args.push("--");
+    Step { name: suites.join(", "), args, engines: engines.into() }
 }
 
 fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
@@ -68,6 +82,15 @@ fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
     steps
 }
 
+/// The conformance suite through a pooler that lends sessions of the server.
+fn pooled<'a>() -> Step<'a> {
+    Step {
+        name: "PostgreSQL through PgBouncer".into(),
+        args: vec!["test", "--workspace", "--all-features", "--test", "conformance", "--no-fail-fast", "--"],
+        engines: vec![Engine::Postgres],
+    }
+}
+
 /// The short form of every fault. It starts servers of its own, since it kills them.
 fn faults<'a>(engines: &[Engine]) -> Step<'a> {
     let mut args = faults::CARGO_WORDS.to_vec();
@@ -95,19 +118,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let given = |engine: &Engine| engine.variable().is_some_and(|name| env::var_os(name).is_some());
     let to_start: Vec<Engine> = engines.iter().copied().filter(|engine| !given(engine)).collect();
-    install(&to_start)?;
+    ensure!(
+        args.postgres.is_none() || to_start.contains(&Engine::Postgres),
+        "--postgres chooses the server that is started, and none is: leave it out, or unset QUEUE_TEST_POSTGRES_URL and \
+         ask for the engine postgres"
+    );
+    let postgres = args.postgres.or_else(postgres::version);
+    install(&to_start, postgres)?;
     let names: Vec<String> = to_start.iter().filter(|it| it.variable().is_some()).map(Engine::to_string).collect();
     if !names.is_empty() {
         eprintln!("starting {} ...", names.join(", "));
     }
-    let mut servers = Servers::start(&to_start, Durability::Relaxed)?;
+    let mut servers = Servers::start(&to_start, &Settings::new(Durability::Relaxed).postgres(postgres))?;
     let mut outcomes = Vec::new();
     if !names.is_empty() {
         outcomes.push(Outcome::without_tests("starting the servers", true, start.elapsed()));
     }
-    for mut step in steps(&engines) {
+    let only = !args.suites.is_empty();
+    for mut step in if only { vec![suites(&engines, &args.suites)] } else { steps(&engines) } {
         step.args.extend(args.filters.iter().map(String::as_str));
-        outcomes.push(run_step(step, &servers)?);
+        outcomes.push(run_step(step, &servers, postgres, &[])?);
         // Else every test after the end of a server would fail without saying why.
         if let Err(error) = servers.check() {
             println!("\n{error:#}");
@@ -115,14 +145,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
-    if args.filters.is_empty() {
-        outcomes.push(run_step(faults(&engines), &servers)?);
+    if engines.contains(&Engine::Postgres)
+        && !only
+        && let Some(server) = servers.url(Engine::Postgres).or_else(|| Engine::Postgres.url())
+    {
+        let given = env::var(pgbouncer::VARIABLE).ok().filter(|url| !url.is_empty());
+        let ours = given.is_none().then(|| PgBouncer::start(&server)).transpose()?;
+        let url = given.or_else(|| ours.as_ref().map(PgBouncer::url)).unwrap_or_default();
+        let mut step = pooled();
+        step.args.extend(args.filters.iter().map(String::as_str));
+        outcomes.push(run_step(step, &servers, postgres, &[(pgbouncer::VARIABLE, url)])?);
+    }
+    if args.filters.is_empty() && !only {
+        outcomes.push(run_step(faults(&engines), &servers, postgres, &[])?);
     }
     drop(servers);
     Ok(summarize(&outcomes))
 }
 
-fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
+fn run_step(step: Step<'_>, servers: &Servers, postgres: Option<u32>, variables: &[(&str, String)]) -> Result<Outcome> {
     let start = Instant::now();
     println!("\n==> {}: cargo {}", step.name, step.args.join(" "));
     let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGKILL);
@@ -130,6 +171,11 @@ fn run_step(step: Step<'_>, servers: &Servers) -> Result<Outcome> {
     let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
     command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
     command.envs(servers.variables());
+    // for one step alone
+    command.env_remove(pgbouncer::VARIABLE);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    // Some tests start servers of their own.
+    command.envs(postgres.map(|version| (postgres::VERSION_VARIABLE, version.to_string())));
     // One pipe for both, or the names of the test programs (on standard error) and their results would drift apart.
     let (output, input) = std::io::pipe().context("a pipe for the output of cargo")?;
     command.stdout(input.try_clone()?).stderr(input);
@@ -182,8 +228,16 @@ fn summarize(outcomes: &[Outcome]) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::steps;
+    use super::{steps, suites};
     use queue_test_servers::Engine;
+
+    #[test]
+    fn a_suite_alone_is_one_program() {
+        let names = ["conformance".to_owned()];
+        let step = suites(&[Engine::Postgres], &names);
+        assert_eq!(step.args[3..], ["--no-fail-fast", "--test", "conformance", "--"]);
+        assert_eq!(step.engines, [Engine::Postgres]);
+    }
 
     #[test]
     fn a_feature_is_tested_once() {

@@ -1,5 +1,7 @@
 //! Takes back the jobs of workers that are gone.
 
+use std::collections::HashSet;
+
 use crate::error::Error;
 use crate::store::{Rescued, Store};
 use crate::telemetry;
@@ -9,11 +11,14 @@ const BATCH: u32 = 500;
 
 /// Rescues until nothing is left. What was taken back before an error counts.
 pub(crate) async fn run_once(store: &dyn Store) -> (Rescued, Result<(), Error>) {
-    let mut total = Rescued::default();
+    let (mut total, mut left) = (Rescued::default(), HashSet::new());
     let result = loop {
-        match store.rescue(BATCH).await {
-            Ok(none) if none == Rescued::default() => break Ok(()),
-            Ok(some) => total += some,
+        match store.rescue(BATCH, &left).await {
+            Ok((none, refused)) if none == Rescued::default() && refused.is_empty() => break Ok(()),
+            Ok((some, refused)) => {
+                total += some;
+                left.extend(refused);
+            }
             Err(error) => break Err(error),
         }
     };

@@ -1,4 +1,5 @@
-//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts.
+//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts, one for rescue and
+//! retention.
 //!
 //! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
 //! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails
@@ -11,9 +12,9 @@
 use std::path::PathBuf;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Error, Pool, Sqlite};
+use sqlx::{ConnectOptions, Connection, Error, Pool, Sqlite, SqliteConnection};
 
-use super::dialect::Beside;
+use super::dialect::{Beside, Dialect};
 
 /// `synchronous = NORMAL`.
 const NORMAL: i64 = 1;
@@ -64,8 +65,10 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
         claims.close().await;
         return Ok(None);
     }
-    match one().connect_with(options.synchronous(forcing(forced))).await {
-        Ok(ends) => Ok(Some(Beside { claims, ends })),
+    let options = options.synchronous(forcing(forced));
+    match one().connect_with(options.clone()).await {
+        // opened with its first use
+        Ok(ends) => Ok(Some(Beside { claims, ends, upkeep: one().connect_lazy_with(options) })),
         Err(error) => {
             claims.close().await;
             Err(error)
@@ -73,17 +76,57 @@ pub(super) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
     }
 }
 
+/// What in the pool's options keeps its connections from working beside each other, or from meaning what they say.
+pub(super) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+    let is_on = async |conn: &mut SqliteConnection, sql: &'static str| {
+        sqlx::query_scalar::<_, i64>(sql).fetch_optional(conn).await.map(|on| on == Some(1))
+    };
+    if is_on(conn, "PRAGMA query_only").await? {
+        return Ok(Some("the pool's connections have `PRAGMA query_only = ON` and write nothing: leave it out".into()));
+    }
+    if is_on(conn, "PRAGMA count_changes").await? {
+        return Ok(Some(
+            "the pool's connections have `PRAGMA count_changes = ON`, which changes answers: leave it out".into(),
+        ));
+    }
+    let Kind { file, journal_mode, locking_mode, .. } = kind_of(conn).await?;
+    if file.is_empty() || pool.options().get_max_connections() == 1 {
+        return Ok(None);
+    }
+    if locking_mode != "normal" {
+        let why = "which lets no second connection in: leave it out, or give the pool `max_connections(1)`";
+        return Ok(Some(format!("the pool's connections have `locking_mode = {locking_mode}`, {why}")));
+    }
+    let next = match SqliteConnectOptions::connect(&pool.connect_options()).await {
+        Ok(mut other) => {
+            let next = kind_of(&mut other).await?;
+            other.close().await?;
+            next.journal_mode
+        }
+        // it cannot be changed while others use the file
+        Err(error) if Sqlite::is_transient(&error) => "another mode".to_owned(),
+        Err(error) => return Err(error),
+    };
+    let why = "which keeps connections from working side by side: leave `journal_mode` out of the options (`queue::migrate` \
+               sets WAL), or give the pool `max_connections(1)`";
+    Ok((next != journal_mode)
+        .then(|| format!("the pool's connections set `journal_mode` to {next} where it is {journal_mode}, {why}")))
+}
+
 async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
-    let mut conn = super::untangle::acquire(pool).await?;
+    kind_of(&mut *super::untangle::acquire(pool).await?).await
+}
+
+async fn kind_of(conn: &mut SqliteConnection) -> Result<Kind, Error> {
     let text = async |conn: &mut sqlx::SqliteConnection, sql: &'static str| {
         sqlx::query_scalar::<_, Option<String>>(sql).fetch_one(conn).await.map(Option::unwrap_or_default)
     };
     Ok(Kind {
-        file: text(&mut conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
-        journal_mode: text(&mut conn, "PRAGMA main.journal_mode").await?,
-        locking_mode: text(&mut conn, "PRAGMA main.locking_mode").await?,
+        file: text(conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
+        journal_mode: text(conn, "PRAGMA main.journal_mode").await?,
+        locking_mode: text(conn, "PRAGMA main.locking_mode").await?,
         tables: sqlx::query_scalar("SELECT count(*) FROM main.sqlite_schema WHERE name = 'queue_jobs'")
-            .fetch_one(&mut *conn)
+            .fetch_one(conn)
             .await?,
     })
 }
@@ -96,7 +139,8 @@ mod tests {
     use super::*;
 
     async fn migrated(options: SqliteConnectOptions) -> SqlitePool {
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await.expect("a pool");
+        let pool = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        let pool = pool.connect_with(options).await.expect("a pool");
         crate::migrate(&pool).await.expect("a schema");
         pool
     }
@@ -117,7 +161,7 @@ mod tests {
     async fn claims_force_less_than_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = migrated(file(&folder)).await;
-        let Beside { claims, ends } = beside(&pool).await.expect("connections");
+        let Beside { claims, ends, .. } = beside(&pool).await.expect("connections");
         assert_eq!((forces(&pool).await, forces(&claims).await, forces(&ends).await), (FULL, NORMAL, FULL));
     }
 
@@ -128,7 +172,7 @@ mod tests {
         let by_pragma = migrated(file(&folder)).await;
         by_pragma.execute("PRAGMA synchronous = OFF").await.expect("set");
         for pool in [by_options, by_pragma] {
-            let Beside { claims, ends } = beside(&pool).await.expect("connections");
+            let Beside { claims, ends, .. } = beside(&pool).await.expect("connections");
             assert_eq!((forces(&claims).await, forces(&ends).await), (0, 0));
         }
     }

@@ -22,7 +22,7 @@ use crate::migrate::Engine;
 
 use super::session::Sessions;
 use super::together::Whose;
-use super::{Ask, Claimed, Finish, LaneHead, NewJob, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +129,16 @@ pub(crate) enum For {
 /// the same values. The rows of those that return any are ids: the answer.
 pub(crate) type Script = &'static [(For, &'static str)];
 
+/// What the statements of a look have brought.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) heads: Vec<LaneHead>,
+    /// See [`Found::stopped`](super::Found::stopped).
+    pub(crate) stopped: Vec<Lane>,
+    /// How often an answer was waited for.
+    pub(crate) round_trips: u32,
+}
+
 /// The right to claim while others wait: a lock of the session. Statements without values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
@@ -144,7 +154,12 @@ pub(crate) struct Beside<DB: Database> {
     pub(crate) claims: sqlx::Pool<DB>,
     /// For the ends of attempts: it forces as much as the user's pool.
     pub(crate) ends: sqlx::Pool<DB>,
+    /// For rescue and retention: the same.
+    pub(crate) upkeep: sqlx::Pool<DB>,
 }
+
+/// What an engine's connections are made with.
+pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
 /// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
 pub(crate) trait Dialect: Database<Row: Cells> {
@@ -152,7 +167,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const KIND: Engine;
     /// How the engine is called in messages.
     const ENGINE: &'static str;
-    /// How many connections a worker takes for itself.
+    /// How many connections a worker keeps beside the user's pool.
     const CONNECTIONS: u32;
     /// Writers of this process take [turns](super::turns) instead of meeting in the database, and every operation takes its
     /// connection from the pool anew.
@@ -170,6 +185,17 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// one of several that may each be a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
 
+    /// How long a connection of ours that has transactions may be silent before it is pinged, where a server bears less than
+    /// [others](super::line::SILENCE).
+    const SILENCE: Option<Duration>;
+    /// Begins what is done on a connection of ours where a pooler lends it a session for one transaction at a time, and sets for
+    /// that transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can live on such.
+    const BEGIN_LENT: Option<&'static str>;
+    /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
+    const SESSION: Option<&'static str>;
+    /// A question that has a row when a session of the pool is as plain as our statements need it.
+    const PLAIN_SESSION: Option<&'static str>;
+
     /// Sent before a migration, outside its transaction.
     const BEFORE_MIGRATION: &'static [&'static str];
     /// Makes processes migrate one after the other, where the transaction alone does not.
@@ -182,6 +208,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
     const CLAIM_TURN: Option<Turn>;
 
+    /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it finds.
+    const IN_THE_WAY: Option<&'static str>;
+    /// A row when numbers are given again: the newest job has a lesser one than an older job that is over.
+    const NUMBERS: &'static str;
     /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
     /// missing (NULL: none is).
     const SCHEMA: &'static str;
@@ -216,6 +246,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
+    /// Binds: worker, a list of [`Start`](super::Start).
+    const STARTED: Script;
     /// Binds: worker, what [`finish_list`](Self::finish_list) makes.
     const FINISH: Script;
     /// Binds: worker, a list of [`PutBack`](super::PutBack).
@@ -230,10 +262,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const FORGET_CLAIMS: &'static [&'static str];
     /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
     const LOST: &'static str;
-    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows `(id, fate)`, the fate being `ready`,
-    /// `dead` or `cancelled`.
+    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows of what [`RESCUE`](Self::RESCUE) is told.
+    /// The file says what the fates are.
     const LOCK_LOST: &'static str;
-    /// Binds: a list of `{id, fate}`, of locked jobs.
+    /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
     const RESCUE: &'static [&'static str];
     /// Binds: keep, limit. Ids of history rows to remove; another worker may be about to remove them, too.
     const OVER: &'static str;
@@ -241,6 +273,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PURGE: Script;
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;
+
+    /// The options of a pool for a connection of ours: the server says whose it is, if it can and the user does not.
+    fn named(options: &Options<Self>) -> Options<Self>;
 
     /// Ends as [`FINISH`](Self::FINISH) reads them.
     fn finish_list(batch: &[Finish]) -> List;
@@ -275,13 +310,17 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// The statement names a table that is not there.
     fn is_missing_table(error: &Error) -> bool;
 
+    /// See [`Store::warn_of_options`](super::Store::warn_of_options).
+    fn warn_of_options(pool: &sqlx::Pool<Self>);
     /// See [`Store::poll_interval`](super::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
-    /// The lanes of `kinds` that have waiting rows, whatever their queue, without those of paused queues.
+    /// See [`Store::lanes`](super::Store::lanes): of `kinds`, whatever their queue, without those of paused queues.
     fn lanes(
         conn: &mut Self::Connection,
         kinds: &[String],
-    ) -> impl Future<Output = Result<Vec<LaneHead>, Error>> + Send;
+        behind: &[Lane],
+        most: usize,
+    ) -> impl Future<Output = Result<Seen, Error>> + Send;
     /// See [`Store::peek`](super::Store::peek).
     fn peek(
         conn: &mut Self::Connection,
@@ -301,6 +340,12 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// What makes a pool or its server unusable, whatever is set on a connection; asked before a migration and by a worker
+    /// that starts.
+    fn unusable(
+        pool: &sqlx::Pool<Self>,
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<String>, Error>> + Send;
     /// A worker's own connections, where such beside the user's pool are better than some out of it. None where there can be
     /// none.
     fn open_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<Beside<Self>>, Error>> + Send;
@@ -310,6 +355,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// [`Dialect::poll_interval`] where no signal tells of jobs.
+pub(crate) fn without_signals(idle: Duration) -> Duration {
+    match idle.as_millis() {
+        0..250 => Duration::from_millis(10),
+        250..60_000 => Duration::from_millis(45),
+        _ => Duration::from_millis(250),
+    }
 }
 
 /// Claims from one lane, if no rows of these kinds wait in another one.

@@ -1,4 +1,4 @@
-//! The end of attempts: one script for a batch of jobs.
+//! The start and the end of attempts: one script for a batch of jobs.
 
 use futures_util::FutureExt;
 
@@ -6,7 +6,7 @@ use super::dialect::{Dialect, For, List, Script, execute, ids};
 use super::operation::{From, Mode, SqlStore};
 use super::runs::Runs;
 use super::sql::json;
-use super::{Bury, Finish, Outcome, PutBack, WorkerId};
+use super::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
 use crate::error::Error;
 
 /// Of attempts that do not count, which may be without end, the last hundred are kept, and up to as many before them: every
@@ -67,7 +67,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-/// The end of one attempt, in a batch.
+/// The start or the end of one attempt, in a batch.
 pub(super) trait Ending: serde::Serialize + Clone + Sync {
     fn id(&self) -> i64;
     fn lease(&self) -> i32;
@@ -94,6 +94,24 @@ pub(super) trait Ending: serde::Serialize + Clone + Sync {
             *error = text;
         }
         clean
+    }
+}
+
+impl Ending for Start {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn lease(&self) -> i32 {
+        self.lease
+    }
+    fn recorded(&self) -> bool {
+        false
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        None
+    }
+    fn forget(&self) -> Option<i32> {
+        None
     }
 }
 

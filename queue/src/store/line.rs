@@ -5,20 +5,29 @@
 //! up, after hours, and nobody else could take those jobs or declare that worker dead. So the server is told to end what is
 //! silent for eight seconds, a little more than the default lease. PostgreSQL can end just a silent transaction. MySQL has one
 //! limit for all silence of a session, so the lines that have it are pinged while nothing else is to be said on them.
+//!
+//! All lines are pinged now and then. Balancers and NAT forget a connection on which nothing is said for minutes, and tell
+//! nobody: the next statement on it, the end of a job, would wait for an answer that never comes.
+//!
+//! A line is not taken from the user's pool. Handlers may use that, and a worker that waits behind them for a connection cannot
+//! keep its lease or record their ends. It is opened beside the pool, in the way in which the pool opens its own.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use sqlx::Connection as _;
 use sqlx::pool::PoolConnection;
+use sqlx::{Connection as _, Error, Pool};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::dialect::{Dialect, rows};
 
-/// How often lines are looked at, and how long one must have been silent by then.
-pub(super) const PING_EVERY: Duration = Duration::from_millis(1_500);
-/// How long the answer may take: with two of the former less than the server's limit.
+/// How long a line may be silent before it is pinged. Whoever forgets silent connections gives them minutes.
+pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
+/// How long the answer may take: with two of MySQL's pauses less than that server's limit.
 const PING_LIMIT: Duration = Duration::from_secs(3);
+/// How long a goodbye to the server may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Who was silent for so long although it is pinged stood still: the server has ended the session, or is about to.
 const LOST_AFTER: Duration = Duration::from_secs(6);
 
@@ -28,17 +37,71 @@ pub(super) struct Line<DB: Dialect>(Mutex<Option<Kept<DB>>>);
 
 /// A connection between two uses.
 pub(super) struct Kept<DB: Dialect> {
-    conn: PoolConnection<DB>,
+    conn: DB::Connection,
     used: Instant,
 }
 
+/// A connection in use.
+pub(super) enum Conn<DB: Dialect> {
+    /// It goes back to a pool.
+    Pools(PoolConnection<DB>),
+    /// A line, which nobody else knows.
+    Own(DB::Connection),
+}
+
+impl<DB: Dialect> Deref for Conn<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        match self {
+            Self::Pools(conn) => conn,
+            Self::Own(conn) => conn,
+        }
+    }
+}
+
+impl<DB: Dialect> DerefMut for Conn<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        match self {
+            Self::Pools(conn) => conn,
+            Self::Own(conn) => conn,
+        }
+    }
+}
+
+/// A connection beside the user's pool, opened as the pool opens its own: with its present options, and with its hook
+/// (`after_connect`), which sqlx runs only for a pool. So it comes out of a pool of one that is gone afterwards.
+pub(super) async fn connect<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> Result<DB::Connection, Error> {
+    if pool.is_closed() {
+        return Err(Error::PoolClosed);
+    }
+    match alone(pool, within).acquire().await {
+        // it counts in no pool from here on, nor in that of which the user's may be a part
+        Ok(conn) => Ok(conn.detach()),
+        // sqlx repeats what may pass, and does not tell what it was
+        Err(Error::PoolTimedOut) => {
+            match timeout(within, DB::Connection::connect_with(&DB::named(&pool.connect_options()))).await {
+                Ok(Err(reason)) => Err(reason),
+                Ok(Ok(_)) | Err(_) => Err(Error::PoolTimedOut),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A pool of one connection, beside the user's and made like it, that keeps what it has.
+pub(super) fn alone<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> Pool<DB> {
+    let options = pool.options().clone().max_connections(1).min_connections(0).acquire_timeout(within);
+    options.idle_timeout(None).max_lifetime(None).connect_lazy_with(DB::named(&pool.connect_options()))
+}
+
 impl<DB: Dialect> Kept<DB> {
-    pub(super) fn new(conn: PoolConnection<DB>) -> Self {
+    pub(super) fn new(conn: DB::Connection) -> Self {
         Self { conn, used: Instant::now() }
     }
 
     /// None when the server is not likely to know it any more. `transactions`: as when it was opened.
-    pub(super) fn into_conn(self, transactions: bool) -> Option<PoolConnection<DB>> {
+    pub(super) fn into_conn(self, transactions: bool) -> Option<DB::Connection> {
         let is_limited = transactions && DB::END_SILENT.is_some();
         (!is_limited || self.used.elapsed() < LOST_AFTER).then_some(self.conn)
     }
@@ -56,23 +119,37 @@ impl<DB: Dialect> Line<DB> {
         self.0.lock().await
     }
 
-    /// Says something when nothing has been said for long. A connection that does not answer is not used again.
-    pub(super) async fn ping(&self) {
+    /// Whether it is there, or in use.
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.try_lock().map_or(true, |line| line.is_some())
+    }
+
+    /// Says something when nothing has been said for so long. A connection that does not answer is not used again.
+    pub(super) async fn ping(&self, silence: Duration) {
         let Ok(mut line) = self.0.try_lock() else { return };
-        let Some(mut kept) = line.take_if(|kept| kept.used.elapsed() >= PING_EVERY) else { return };
+        let Some(mut kept) = line.take_if(|kept| kept.used.elapsed() >= silence) else { return };
         if matches!(timeout(PING_LIMIT, kept.conn.ping()).await, Ok(Ok(()))) {
             *line = Some(Kept::new(kept.conn));
         }
     }
 }
 
+impl<DB: Dialect> Line<DB> {
+    /// Closes it.
+    pub(super) async fn close(&self) {
+        if let Some(kept) = self.lock().await.take() {
+            let _ = timeout(GOODBYE, kept.conn.close()).await;
+        }
+    }
+}
+
 impl<DB: Dialect> Drop for Line<DB> {
     fn drop(&mut self) {
-        // sqlx closes connections in a task; where no runtime is left the socket is just dropped
+        // a server counts a connection that ends without a word as an accident; where no runtime is left, it is one
         if let Some(kept) = self.0.get_mut().take()
-            && tokio::runtime::Handle::try_current().is_err()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            drop(kept.conn.leak());
+            runtime.spawn(timeout(GOODBYE, kept.conn.close()));
         }
     }
 }

@@ -12,8 +12,11 @@ pub(crate) mod batch;
 #[cfg(feature = "sqlite")]
 mod beside;
 pub(crate) mod dialect;
+mod distance;
 mod ending;
 mod line;
+#[cfg(feature = "sqlite")]
+mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod operation;
@@ -22,6 +25,7 @@ mod postgres;
 mod read;
 mod runs;
 mod session;
+mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -34,6 +38,7 @@ mod untangle;
 mod writes;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +55,7 @@ use crate::state::JobState;
 
 pub(crate) use dialect::Dialect;
 pub(crate) use operation::SqlStore;
+pub(crate) use settings::cure;
 pub(crate) use together::Whose;
 
 /// A store of any engine.
@@ -164,6 +170,16 @@ pub(crate) struct LaneHead {
     pub(crate) due_in: Duration,
 }
 
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) heads: Vec<LaneHead>,
+    /// The last lane that it has seen of each kind that has more: the next look goes on behind these. Empty: it has seen all.
+    pub(crate) stopped: Vec<Lane>,
+    /// How long the database took, without the network.
+    pub(crate) took: Duration,
+}
+
 /// A place in a lane: the due time (microseconds since 1970) and id of a row. Where the newest come first, both count
 /// backwards (−1 − id), so that there, too, the next row has the least place.
 pub(crate) type Place = (i64, i64);
@@ -256,23 +272,26 @@ pub(crate) struct Claimed {
     pub(crate) enqueued_at: DateTime<Utc>,
     /// JSON; only its size where that is over the limit: then nothing of it was fetched.
     pub(crate) args: Result<String, i64>,
+    /// How many workers were lost with it, since an attempt of it last ended by itself.
+    pub(crate) losses: u32,
     /// The number of the claim, where claims leave notes.
     pub(crate) claim: Option<i64>,
 }
 
 #[cfg(test)]
 impl Claimed {
-    /// For tests: the first attempt of a job without arguments or retries.
+    /// For tests: the first attempt of three, of a job without arguments.
     pub(crate) fn example(lane: Lane, run_at: i64, id: i64) -> Self {
         Self {
             id: id.into(),
             lease: 1,
             attempt: 1,
-            max_retries: 0,
+            max_retries: 2,
             lane,
             run_at,
             enqueued_at: Utc::now(),
             args: Ok("null".into()),
+            losses: 0,
             claim: None,
         }
     }
@@ -306,6 +325,15 @@ impl Outcome {
             Self::Released => "released",
         }
     }
+}
+
+/// An attempt that begins, or has begun.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Start {
+    pub(crate) id: i64,
+    pub(crate) lease: i32,
+    /// How many others its worker runs beside it at most; None: any number.
+    pub(crate) beside: Option<u32>,
 }
 
 /// A running job that ends as completed or cancelled.
@@ -352,7 +380,7 @@ pub(crate) struct Bury {
 /// What a round of rescue did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rescued {
-    /// Jobs that are ready again.
+    /// Jobs that are tried again.
     pub(crate) ready: u64,
     /// Jobs whose lost attempt was their last.
     pub(crate) dead: u64,
@@ -389,16 +417,24 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// How this store is called in messages: `PostgreSQL`, `MySQL or MariaDB`, `SQLite`.
     fn engine(&self) -> &'static str;
     /// How many connections of the pool a worker takes for itself.
-    fn connections_needed(&self) -> u32;
+    fn connections_kept(&self) -> u32;
     /// Whether the pool can give a connection without making anybody wait.
     fn has_spare_connection(&self) -> bool;
     /// How many connections the pool may open.
     fn connections_allowed(&self) -> u32;
+    /// Warns of a pool whose settings may lose the database.
+    fn warn_of_options(&self);
     /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
     fn poll_interval(&self, idle: Duration) -> Duration;
 
     /// Wakes `notify` whenever this process enqueues into the same database, until the answer is dropped.
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription;
+
+    /// To be called before anything else: a pooler lends the server's sessions to the worker's connections for one transaction at
+    /// a time, so none of them keeps anything. False: there are no such poolers, or no worker can live with one.
+    fn lend_sessions(&self) -> bool;
+    /// Opens the connections that the worker keeps. Refused where sessions turn out to be lent although nobody said so.
+    fn open(&self) -> Reply<'_, ()>;
 
     /// Whether the schema is there and fits this binary; a message that says what to do if not.
     fn check_schema(&self) -> Reply<'_, ()>;
@@ -432,12 +468,14 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
     fn abandon(&self);
 
-    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool. Also how long the
-    /// look itself took, without what it took to connect.
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)>;
-    /// The lanes in scope that have waiting rows, whether due or not. While an old snapshot holds the remains of many rows
-    /// this takes seconds.
-    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>>;
+    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool, which is kept until
+    /// [`ends_looks_beside`](Self::ends_looks_beside).
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
+    /// Gives that connection back.
+    fn ends_looks_beside(&self) -> Reply<'_, ()>;
+    /// The lanes in scope that have waiting rows, whether due or not: about `most` of them, behind the lane that is named of
+    /// their kind, if one is. While an old snapshot holds the remains of many rows this takes seconds.
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
     /// The next jobs in order (priority, due time, id) of all the lanes asked: what each of those has of them. No lock.
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
     /// Waits up to a second for the right to claim, which one of all workers has at a time: of claims that run side by side,
@@ -455,6 +493,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// over nothing that was taken from the lane before: a question that comes with the claim, or right before it, for less than a look takes.
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
+    /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted; the rest is
+    /// not this lease's any more.
+    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
     /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
     /// running → scheduled or ready. Returns the ids that were accepted.
@@ -463,8 +504,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
 
     /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
-    /// unknown: running → ready, or dead after the last attempt.
-    fn rescue(&self, limit: u32) -> Reply<'_, Rescued>;
+    /// unknown: running → ready or scheduled, or dead after the last attempt. An attempt that is not known to have begun does not
+    /// count. Leaves those out that are named; returns also those that the database would not let go.
+    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
     /// The `limit` for [`purge`](Self::purge): as many as a transaction can remove without keeping other writers.

@@ -5,19 +5,20 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqlx::mysql::{MySqlArguments, MySqlDatabaseError, MySqlRow};
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver,
-    execute, question_marks, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
+    driver, execute, question_marks, rows, without_signals,
 };
 use super::read::{claimed, lane_head, shares};
 use super::runs::Runs;
 use super::session::Sessions;
+use super::settings::mysql as settings;
 use super::sql::json;
 use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
 use super::union::{LANES, Part, ask_of, united};
@@ -29,6 +30,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane at which it was cut off.
 const FIRST_ROWS: i64 = 32;
 const MORE_ROWS: i64 = 16;
+/// So many at most, where most rows are lanes of their own.
+const MOST_ROWS: i64 = 2_048;
 /// The number of the part that reads those kinds.
 const REST: i64 = -1;
 /// So many lanes are gone behind in one step …
@@ -144,7 +147,7 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Res
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
-    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(8)?)?].lane.clone())).collect()
+    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone())).collect()
 }
 
 /// Locks the next rows of the asks, marks them, and makes a note of whose they are: in a transaction.
@@ -200,12 +203,15 @@ struct Look<'a> {
     unseen: Vec<&'a str>,
     /// The last lanes of what was cut off: more of their kind may come behind them.
     cut: Vec<Ask>,
+    /// So many rows are read behind each.
+    more_rows: i64,
     lanes: Vec<LaneHead>,
+    round_trips: u32,
 }
 
 impl Look<'_> {
     /// Reads the next rows behind what was cut off, and of what has not been seen yet. Answers whether there is more.
-    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize) -> Result<bool, Error> {
+    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
         let (rest, _limit) = question_marks(include_str!("sql/lanes_rest.mysql.sql"));
         let rest = of_kinds(&rest, kinds);
         // no kind has an empty name: as many as there are in all, so that it is the same statement every time
@@ -213,9 +219,10 @@ impl Look<'_> {
         let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();
         binds.push(FIRST_ROWS.into());
         let step = self.cut.split_off(self.cut.len().saturating_sub(AT_ONCE));
+        let more_rows = self.more_rows.min((most / step.len().max(1)) as i64).max(MORE_ROWS);
         let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
-            let limit = if wanted { MORE_ROWS } else { 0 };
+            let limit = if wanted { more_rows } else { 0 };
             (include_str!("sql/lanes_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
         });
         binds.extend(&union.binds);
@@ -223,6 +230,7 @@ impl Look<'_> {
         let (around, _none) = question_marks(include_str!("sql/lanes.mysql.sql"));
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
+        self.round_trips += 1;
 
         let mut parts: HashMap<i64, (i64, Vec<Lane>)> = HashMap::new();
         for row in &rows {
@@ -239,13 +247,48 @@ impl Look<'_> {
             _ => self.unseen.clear(),
         }
         for (part, (count, lanes)) in parts {
-            let is_cut = count == if part == REST { FIRST_ROWS } else { MORE_ROWS };
+            let is_cut = count == if part == REST { FIRST_ROWS } else { more_rows };
+            if is_cut && lanes.len() as i64 * 2 > count {
+                self.more_rows = (more_rows * 2).min(MOST_ROWS);
+            }
             let last = lanes.into_iter().next_back().filter(|_| is_cut);
-            let ask = |lane| Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 };
-            self.cut.extend(last.map(ask));
+            self.cut.extend(last.map(behind));
         }
         Ok(!self.cut.is_empty())
     }
+
+    /// Reads the lanes behind these, up to so many in each kind.
+    async fn many_behind(&mut self, conn: &mut MySqlConnection, cut: &[Ask], most: i64) -> Result<(), Error> {
+        let (head, _none) = question_marks(include_str!("sql/lanes_all.mysql.sql"));
+        let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
+            let [kind, queue, priority] = lane_binds(ask);
+            let limit = if wanted { most } else { 0 };
+            (include_str!("sql/lanes_all_behind.mysql.sql"), vec![kind, queue, priority, limit.into()])
+        });
+        let sql = head.replace(LANES, &union.sql);
+        // Prepared anew each time: MariaDB would not choose the skip scan the second time.
+        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &union.binds, json)).persistent(false);
+        let rows = all.fetch_all(conn).await?;
+        self.round_trips += 2;
+        let mut counts: HashMap<i64, i64> = HashMap::new();
+        for row in &rows {
+            let head = lane_head(row)?;
+            let count = counts.entry(row.int(7)?).or_default();
+            *count += 1;
+            if *count == most {
+                self.cut.push(behind(head.lane.clone()));
+            }
+            if row.int(6)? == 0 {
+                self.lanes.push(head);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a look goes on.
+fn behind(lane: Lane) -> Ask {
+    Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 }
 }
 
 /// Around each part of a union: it has an order and a limit, and locks, of its own.
@@ -261,20 +304,19 @@ impl Dialect for MySql {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
-    // no gap is ever locked under it
-    const OPEN_LINE: &'static [&'static str] = &[
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-        // below our own time limits: a statement that was given up must not wait on in the server. A producer can switch the checks
-        // off on MariaDB (the comment is a statement there): what it wrote then must not fail the claim of the others
-        "SET SESSION innodb_lock_wait_timeout = 2 /*M! , SESSION check_constraint_checks = OFF */",
-    ];
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> =
         Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
     // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
     // and inserts (1, 2, 4) first wait for what was committed elsewhere; else a worker is told that it has no row, or that
     // its jobs are not its own.
+    // with two of these, and the answer's time, less than the server's limit
+    const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
         Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     const LOCK_MIGRATION: Option<&'static str> =
         Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
@@ -289,6 +331,8 @@ impl Dialect for MySql {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_alone(conn, worker, ask, kinds).boxed());
 
+    const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.mysql.sql"));
+    const NUMBERS: &'static str = include_str!("sql/numbers.mysql.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.mysql.sql");
     const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.mysql.sql"));
@@ -303,6 +347,8 @@ impl Dialect for MySql {
     });
     const HOLDING: &'static str = include_str!("sql/holding.mysql.sql");
     const LEAVE: &'static str = include_str!("sql/leave.mysql.sql");
+    const STARTED: Script =
+        &[(For::All, include_str!("sql/ending_lock.mysql.sql")), (For::All, include_str!("sql/started.mysql.sql"))];
     const FINISH: Script = &[
         (For::Each, include_str!("sql/finish_history.mysql.sql")),
         (For::Refused, include_str!("sql/finish_lock.mysql.sql")),
@@ -334,6 +380,7 @@ impl Dialect for MySql {
     const LOST: &'static str = include_str!("sql/lost.mysql.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.mysql.sql");
     const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_blame.mysql.sql"),
         include_str!("sql/rescue_attempts.mysql.sql"),
         include_str!("sql/rescue_history.mysql.sql"),
         include_str!("sql/rescue_dead.mysql.sql"),
@@ -348,6 +395,10 @@ impl Dialect for MySql {
         (For::Scattered, include_str!("sql/purge_attempts.mysql.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.mysql.sql");
+
+    fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
+        options.clone()
+    }
 
     fn finish_list(batch: &[Finish]) -> List {
         let row = |it: &'_ Finish| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
@@ -398,27 +449,43 @@ impl Dialect for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
     }
 
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
     fn poll_interval(idle: Duration) -> Duration {
-        match idle.as_millis() {
-            0..250 => Duration::from_millis(10),
-            250..60_000 => Duration::from_millis(45),
-            _ => Duration::from_millis(250),
-        }
+        without_signals(idle)
     }
 
-    async fn lanes(conn: &mut MySqlConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let mut look = Look { unseen: kinds.iter().map(String::as_str).collect(), cut: Vec::new(), lanes: Vec::new() };
+    async fn lanes(
+        conn: &mut MySqlConnection,
+        kinds: &[String],
+        behind_these: &[Lane],
+        most: usize,
+    ) -> Result<Seen, Error> {
+        let begins = |kind: &&str| behind_these.iter().all(|lane| *lane.kind != **kind);
+        let mut look = Look {
+            unseen: kinds.iter().map(String::as_str).filter(begins).collect(),
+            cut: behind_these.iter().cloned().map(behind).collect(),
+            more_rows: MORE_ROWS,
+            lanes: Vec::new(),
+            round_trips: 0,
+        };
         for _ in 0..STEPS {
-            if !look.step(conn, kinds.len()).await? {
-                return Ok(look.lanes);
+            if !look.step(conn, kinds.len(), most).await? || look.lanes.len() >= most {
+                break;
             }
         }
-        // So many lanes are dearer step by step than to trust the optimizer. Prepared anew each time: MariaDB would not choose
-        // the skip scan the second time.
-        let sql = of_kinds(include_str!("sql/lanes_all.mysql.sql"), kinds.len());
-        let binds: Vec<Bind<'_>> = kinds.iter().map(|kind| kind.as_str().into()).collect();
-        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &binds, json)).persistent(false);
-        all.fetch_all(conn).await?.iter().map(lane_head).collect()
+        // So many lanes are dearer step by step than to trust the optimizer.
+        let mut rest = std::mem::take(&mut look.cut);
+        let begin = |kind: &&str| behind(Lane { kind: (*kind).into(), queue: "".into(), priority: 0 });
+        rest.extend(look.unseen.iter().map(begin));
+        for some in rest.chunks(AT_ONCE) {
+            match most.saturating_sub(look.lanes.len()) {
+                0 => look.cut.extend_from_slice(some),
+                more => look.many_behind(conn, some, more.div_ceil(some.len()) as i64).await?,
+            }
+        }
+        let stopped = look.cut.into_iter().map(|ask| ask.lane).collect();
+        Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips })
     }
 
     async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -446,22 +513,22 @@ impl Dialect for MySql {
     }
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
-            let binds = job.binds();
-            let (sql, arguments) = match (job.delay_us, job.run_at_us) {
-                (None, None) => Self::prepare(include_str!("sql/insert_one.mysql.sql"), &binds)?,
-                _ => Self::prepare(include_str!("sql/insert_one_later.mysql.sql"), &binds)?,
-            };
-            return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
+        match insert(conn, jobs, whose).await {
+            Err(Refused::NotCommitted) => {
+                // a session whose statements do not commit by themselves
+                Self::raw(conn, settings::BEGIN).await?;
+                let written = insert(conn, jobs, Whose::Callers).await;
+                let end = if written.is_ok() { settings::COMMIT } else { settings::ROLLBACK };
+                Self::raw(conn, end).await?;
+                written.map_err(Refused::into_error)
+            }
+            result => result.map_err(Refused::into_error),
         }
-        if fitting(jobs, chunk_of(jobs.len()), CHUNK_BYTES) == jobs.len() {
-            let step = step(conn).await?;
-            let first = insert_chunk(conn, jobs).await?;
-            return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
-        }
-        let mut together = Together::<Self>::begin(conn, whose).await?;
-        let ids = insert_chunks(together.connection(), jobs).await;
-        together.end(ids).await
+    }
+
+    async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
+        let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
+        Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
     }
 
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
@@ -486,13 +553,76 @@ fn of_kinds(sql: &str, count: usize) -> String {
     sql.replace("/* kinds */", &vec!["?"; count].join(", "))
 }
 
-/// Numbers of one statement are consecutive; clusters give every n-th.
-async fn step(conn: &mut MySqlConnection) -> Result<i64, Error> {
-    sqlx::query_scalar("SELECT CAST(@@auto_increment_increment AS SIGNED)").fetch_one(conn).await
+/// Why jobs were not written.
+enum Refused {
+    /// Nothing would commit them.
+    NotCommitted,
+    Error(Error),
 }
 
-async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    let step = step(conn).await?;
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Refused {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Error(error) => error,
+            Self::NotCommitted => Error::Protocol("the session does not commit".into()),
+        }
+    }
+}
+
+/// Writes nothing in a session that would change or lose it.
+async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
+    if let [job] = jobs {
+        let binds = job.binds();
+        let sql = match (job.is_due_now(), whose) {
+            (true, Whose::Pools) => include_str!("sql/insert_one.mysql.sql"),
+            (true, Whose::Callers) => include_str!("sql/insert_one_part.mysql.sql"),
+            (false, Whose::Pools) => include_str!("sql/insert_one_later.mysql.sql"),
+            (false, Whose::Callers) => include_str!("sql/insert_one_later_part.mysql.sql"),
+        };
+        let (sql, arguments) = MySql::prepare(sql, &binds)?;
+        return match MySql::insert_row(conn, sql, arguments).await {
+            Ok(id) => Ok(vec![id]),
+            // "the column cannot be NULL": the statement says so of such a session
+            Err(Error::Database(error))
+                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1048) =>
+            {
+                step(conn, whose).await?;
+                Err(Refused::Error(Error::Database(error)))
+            }
+            Err(error) => Err(error.into()),
+        };
+    }
+    let step = step(conn, whose).await?;
+    if fitting(jobs, chunk_of(jobs.len()), CHUNK_BYTES) == jobs.len() {
+        let first = insert_chunk(conn, jobs).await?;
+        return Ok((0..jobs.len() as i64).map(|n| first + n * step).collect());
+    }
+    let mut together = Together::<MySql>::begin(conn, whose).await?;
+    let ids = insert_chunks(together.connection(), jobs, step).await;
+    Ok(together.end(ids).await?)
+}
+
+/// Numbers of one statement are consecutive; clusters give every n-th. Refuses a session in which jobs are not to be written.
+async fn step(conn: &mut MySqlConnection, whose: Whose) -> Result<i64, Refused> {
+    let rows = rows::<MySql>(conn, settings::SESSION, &[]).await?;
+    // with `sql_select_limit = 0` there is none
+    let Some(row) = rows.first() else { return Err(Error::Configuration(settings::NOT_TO_READ.into()).into()) };
+    if row.int(1)? == 0 {
+        return Err(Error::Configuration(settings::NOT_TO_WRITE.into()).into());
+    }
+    if whose == Whose::Pools && row.int(2)? == 0 {
+        return Err(Refused::NotCommitted);
+    }
+    Ok(row.int(0)?)
+}
+
+async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob], step: i64) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
     let mut rest = jobs;
     while !rest.is_empty() {

@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, join, join3};
-use sqlx::pool::PoolConnection;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::{Beside, Dialect, Housekeeping};
-use super::line::{Kept, Line, PING_EVERY, open_line};
+use super::dialect::{Beside, Dialect, Housekeeping, rows};
+use super::distance::Distance;
+use super::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use super::session::Session;
 use super::together::ended;
 use super::turns::{Errand, Listening, Turns};
@@ -44,8 +45,13 @@ struct Inner<DB: Dialect> {
     /// What holds the locks of the line for heartbeats.
     session: Session,
     upkeep: Line<DB>,
+    /// For looks beside the claims, while there are such.
+    looks: Line<DB>,
+    distance: Distance,
     /// Whether a task pings the lines.
     pinged: AtomicBool,
+    /// A pooler lends the server's sessions to our connections, for one transaction at a time.
+    lent: AtomicBool,
     /// See [`Dialect::open_beside`]: what there is, or that there can be nothing.
     beside: Mutex<Option<Option<Beside<DB>>>>,
 }
@@ -69,7 +75,7 @@ pub(crate) enum From {
     Duties,
     /// The line for rescue and retention.
     Upkeep,
-    /// A connection for this once, set like a line: a look that keeps nobody waiting.
+    /// The line for looks that keep nobody waiting.
     Look,
 }
 
@@ -124,18 +130,31 @@ impl<DB: Dialect> SqlStore<DB> {
             duties: Line::default(),
             session: Session::default(),
             upkeep: Line::default(),
+            looks: Line::default(),
+            distance: Distance::default(),
             pinged: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
             beside: Mutex::default(),
         }))
     }
 
     /// The user's pool.
-    pub(super) fn pool(&self) -> &Pool<DB> {
+    pub(crate) fn pool(&self) -> &Pool<DB> {
         &self.0.pool
     }
 
     pub(super) fn housekeeping(&self) -> &Housekeeping {
         &self.0.housekeeping
+    }
+
+    /// See [`Store::lend_sessions`](super::Store::lend_sessions).
+    pub(super) fn lend(&self) {
+        self.0.lent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a pooler lends the server's sessions.
+    pub(super) fn is_lent(&self) -> bool {
+        self.0.lent.load(Ordering::Relaxed)
     }
 
     /// The session in which this worker beats.
@@ -194,7 +213,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let operation = async move {
             let mut pauses = Pauses::new(limit);
             loop {
-                match store.once(from, mode, &args, &body).await {
+                match store.once(from, mode, limit, &args, &body).await {
                     Err(error) if DB::is_transient(&error) => match pauses.next() {
                         Some(pause) => tokio::time::sleep(pause).await,
                         None => return Err(error),
@@ -227,13 +246,14 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    async fn once<A, T, F>(&self, from: From, mode: Mode, args: &A, body: &F) -> Result<T, sqlx::Error>
+    async fn once<A, T, F>(&self, from: From, mode: Mode, limit: Duration, args: &A, body: &F) -> Result<T, sqlx::Error>
     where
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
         let line = match from {
             _ if DB::ONE_WRITER => None,
-            From::Pool | From::Look => None,
+            From::Pool => None,
+            From::Look => Some(&self.0.looks),
             From::Claims => Some(&self.0.claims),
             From::Endings => Some(&self.0.endings),
             From::Duties => Some(&self.0.duties),
@@ -244,24 +264,34 @@ impl<DB: Dialect> SqlStore<DB> {
             None => None,
         };
         let kept_conn = kept.as_mut().and_then(|kept| kept.take());
+        let lent = DB::BEGIN_LENT.filter(|_| self.is_lent() && line.is_some());
         let mut is_ours = line.is_some();
         let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
-            Some(conn) => conn,
+            Some(conn) => Conn::Own(conn),
+            None if line.is_some() => {
+                // less than the operation may take, so that it can tell why there is none
+                let mut conn = connect(&self.0.pool, limit / 2).await?;
+                // a session that is lent keeps no settings, and no locks
+                let mute = lent.is_some() || open_line::<DB>(&mut conn, from.has_transactions()).await?;
+                if from == From::Duties {
+                    self.0.session.begins(mute);
+                }
+                self.keep_awake();
+                Conn::Own(conn)
+            }
             None => {
                 let beside = self.beside_for(from).await;
                 is_ours |= beside.is_some();
                 let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
-                if line.is_some() || (from == From::Look && !DB::ONE_WRITER) {
+                if from == From::Pool
+                    && let Some(sql) = DB::PLAIN_SESSION
+                    && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
+                {
+                    // see settings.rs
                     conn.close_on_drop();
-                    let in_cluster = open_line::<DB>(&mut conn, from.has_transactions()).await?;
-                    if from == From::Duties {
-                        self.0.session.begins(in_cluster);
-                    }
-                    if line.is_some() {
-                        self.keep_awake();
-                    }
+                    open_line::<DB>(&mut conn, false).await?;
                 }
-                conn
+                Conn::Pools(conn)
             }
         };
         let mut held = Held { conn: Some(conn), sound: false };
@@ -274,7 +304,7 @@ impl<DB: Dialect> SqlStore<DB> {
             Ended(&self.0.housekeeping)
         });
         let conn = held.conn.as_mut().expect("just put there");
-        let begins = mode == Mode::Transaction || (mode == Mode::Alone && !is_ours);
+        let begins = mode == Mode::Transaction || (mode == Mode::Alone && !is_ours) || lent.is_some();
         let result = match begins {
             false => body(conn, args).await,
             true => {
@@ -283,7 +313,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 {
                     DB::raw(conn, sql).await?;
                 }
-                let mut transaction = conn.begin_with(DB::BEGIN).await?;
+                let mut transaction = conn.begin_with(lent.unwrap_or(DB::BEGIN)).await?;
                 let result = body(&mut transaction, args).await;
                 ended(transaction, result).await
             }
@@ -295,8 +325,9 @@ impl<DB: Dialect> SqlStore<DB> {
         };
         if held.sound
             && let Some(mut kept) = kept
+            && let Some(Conn::Own(conn)) = held.conn.take()
         {
-            *kept = held.conn.take().map(Kept::new);
+            *kept = Some(Kept::new(conn));
         }
         result
     }
@@ -304,7 +335,7 @@ impl<DB: Dialect> SqlStore<DB> {
     /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
     /// failed, and its processes with it.
     async fn beside_for(&self, from: From) -> Option<Pool<DB>> {
-        if matches!(from, From::Pool | From::Upkeep | From::Look) {
+        if matches!(from, From::Pool | From::Look) {
             return None;
         }
         let mut beside = self.0.beside.lock().await;
@@ -319,20 +350,26 @@ impl<DB: Dialect> SqlStore<DB> {
             }
         }
         let beside = beside.as_ref()?.as_ref()?;
-        Some(if from == From::Endings { beside.ends.clone() } else { beside.claims.clone() })
+        Some(match from {
+            From::Endings => beside.ends.clone(),
+            From::Upkeep => beside.upkeep.clone(),
+            _ => beside.claims.clone(),
+        })
     }
 
-    /// Has the lines pinged that the server would end otherwise, as long as there is this store.
+    /// Has the lines pinged that would be ended or forgotten otherwise, as long as there is this store.
     fn keep_awake(&self) {
-        if DB::END_SILENT.is_none() || self.0.pinged.swap(true, Ordering::Relaxed) {
+        if self.0.pinged.swap(true, Ordering::Relaxed) {
             return;
         }
         let store: Weak<Inner<DB>> = Arc::downgrade(&self.0);
         tokio::spawn(async move {
+            let silence = DB::SILENCE.unwrap_or(SILENCE);
             loop {
-                tokio::time::sleep(PING_EVERY).await;
+                tokio::time::sleep(silence).await;
                 let Some(store) = store.upgrade() else { return };
-                join3(store.claims.ping(), store.endings.ping(), store.upkeep.ping()).await;
+                let lines = join3(store.claims.ping(silence), store.endings.ping(silence), store.upkeep.ping(silence));
+                join(lines, store.duties.ping(SILENCE)).await;
             }
         });
     }
@@ -342,14 +379,42 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.claims.lock().await.is_some()
     }
 
-    /// Gives the connections back that were kept.
+    /// Whether the connection for endings is there.
+    #[cfg(test)]
+    pub(super) async fn keeps_endings(&self) -> bool {
+        self.0.endings.lock().await.is_some()
+    }
+
+    /// Opens the connections that a worker keeps, all that there can be.
+    pub(super) async fn open(&self) -> Result<(), Error> {
+        const DOING: &str = "cannot open the connections that a worker keeps";
+        let open = |from| self.run(from, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
+        let all = [From::Claims, From::Endings, From::Duties, From::Upkeep].map(open);
+        try_join_all(all).await.map(drop)
+    }
+
+    /// How far away the database is.
+    pub(super) fn distance(&self) -> &Distance {
+        &self.0.distance
+    }
+
+    /// Whether the connection for looks beside the claims is there, or at work.
+    pub(super) fn keeps_looks(&self) -> bool {
+        self.0.looks.is_kept()
+    }
+
+    /// Closes that connection.
+    pub(super) async fn release_looks(&self) {
+        self.0.looks.close().await;
+    }
+
+    /// Closes the connections that were kept.
     pub(super) async fn release(&self) {
-        for line in [&self.0.claims, &self.0.endings, &self.0.duties, &self.0.upkeep] {
-            drop(line.lock().await.take());
-        }
+        let Inner { claims, endings, duties, upkeep, looks, .. } = &*self.0;
+        join5(claims.close(), endings.close(), duties.close(), upkeep.close(), looks.close()).await;
         let beside = self.0.beside.lock().await.take().flatten();
-        if let Some(Beside { claims, ends }) = beside {
-            join(claims.close(), ends.close()).await;
+        if let Some(Beside { claims, ends, upkeep }) = beside {
+            join3(claims.close(), ends.close(), upkeep.close()).await;
         }
     }
 }
@@ -365,7 +430,7 @@ impl Drop for Ended<'_> {
 
 /// A connection in use: unless its operation came to an end, it is not used again.
 struct Held<DB: Dialect> {
-    conn: Option<PoolConnection<DB>>,
+    conn: Option<Conn<DB>>,
     sound: bool,
 }
 
@@ -373,7 +438,7 @@ impl<DB: Dialect> Drop for Held<DB> {
     fn drop(&mut self) {
         if !self.sound
             && !DB::ONE_WRITER
-            && let Some(conn) = &mut self.conn
+            && let Some(Conn::Pools(conn)) = &mut self.conn
         {
             conn.close_on_drop();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use sqlx::postgres::{PgListener, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
 use crate::migrate::Engine;
@@ -13,18 +13,23 @@ use crate::signal;
 
 use super::batch::{alike, fitting};
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, add_binds, driver, ids,
-    rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
+    driver, ids, rows,
 };
-use super::read::{claimed, lane_head, lane_of, number, shares};
+use super::line::alone;
+use super::operation::LIMIT;
+use super::read::{begins, claimed, lane_of, number, seen, shares};
 use super::session::Sessions;
+use super::settings::postgres as settings;
 use super::together::{SAVEPOINT, Together, Whose};
-use super::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
 /// How often the listener's connection is tried.
 const WATCHDOG: Duration = Duration::from_secs(60);
+/// What the server calls our connections, unless the user has a name for theirs.
+const APPLICATION: &str = "queue";
 /// About how many bytes of arguments go into one INSERT: a value may have a gigabyte.
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
@@ -134,15 +139,17 @@ impl Dialect for Postgres {
     const ONE_WRITER: bool = false;
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
-    // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
-    // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
-    // or a lane without statistics, would otherwise be read as a whole.
-    const OPEN_LINE: &'static [&'static str] = &["SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
-         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"];
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = Some(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off; \
+         SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+         SET LOCAL idle_in_transaction_session_timeout = '8s'",
+    );
+    const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
@@ -157,6 +164,8 @@ impl Dialect for Postgres {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.postgres.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.postgres.sql");
     const JOIN_BEAT: Option<&'static str> = None;
@@ -170,6 +179,7 @@ impl Dialect for Postgres {
     });
     const HOLDING: &'static str = include_str!("sql/holding.postgres.sql");
     const LEAVE: &'static str = include_str!("sql/leave.postgres.sql");
+    const STARTED: Script = &[(For::All, include_str!("sql/started.postgres.sql"))];
     const FINISH: Script = &[(For::All, include_str!("sql/finish.postgres.sql"))];
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.postgres.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.postgres.sql"))];
@@ -184,6 +194,13 @@ impl Dialect for Postgres {
         (For::All, include_str!("sql/purge_attempts.postgres.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.postgres.sql");
+
+    fn named(options: &PgConnectOptions) -> PgConnectOptions {
+        match options.get_application_name() {
+            Some(_) => options.clone(),
+            None => options.clone().application_name(APPLICATION),
+        }
+    }
 
     fn finish_list(batch: &[Finish]) -> List {
         // of the same job under two leases one is refused in any case: the lesser one, which is older unless a thousand million
@@ -232,14 +249,17 @@ impl Dialect for Postgres {
         matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
     }
 
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut PgConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let kinds = serde_json::to_string(kinds).expect("text serializes");
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.postgres.sql"), &[kinds.as_str().into()]).await?;
-        rows.iter().map(lane_head).collect()
+    async fn lanes(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.postgres.sql"), &binds).await?;
+        seen(&rows, kinds, most)
     }
 
     async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -258,7 +278,7 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.postgres.sql"), &binds).await?;
-        rows.iter().map(|row| noted(row, 11, lane_of(row, asks)?)).collect()
+        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
@@ -277,6 +297,10 @@ impl Dialect for Postgres {
         together.end(ids).await
     }
 
+    async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
         Ok(None)
     }
@@ -286,8 +310,9 @@ impl Dialect for Postgres {
         _housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> Result<(), Error> {
-        let mut listener = PgListener::connect_with(pool).await?;
+        let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
         listener.eager_reconnect(false);
+        sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
         listener.listen(CHANNEL).await?;
         wake(); // for what came before
         loop {
@@ -331,7 +356,7 @@ async fn claim_one(
         kinds.as_deref().into(),
     ];
     let rows = rows::<Postgres>(conn, include_str!("sql/claim.postgres.sql"), &binds).await?;
-    rows.iter().map(|row| noted(row, 8, lane.clone())).collect()
+    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

@@ -1,8 +1,10 @@
 //! Rows, read as what they stand for.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::dialect::Cells;
+use super::dialect::{Cells, Seen};
 use super::{Ask, Claimed, Lane, LaneHead, Share};
 use crate::job::JobId;
 
@@ -27,7 +29,8 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may be).
+/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may be),
+/// `losses`.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -41,6 +44,7 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
             Some(args) => Ok(args),
             None => Err(row.int(6)?),
         },
+        losses: nearest(row.int(8)?),
         claim: None,
     })
 }
@@ -54,6 +58,48 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
         first: (run_at, row.int(5)?),
         due_in: Duration::from_micros(due_in),
     })
+}
+
+/// Where a look begins, for a statement that goes one lane on in each kind at a time.
+#[derive(serde::Serialize)]
+struct Begin<'a> {
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+}
+
+/// For each of the kinds, behind which lane a look begins: a JSON text. No queue has an empty name.
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
+pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
+    let mut begins = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        let lane = behind.iter().find(|lane| *lane.kind == **kind);
+        let (queue, priority) = lane.map_or(("", 0), |lane| (&*lane.queue, lane.priority));
+        begins.push(Begin { kind, queue, priority });
+    }
+    super::sql::json(&begins)
+}
+
+/// Reads the rows of such a statement: as [`lane_head`], and whether the lane is left out (its queue is paused).
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
+pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Result<Seen, sqlx::Error> {
+    let mut seen = Seen { round_trips: 1, ..Seen::default() };
+    let mut last: HashMap<Arc<str>, (usize, Lane)> = HashMap::new();
+    for row in rows {
+        let head = lane_head(row)?;
+        let (count, lane) = last.entry(head.lane.kind.clone()).or_insert_with(|| (0, head.lane.clone()));
+        (*count, *lane) = (*count + 1, head.lane.clone());
+        if row.int(6)? == 0 {
+            seen.heads.push(head);
+        }
+    }
+    // the end of a kind may count as a lane
+    if rows.len() + kinds.len() > most {
+        // a kind that has fallen behind the others by more than one lane has no more
+        let deepest = last.values().map(|(count, _)| *count).max().unwrap_or(0);
+        seen.stopped = last.into_values().filter(|(count, _)| count + 1 >= deepest).map(|(_, lane)| lane).collect();
+    }
+    Ok(seen)
 }
 
 /// Reads rows of `ask, count, sure, all, first and last time, least and greatest id` into one share for each of the asks; the
@@ -76,10 +122,10 @@ pub(crate) fn shares<R: Cells>(
     Ok(shares)
 }
 
-/// The lane of a claimed row that names it in its columns 8 to 10: the asks' own names, so that a batch of jobs shares them.
+/// The lane of a claimed row that names it in its columns 9 to 11: the asks' own names, so that a batch of jobs shares them.
 #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL numbers its lanes"))]
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
-    let (kind, queue, priority) = (row.text(8)?, row.text(9)?, number(row.int(10)?)?);
+    let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
     match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
         Some(lane) => Ok(lane.clone()),
@@ -136,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..9)) {
+        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..10)) {
             let row = Row(cells);
             let _ = claimed(&row, lane(0));
             let _ = lane_head(&row);
@@ -144,11 +190,12 @@ mod tests {
 
         /// A row of the right types is always read, whatever its numbers: it is claimed by then.
         #[test]
-        fn any_claimed_row_is_read(numbers in prop::array::uniform6(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
-            let [id, attempt, max_retries, run_at, enqueued_at, size] = numbers;
+        fn any_claimed_row_is_read(numbers in prop::array::uniform7(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
+            let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;
             let mut cells: Vec<_> =
                 [id, lease.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
+            cells.push(Cell::Int(losses));
             let job = claimed(&Row(cells), lane(0)).unwrap();
             prop_assert_eq!((job.id.get(), job.lease, job.run_at, job.args), (id, lease, run_at, args.ok_or(size)));
         }

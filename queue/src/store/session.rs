@@ -68,6 +68,22 @@ impl Session {
         *state = State { number: state.number + 1, mute: in_cluster, ..State::default() };
     }
 
+    /// Notes which session this transaction has, where they are lent. The next one may have another; what was acknowledged in one
+    /// counts in all, until the server starts again.
+    pub(super) async fn borrows<DB: Dialect>(&self, conn: &mut DB::Connection) -> Result<(), Error> {
+        let (Some(sessions), Some(sql)) = (DB::SESSIONS, DB::SESSION) else { return Ok(()) };
+        let run = self.told::<DB>(conn, sessions.run, &[]).await?;
+        let session = rows::<DB>(conn, sql, &[]).await?.first().ok_or(Error::RowNotFound)?.int(0)?;
+        let run = run.ok().flatten().map_or(Run::Untold, Run::Known);
+        let mut state = self.state();
+        let known = run != Run::Untold && run == state.run;
+        if !known {
+            *state = State { number: state.number + 1, mute: true, run, ..State::default() };
+        }
+        state.server = known.then_some(session);
+        Ok(())
+    }
+
     /// Takes the locks that this connection should hold and does not. Before the heartbeat is written: who sees a later
     /// heartbeat can see the lock. A lock that cannot be had is no reason not to beat.
     pub(super) async fn hold<DB: Dialect>(
@@ -132,6 +148,12 @@ impl Session {
     pub(super) fn answered(&self, server: Option<i64>) -> (u64, bool) {
         let mut state = self.state();
         if state.server.is_some() && state.server != server {
+            if !state.mute {
+                tracing::warn!(
+                    "the server's session was changed under the worker's connection, so its lease alone says that it lives; \
+                     behind PgBouncer in transaction mode set `.transaction_pooler(true)`"
+                );
+            }
             *state = State { number: state.number + 1, server, mute: true, ..State::default() };
         }
         state.server = server;

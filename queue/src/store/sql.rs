@@ -1,18 +1,22 @@
 //! The one implementation of [`Store`], over the [`Dialect`] of an engine.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use futures_util::future::try_join;
+use sqlx::Connection as _;
 
-use super::dialect::{Cells, Dialect, For, execute, ids, rows};
+use super::dialect::{Cells, Dialect, For, Seen, execute, ids, rows, without_signals};
+use super::line::connect;
 use super::operation::{From, LIMIT, Mode, SqlStore};
 use super::read::{list, number};
 use super::runs::Runs;
 use super::turns::Listening;
 use super::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, LaneHead, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
-    Share, Sight, Store, WorkerId, admin,
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
+    Share, Sight, Start, Store, WorkerId, admin,
 };
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::error::{Doing, Error};
@@ -27,6 +31,10 @@ use crate::state::JobState;
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
 /// How long a look may take that keeps nobody waiting.
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a worker says that finds itself behind a pooler.
+const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in transaction \
+    mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session mode";
 
 /// A list as one JSON text.
 pub(super) fn json<T: serde::Serialize>(list: &[T]) -> String {
@@ -74,6 +82,10 @@ struct Lost {
 struct Fate {
     id: i64,
     fate: String,
+    /// Earlier attempts of which nobody knew whether they had begun, and for which this one answers.
+    doubts: i64,
+    losses: i64,
+    error: String,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
@@ -84,7 +96,10 @@ impl<DB: Dialect> SqlStore<DB> {
                 let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
                 let fates = locked
                     .iter()
-                    .map(|row| Ok(Fate { id: row.int(0)?, fate: row.text(1)? }))
+                    .map(|row| {
+                        let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
+                        Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                    })
                     .collect::<Result<Vec<_>, sqlx::Error>>()?;
                 if !fates.is_empty() {
                     let list = json(&fates);
@@ -93,16 +108,17 @@ impl<DB: Dialect> SqlStore<DB> {
                     }
                 }
                 let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
-                Ok(Rescued { ready: count("ready"), dead: count("dead"), cancelled: count("cancelled") })
+                let (dead, cancelled) = (count("dead"), count("cancelled"));
+                Ok(Rescued { ready: fates.len() as u64 - dead - cancelled, dead, cancelled })
             }
             .boxed()
         })
         .await
     }
 
-    /// The same for each by itself. What is refused is left as it is; what refuses two in a row refuses all.
-    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<Rescued, Error> {
-        let (mut sum, mut refused) = (Rescued::default(), None);
+    /// The same for each by itself. What is refused is left as it is, and named; what refuses two in a row refuses all.
+    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<(Rescued, Vec<i64>), Error> {
+        let (mut sum, mut left, mut refused) = (Rescued::default(), Vec::new(), None);
         for job in lost {
             let error = match self.rescue_some(json(std::slice::from_ref(job))).await {
                 Ok(one) => {
@@ -113,6 +129,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 Err(error) => error,
             };
             tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
+            left.push(job.id);
             let second = refused.is_some();
             refused = Some(error).filter(|error| !error.blames_the_row());
             if second && refused.is_some() {
@@ -122,7 +139,7 @@ impl<DB: Dialect> SqlStore<DB> {
         match refused {
             // it is met again later
             Some(error) if sum == Rescued::default() => Err(error),
-            _ => Ok(sum),
+            _ => Ok((sum, left)),
         }
     }
 
@@ -147,21 +164,74 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    async fn look(&self, from: From, limit: Duration, scope: &Scope) -> Result<(Vec<LaneHead>, Duration), Error> {
-        let kinds = scope.kinds.clone();
-        let (mut lanes, took) = self
-            .run_within(limit, from, Mode::Read, "cannot look for jobs", kinds, |conn, kinds| {
-                async move {
-                    let started = Instant::now();
-                    Ok((DB::lanes(conn, kinds).await?, started.elapsed()))
+    /// Whether the server's sessions are lent although nobody said so: what one connection had is another's right after, or changes
+    /// while another one is in a transaction. A pooler gives out the session used last, or the one not used for longest, and
+    /// others who use it may be in the way of either: so it is asked several times. Nothing may be set before it is known.
+    async fn lends_unsaid(&self) -> Result<bool, Error> {
+        const ROUNDS: usize = 3;
+        let Some(sql) = DB::SESSION else { return Ok(false) };
+        let pool = self.pool().clone();
+        // in a task: nobody who drops this leaves a transaction open in a session that others get
+        let asked = tokio::spawn(async move {
+            let session = async |conn: &mut DB::Connection| {
+                rows::<DB>(conn, sql, &[]).await?.first().ok_or(sqlx::Error::RowNotFound)?.int(0)
+            };
+            let (one, other) = (connect(&pool, LIMIT / 2), connect(&pool, LIMIT / 2));
+            let (mut one, mut other) = try_join(one, other).await?;
+            let mut lent = false;
+            for _ in 0..ROUNDS {
+                let had = session(&mut one).await?;
+                let mut transaction = other.begin_with(DB::BEGIN).await?;
+                lent |= session(&mut transaction).await? == had || session(&mut one).await? != had;
+                transaction.rollback().await?;
+                if lent {
+                    break;
                 }
-                .boxed()
-            })
+            }
+            try_join(one.close(), other.close()).await?;
+            Ok::<_, sqlx::Error>(lent)
+        });
+        let answer = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(sqlx::Error::PoolClosed), // the runtime is shutting down
+            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        };
+        answer.doing("cannot open the connections that a worker keeps")
+    }
+
+    async fn look(
+        &self,
+        from: From,
+        limit: Duration,
+        scope: &Scope,
+        behind: &[Lane],
+        most: usize,
+    ) -> Result<Found, Error> {
+        // each kind is reached
+        let most = most.max(scope.kinds.len() * 2);
+        let args = (scope.kinds.clone(), behind.to_vec(), most, self.distance().clone());
+        let mut found = self
+            .run_within(
+                limit,
+                from,
+                Mode::Read,
+                "cannot look for jobs",
+                args,
+                |conn, (kinds, behind, most, distance)| {
+                    async move {
+                        let started = Instant::now();
+                        let Seen { heads, stopped, round_trips } = DB::lanes(conn, kinds, behind, *most).await?;
+                        let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
+                        Ok(Found { heads, stopped, took })
+                    }
+                    .boxed()
+                },
+            )
             .await?;
         if !scope.queues.is_empty() {
-            lanes.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
+            found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
-        Ok((lanes, took))
+        Ok(found)
     }
 }
 
@@ -170,24 +240,44 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         DB::ENGINE
     }
 
-    fn connections_needed(&self) -> u32 {
-        DB::CONNECTIONS
+    fn connections_kept(&self) -> u32 {
+        // it does not listen where sessions are lent
+        DB::CONNECTIONS - u32::from(self.is_lent())
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.connections_allowed() > self.connections_needed() && can_spare_one(self.pool())
+        self.keeps_looks() || (self.connections_allowed() > 1 && can_spare_one(self.pool()))
     }
 
     fn connections_allowed(&self) -> u32 {
         self.pool().options().get_max_connections()
     }
 
+    fn warn_of_options(&self) {
+        DB::warn_of_options(self.pool());
+    }
+
     fn poll_interval(&self, idle: Duration) -> Duration {
-        DB::poll_interval(idle)
+        if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
     }
 
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription {
         signal::subscribe(self.pool(), notify)
+    }
+
+    fn lend_sessions(&self) -> bool {
+        self.lend();
+        DB::BEGIN_LENT.is_some()
+    }
+
+    fn open(&self) -> Reply<'_, ()> {
+        async move {
+            if !self.is_lent() && self.lends_unsaid().await? {
+                return Err(Error::config(LENT_UNSAID));
+            }
+            SqlStore::open(self).await
+        }
+        .boxed()
     }
 
     fn check_schema(&self) -> Reply<'_, ()> {
@@ -241,16 +331,21 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         let Holding { any, running, settled, check, again_in } = holding;
         let lists = [json(look_for), json(running), json(settled)];
         let times = [micros(lease), micros(again_in)];
-        let args = (self.session().clone(), worker, any, times, lists, i64::from(check));
+        let session = (self.session().clone(), self.is_lent());
+        let args = (session, worker, any, times, lists, i64::from(check));
         self.run_within(
             BEAT_LIMIT,
             From::Duties,
             Mode::Write,
             "the heartbeat failed",
             args,
-            |conn, (session, worker, busy, [lease, again_in], lists, check)| {
+            |conn, ((session, lent), worker, busy, [lease, again_in], lists, check)| {
                 async move {
-                    session.hold::<DB>(conn, *worker, *busy).await?;
+                    if *lent {
+                        session.borrows::<DB>(conn).await?;
+                    } else {
+                        session.hold::<DB>(conn, *worker, *busy).await?;
+                    }
                     let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
                     let server = session.server();
                     let held = session.holds_in(*worker);
@@ -327,7 +422,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn beat_looks(&self) -> bool {
-        DB::BEAT_LOOKS
+        DB::BEAT_LOOKS && !self.is_lent()
     }
 
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
@@ -358,12 +453,20 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.give_up();
     }
 
-    fn lanes<'a>(&'a self, scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        async move { Ok(self.look(From::Claims, LIMIT, scope).await?.0) }.boxed()
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Claims, LIMIT, scope, behind, most).boxed()
     }
 
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
-        self.look(From::Look, LOOK_LIMIT, scope).boxed()
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Look, LOOK_LIMIT, scope, behind, most).boxed()
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        async move {
+            self.release_looks().await;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
@@ -376,7 +479,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
 
     fn take_turn(&self) -> Reply<'_, bool> {
         async move {
-            let Some(turn) = DB::CLAIM_TURN else { return Ok(false) };
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(false) };
             self.run(From::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
                 async move {
                     match rows::<DB>(conn, turn.take, &[]).await {
@@ -399,7 +502,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn give_turn(&self) -> Reply<'_, ()> {
         async move {
             // with its connection the turn is gone as well
-            let Some(turn) = DB::CLAIM_TURN else { return Ok(()) };
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(()) };
             if !self.keeps_claims().await {
                 return Ok(());
             }
@@ -441,6 +544,10 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
+    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot note that jobs have started", DB::STARTED, worker, batch).boxed()
+    }
+
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
     }
@@ -453,12 +560,12 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         self.ending("cannot store dead letters", DB::BURY, worker, batch).boxed()
     }
 
-    fn rescue(&self, limit: u32) -> Reply<'_, Rescued> {
+    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
             let doing = "cannot look for lost workers";
             self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
             let lost = self
-                .run(From::Upkeep, Mode::Read, doing, i64::from(limit), |conn, limit| {
+                .run(From::Upkeep, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {
                         let lost = rows::<DB>(conn, DB::LOST, &[(*limit).into()]).await?;
                         lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
@@ -467,8 +574,9 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                 })
                 .await;
             let mut lost: Vec<Lost> = lost?;
+            lost.retain(|job| !leave_out.contains(&job.id));
             if lost.is_empty() {
-                return Ok(Rescued::default());
+                return Ok((Rescued::default(), Vec::new()));
             }
             lost.sort_unstable_by_key(|job| job.id);
             match self.rescue_some(json(&lost)).await {
@@ -477,7 +585,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                     tracing::warn!(%error, jobs = lost.len(), "cannot take lost jobs back together; one by one");
                     self.rescue_one_by_one(&lost).await
                 }
-                result => result,
+                result => Ok((result?, Vec::new())),
             }
         }
         .boxed()
@@ -538,8 +646,14 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     }
 
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
-        async move { DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed") }
-            .boxed()
+        async move {
+            if self.is_lent() {
+                // its session would be lent to others, who would be told in its place
+                return std::future::pending().await;
+            }
+            DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
+        }
+        .boxed()
     }
 
     fn listen(&self) -> Listening {

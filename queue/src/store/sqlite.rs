@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
@@ -14,15 +14,16 @@ use crate::migrate::Engine;
 use super::batch::{alike, args_list, fitting};
 use super::beside;
 use super::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Turn, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
 };
-use super::read::{claimed, lane_head, lane_of, shares};
+use super::memory;
+use super::read::{begins, claimed, lane_of, seen, shares};
 use super::session::Sessions;
 use super::sql::json;
 use super::together::{SAVEPOINT, Together, Whose};
 use super::union::{Part, ask_of, united};
 use super::writes::Writes;
-use super::{Ask, Claimed, Finish, LaneHead, NewJob, Outcome, Reach, Share, WorkerId};
+use super::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// So long after a write its commit is there, most often.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -110,14 +111,18 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
-    const CONNECTIONS: u32 = 1;
+    const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
     // a transaction that reads first and writes then may be refused for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
     const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;
     const UNLOCK_MIGRATION: Option<&'static str> = None;
@@ -127,6 +132,8 @@ impl Dialect for Sqlite {
     const BEAT_LOOKS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.sqlite.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sqlite.sql");
     const JOIN: &'static str = include_str!("sql/join.sqlite.sql");
     const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sqlite.sql"));
@@ -135,6 +142,7 @@ impl Dialect for Sqlite {
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sqlite.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sqlite.sql");
+    const STARTED: Script = &[(For::All, include_str!("sql/started.sqlite.sql"))];
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sqlite.sql")),
         (For::Each, include_str!("sql/finish_history.sqlite.sql")),
@@ -156,6 +164,7 @@ impl Dialect for Sqlite {
     const LOST: &'static str = include_str!("sql/lost.sqlite.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sqlite.sql");
     const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_blame.sqlite.sql"),
         include_str!("sql/rescue_attempts.sqlite.sql"),
         include_str!("sql/rescue_history.sqlite.sql"),
         include_str!("sql/rescue_dead.sqlite.sql"),
@@ -167,6 +176,10 @@ impl Dialect for Sqlite {
         (For::All, include_str!("sql/purge_attempts.sqlite.sql")),
     ];
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sqlite.sql");
+
+    fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
+        options.clone()
+    }
 
     fn finish_list(batch: &[Finish]) -> List {
         // the same job twice, under two leases, stays twice
@@ -209,15 +222,20 @@ impl Dialect for Sqlite {
         matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
     }
 
+    fn warn_of_options(pool: &Pool<Self>) {
+        memory::warn(pool);
+    }
+
     fn poll_interval(_idle: Duration) -> Duration {
         // the file is watched: this only finds what the watch missed
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut SqliteConnection, kinds: &[String]) -> Result<Vec<LaneHead>, Error> {
-        let kinds = serde_json::to_string(kinds).expect("text serializes");
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.sqlite.sql"), &[kinds.as_str().into()]).await?;
-        rows.iter().map(lane_head).collect()
+    async fn lanes(conn: &mut SqliteConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.sqlite.sql"), &binds).await?;
+        seen(&rows, kinds, most)
     }
 
     async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -276,6 +294,10 @@ impl Dialect for Sqlite {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
+    }
+
+    async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+        beside::unusable(pool, conn).await
     }
 
     async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
@@ -381,13 +403,14 @@ mod tests {
     /// from that.
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
-        let scripts = [Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
+        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
         let statements = scripts.iter().map(|(_, sql)| *sql).chain(Sqlite::BEAT.iter().copied());
         for sql in statements {
             for (at, _) in sql.match_indices("worker_id = $") {
                 let before = sql[..at].rsplit(char::is_whitespace).next().expect("a part");
-                // the history has no such index
-                assert!(before.starts_with('+') || before == "h.", "{before}worker_id = $ in\n{sql}");
+                // the history and the heartbeats have no such index
+                let has_none = before == "h." || (before.is_empty() && sql.contains("UPDATE queue_heartbeats"));
+                assert!(before.starts_with('+') || has_none, "{before}worker_id = $ in\n{sql}");
             }
         }
     }
@@ -395,8 +418,7 @@ mod tests {
     /// The database's clock has whole milliseconds, and what they leave out must not make a job start early.
     #[tokio::test]
     async fn a_delay_is_never_short() {
-        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
-        crate::migrate(&pool).await.unwrap();
+        let pool = crate::__doctest::pool().await;
         let mut conn = pool.acquire().await.unwrap();
         let job = NewJob { delay_us: Some(5_001), ..NewJob::example("k") };
         let other = NewJob { delay_us: Some(5_000), ..job.clone() };

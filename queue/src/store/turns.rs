@@ -249,7 +249,8 @@ mod tests {
         let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
         for (url, listens) in [(url.as_str(), true), ("sqlite::memory:", false)] {
             // one: where claims have no other, they would wait for that of the ends
-            let pool = SqlitePoolOptions::new().max_connections(1).connect(url).await.expect("a pool");
+            let options = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+            let pool = options.connect(url).await.expect("a pool");
             crate::migrate(&pool).await.expect("a schema");
             let store = SqlStore::new(pool.clone());
             let asked = store.run(From::Claims, Mode::Read, "", (), |_, ()| async { Ok(()) }.boxed());

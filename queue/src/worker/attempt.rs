@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::context::{ContextParts, JobContext, States};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, depth, micros};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, cut, depth, micros};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::{Bury, Claimed, Finish, Outcome, PutBack};
@@ -394,19 +394,6 @@ fn chain(error: &BoxError) -> String {
 fn storable(text: String) -> String {
     let text = cut(text);
     if text.contains('\0') { cut(text.replace('\0', "\u{FFFD}")) } else { text }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_ERROR_BYTES {
-        const MARK: &str = " … (cut)";
-        let mut end = MAX_ERROR_BYTES - MARK.len();
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push_str(MARK);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! snapshot keeps the database from removing them; a claim that starts before its cursor, over those that were taken lately.
 //! Both are therefore rationed to a small share of the time; in between, claims start behind the last place taken.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
+use super::attempt::Ended;
 use super::health::Failures;
 use super::lanes::Lanes;
 use super::looks::{Looks, REST};
@@ -27,6 +29,9 @@ const MOST_ASKS: usize = 256;
 
 /// How often one looks who is woken by signals and by the heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
+
+/// How soon a look that stopped midway goes on when nothing was due in what it found.
+const NEXT_LOOK: Duration = Duration::from_millis(1);
 
 /// Who takes as many as this, and got all that it asked for the last time, waits for its turn.
 const MANY: u32 = 100;
@@ -65,12 +70,17 @@ pub(crate) struct Claims {
     in_vain: bool,
     /// No such claims before this: that was so twice in a row.
     not_alone: Option<Instant>,
+    /// No look has begun since the last signal. It may have been for a lane that is not known, whatever else was claimed.
+    unseen: bool,
 }
 
 /// Claims until told to stop.
 pub(crate) async fn run(shared: Arc<Shared>) {
+    claim_with(shared.clone(), Claims::new(shared)).await;
+}
+
+async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
     let stop = shared.stop_claiming.clone();
-    let mut claims = Claims::new(shared.clone());
     let mut failures = Failures::default();
     let mut idle_since = Instant::now();
     // after a wait there may be something new; right after a claim, nothing says so
@@ -98,7 +108,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 let quiet = shared.config.store.beat_looks() && claims.looks.are_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
-                let pause = claims.next_due(&wants).map_or(poll, |due| due.min(poll));
+                let pause = if claims.looks.are_midway() && !claims.looks.are_beside() { NEXT_LOOK } else { poll };
+                let pause = claims.next_due(&wants).map_or(pause, |due| due.min(pause));
                 let _listening = shared.config.store.listen();
                 after = tokio::select! {
                     () = shared.wake.notified() => After::News,
@@ -142,8 +153,8 @@ impl Claims {
         let (worker, order) = (shared.id(), Order::new(&shared));
         let (lanes, looks, patience) = (Lanes::default(), Looks::new(), Patience::default());
         let (turn, recent, lone, full) = (0, None, true, false);
-        let (in_vain, not_alone) = (false, None);
-        Self { shared, lanes, looks, order, patience, worker, turn, recent, lone, full, in_vain, not_alone }
+        let (in_vain, not_alone, unseen) = (false, None, true);
+        Self { shared, lanes, looks, order, patience, worker, turn, recent, lone, full, in_vain, not_alone, unseen }
     }
 
     /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
@@ -153,18 +164,28 @@ impl Claims {
     }
 
     fn wants_now(&self) -> Vec<(usize, u32)> {
+        self.wants_of(|_| true)
+    }
+
+    /// The same, of some of the slots.
+    fn wants_of(&self, some: impl Fn(usize) -> bool) -> Vec<(usize, u32)> {
         let shared = &self.shared;
-        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG {
+        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.company.is_closed() {
             return Vec::new();
         }
         let count = shared.slots.len();
         let mut free = shared.total.free();
         let mut wants = Vec::with_capacity(count);
-        for index in (0..count).map(|n| (n + self.turn) % count) {
-            let wanted = shared.slots[index].wants(free);
-            free = free.saturating_sub(wanted);
-            if wanted > 0 {
-                wants.push((index, wanted));
+        // shares may have been kept for a queue that turns out to have no room: the others have them at the second try
+        for _ in 0..if free > 0 { 2 } else { 1 } {
+            for index in (0..count).map(|n| (n + self.turn) % count).filter(|index| some(*index)) {
+                let wanted = shared.slots[index].wants(&mut free);
+                if wanted > 0 {
+                    wants.push((index, wanted));
+                }
+            }
+            if !wants.is_empty() {
+                break;
             }
         }
         wants
@@ -178,6 +199,7 @@ impl Claims {
             *self = Self::new(self.shared.clone());
         }
         let now = Instant::now();
+        self.unseen |= after == After::News;
         self.looks.end_beside(&self.shared, &mut self.lanes);
         let mut was_alone = false;
         if waited && let Some(next) = self.only_lane(wants, after, now) {
@@ -185,17 +207,21 @@ impl Claims {
             let claimed = self.take(vec![next], take, true).await?;
             if claimed > 0 {
                 self.in_vain = false;
+                self.unseen = false;
                 return Ok(claimed);
             }
             was_alone = true;
         } else if waited && let Some(claimed) = self.guess(wants).await? {
+            self.unseen = false;
             self.looks.now(&self.shared, &mut self.lanes).await?;
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         if !self.looks.are_beside() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
-            if put_back || self.looks.are_due(now) {
-                self.looks.again(&self.shared, &mut self.lanes).await?;
+            // the last look has stopped midway, and nothing is left of what it found
+            let goes_on = self.looks.are_midway() && !self.lanes.have_due(now);
+            if put_back || goes_on || self.looks.are_due(now) {
+                self.look_again().await?;
                 if !self.looks.are_beside() {
                     return self.claim(wants).await;
                 }
@@ -205,7 +231,7 @@ impl Claims {
             self.lanes.woken(now);
         }
         let claimed = if was_alone { 0 } else { self.claim(wants).await? };
-        if claimed > 0 || !waited || self.looks.are_beside() {
+        if claimed > 0 || self.looks.are_beside() || !(waited || (self.unseen && self.looks.are_cheap())) {
             return Ok(claimed);
         }
         // nothing where we knew something: look again, unless that is dear; who has nothing to do has the time for that, too
@@ -213,12 +239,17 @@ impl Claims {
         if !self.looks.are_cheap() && !rested {
             return Ok(0);
         }
-        self.looks.again(&self.shared, &mut self.lanes).await?;
+        self.look_again().await?;
         // something is due, and yet nothing came: it was enqueued in between, or it is where no look finds it
         if was_alone && self.lanes.have_due(Instant::now()) && std::mem::replace(&mut self.in_vain, true) {
             self.not_alone = Some(Instant::now() + REST);
         }
         self.claim(wants).await
+    }
+
+    async fn look_again(&mut self) -> Result<(), Error> {
+        self.unseen = false;
+        self.looks.again(&self.shared, &mut self.lanes).await
     }
 
     /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
@@ -262,9 +293,28 @@ impl Claims {
         Ok((count > 0).then_some(count))
     }
 
+    /// Claims for these slots. When they have no jobs, their shares are for those queues that were left out because of them.
+    async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
+        let mut claimed = self.claim_in_turn(wants).await?;
+        let (count, mut asked) = (self.shared.slots.len(), Vec::new());
+        let mut wants = Cow::Borrowed(wants);
+        while claimed == 0 && asked.len() + wants.len() < count {
+            for (slots, _) in &*wants {
+                self.shared.slots[*slots].has_none();
+                asked.push(*slots);
+            }
+            wants = self.wants_of(|slots| !asked.contains(&slots)).into();
+            if wants.is_empty() {
+                break;
+            }
+            claimed = self.claim_in_turn(&wants).await?;
+        }
+        Ok(claimed)
+    }
+
     /// Claims, in turn with the other workers where all of them take many: then each takes what the one before has left,
     /// where claims side by side would walk over each other's rows.
-    async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
+    async fn claim_in_turn(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         // a queue that wants few does not wait for one that wants many
         let many = self.full && wants.iter().all(|(_, take)| *take >= MANY);
         if !many || !self.patience.waits() || !self.shared.has_others() {
@@ -337,10 +387,15 @@ impl Claims {
         Ok(count)
     }
 
-    /// Until the next lane falls due that is known and whose slots want jobs.
+    /// Until the next lane falls due that is known and whose slots want jobs, or have room for some: which queues were asked last
+    /// does not matter.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
-        let wanted = |slots: usize| wants.iter().any(|(index, _)| *index == slots);
-        self.lanes.next_due(self.shared.is_idle(), |lane| self.shared.slots_of(&lane.queue).is_some_and(wanted))
+        let shared = &self.shared;
+        let is_asked = |slots: usize| {
+            wants.iter().any(|(index, _)| *index == slots)
+                || (shared.total.free() > 0 && shared.slots[slots].has_room())
+        };
+        self.lanes.next_due(shared.is_idle(), |lane| shared.slots_of(&lane.queue).is_some_and(is_asked))
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
@@ -349,8 +404,10 @@ impl Claims {
         let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);
-            if let Some(slots) = self.shared.slots_of(&job.lane.queue) {
-                by_slots[slots].push((job, newest_first));
+            match self.shared.slots_of(&job.lane.queue) {
+                Some(slots) => by_slots[slots].push((job, newest_first)),
+                // the scope holds only served queues, so this is a row that changed its queue under the claim
+                None => self.shared.recorder.record(worker, Ended::unstarted(&job)),
             }
         }
         for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {

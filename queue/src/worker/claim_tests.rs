@@ -1,6 +1,6 @@
 //! The claim loop beside a database made up, whose looks take as long as a test wants, in time that is made up as well.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -13,13 +13,16 @@ use crate::registry::JobDefinition;
 use crate::signal::Subscription;
 use crate::store::turns::{Listening, Turns};
 use crate::store::{
-    Beat, Bury, Finish, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share, Store,
+    Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share,
+    Start, Store,
 };
+use crate::worker::attempt::Ended;
 use crate::worker::config::{Config, Timing};
-use crate::worker::made_up::unused;
+use crate::worker::made_up::{Answer, MadeUp, job, nothing, unused};
 use crate::worker::patience::WITHOUT;
 use crate::worker::record::{self, Recorder};
 use crate::worker::shutdown;
+use crate::worker::starts::{self, Starts};
 
 /// The tables, and what happened to them.
 #[derive(Default)]
@@ -51,6 +54,8 @@ struct Tables {
     /// Rows that were read to compare lanes.
     compared: usize,
     peeks: usize,
+    /// An idle worker does not ask: it hears of jobs by signals.
+    only_signals: bool,
 }
 
 struct Fake {
@@ -79,23 +84,33 @@ impl Fake {
     }
 
     /// Sees the rows as they are when it begins, as a snapshot does.
-    async fn look(&self) -> Result<Vec<LaneHead>, Error> {
-        let (heads, takes, fails) = {
+    async fn look(&self, behind: &[Lane], most: usize) -> Result<Found, Error> {
+        let began = Instant::now();
+        let (heads, stopped, takes, fails) = {
             let tables = self.tables();
             tables.looks_begun.send_modify(|looks| *looks += 1);
+            let now = self.now();
+            let name = |lane: &Lane| (lane.queue.clone(), lane.priority);
+            let mut lanes: Vec<_> = tables.waiting.iter().collect();
+            lanes.retain(|(lane, _)| behind.first().is_none_or(|behind| name(lane) > name(behind)));
+            lanes.sort_by_key(|(lane, _)| name(lane));
+            let stopped: Vec<_> = (lanes.len() > most).then(|| lanes[most - 1].0.clone()).into_iter().collect();
             let first = |(lane, rows): (&Lane, &BTreeSet<Place>)| {
-                Some(LaneHead { lane: lane.clone(), first: *rows.first()?, due_in: Duration::ZERO })
+                let first = *rows.first()?;
+                let due_in = Duration::from_micros(u64::try_from(first.0 - now).unwrap_or(0));
+                Some(LaneHead { lane: lane.clone(), first, due_in })
             };
-            (tables.waiting.iter().filter_map(first).collect(), tables.look_takes, tables.looks_fail)
+            let heads = lanes.into_iter().take(most).filter_map(first).collect();
+            (heads, stopped, tables.look_takes, tables.looks_fail)
         };
         sleep(takes).await;
-        if fails { Err(Error::config("too long")) } else { Ok(heads) }
+        if fails { Err(Error::config("too long")) } else { Ok(Found { heads, stopped, took: began.elapsed() }) }
     }
 
-    /// What is behind the start of an ask, in order.
-    fn behind(tables: &Tables, ask: &Ask) -> impl Iterator<Item = Place> {
-        let rows = tables.waiting.get(&ask.lane);
-        let behind = |place: &&Place| ask.behind.is_none_or(|behind| **place > behind);
+    /// What is due behind the start of an ask, in order.
+    fn behind<'a>(&self, tables: &'a Tables, ask: &'a Ask) -> impl Iterator<Item = Place> + use<'a> {
+        let (rows, now) = (tables.waiting.get(&ask.lane), self.now());
+        let behind = move |place: &&Place| place.0 <= now && ask.behind.is_none_or(|behind| **place > behind);
         rows.into_iter().flatten().filter(behind).copied()
     }
 }
@@ -105,13 +120,19 @@ impl Store for Fake {
         "made up"
     }
 
-    fn connections_needed(&self) -> u32 {
+    fn connections_kept(&self) -> u32 {
         1
+    }
+
+    fn lend_sessions(&self) -> bool {
+        false
     }
 
     fn connections_allowed(&self) -> u32 {
         1
     }
+
+    fn warn_of_options(&self) {}
 
     fn has_spare_connection(&self) -> bool {
         !self.tables().looks_fail
@@ -130,7 +151,7 @@ impl Store for Fake {
     }
 
     fn beat_looks(&self) -> bool {
-        false
+        self.tables().only_signals
     }
 
     fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
@@ -143,15 +164,16 @@ impl Store for Fake {
         1_000
     }
 
-    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
-        Box::pin(self.look())
+    fn lanes<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        Box::pin(self.look(behind, most))
     }
 
-    fn lanes_beside<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, (Vec<LaneHead>, Duration)> {
-        Box::pin(async {
-            let began = Instant::now();
-            Ok((self.look().await?, began.elapsed()))
-        })
+    fn lanes_beside<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        Box::pin(self.look(behind, most))
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
@@ -161,7 +183,7 @@ impl Store for Fake {
             for (number, ask) in asks.iter().enumerate() {
                 let rank = |place: Place| ((ask.lane.priority, place), number);
                 let read = |row: &(Rank, usize)| reach.until.is_none_or(|until| row.0 < until);
-                next.extend(Self::behind(&tables, ask).map(rank).take_while(read).take(reach.most as usize));
+                next.extend(self.behind(&tables, ask).map(rank).take_while(read).take(reach.most as usize));
             }
             tables.compared += next.len();
             tables.peeks += 1;
@@ -214,7 +236,7 @@ impl Store for Fake {
                 tables.told += 1;
             }
             for ask in asks {
-                let places: Vec<_> = Self::behind(&tables, ask).take(ask.take as usize).collect();
+                let places: Vec<_> = self.behind(&tables, ask).take(ask.take as usize).collect();
                 for place in places {
                     let rows = tables.waiting.get_mut(&ask.lane).expect("it has rows");
                     rows.remove(&place);
@@ -251,11 +273,16 @@ impl Store for Fake {
         if others { Box::pin(async { Ok(Vec::new()) }) } else { self.claim(worker, std::slice::from_ref(ask)) }
     }
 
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
+        Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
     }
 
     unused! {
+        fn open() -> ();
         fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
@@ -264,7 +291,7 @@ impl Store for Fake {
         fn leave(worker: WorkerId) -> ();
         fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
         fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
-        fn rescue(limit: u32) -> Rescued;
+        fn rescue(limit: u32, leave_out: &'a HashSet<i64>) -> (Rescued, Vec<i64>);
         fn purge(keep: Duration, limit: u32) -> u64;
         fn purge_workers(keep: Duration) -> ();
         fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
@@ -296,6 +323,11 @@ impl Scene {
     }
 
     fn with_queues(look_takes: Duration, queues: BTreeMap<String, u32>) -> Self {
+        let concurrency = queues.values().sum::<u32>().max(4);
+        Self::with_limits(look_takes, queues, concurrency)
+    }
+
+    fn with_limits(look_takes: Duration, queues: BTreeMap<String, u32>, concurrency: u32) -> Self {
         let store = Arc::new(Fake { tables: Mutex::default(), writers: Turns::alone(), began: Instant::now() });
         store.tables().look_takes = look_takes;
         let definition = JobDefinition {
@@ -311,7 +343,7 @@ impl Scene {
         };
         let config = Config {
             store: store.clone(),
-            concurrency: queues.values().sum::<u32>().max(4),
+            concurrency,
             queues,
             newest_first: Default::default(),
             states: Arc::default(),
@@ -319,10 +351,12 @@ impl Scene {
             timing: Timing::default(),
         };
         let (recorder, ends) = Recorder::new();
-        let shared = Arc::new(shutdown::share(config, recorder, Arc::default()));
+        let (starts, begun) = Starts::new();
+        let shared = Arc::new(shutdown::share(config, recorder, starts, Arc::default()));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         tokio::spawn(record::run(shared.clone(), ends));
+        tokio::spawn(starts::run(shared.clone(), begun));
         Self { claiming: tokio::spawn(run(shared.clone())), store, shared }
     }
 
@@ -481,6 +515,59 @@ async fn another_number_knows_nothing_of_the_look_before() {
     // it looks by itself, in the way of its first claim
     let took = scene.claimed(10).await;
     assert!(took < LOOK + Duration::from_secs(1), "{took:?}");
+}
+
+/// Whatever ran before, a signal is enough for the next job of any queue: nothing else wakes this worker.
+async fn picks_up(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let limits: BTreeMap<String, u32> = (0..random.u32(1..7)).map(|n| (format!("q{n}"), random.u32(1..9))).collect();
+    let (most, sum) = (limits.values().max().unwrap(), limits.values().sum::<u32>());
+    let (concurrency, alone) = (random.u32(*most..=sum), random.bool());
+    let look_takes = Duration::from_millis(random.u64(0..4));
+    let what =
+        format!("seed {seed}: {limits:?}, {concurrency} in all, a claim alone: {alone}, looks of {look_takes:?}");
+    let scene = Scene::with_limits(look_takes, limits.clone(), concurrency);
+    {
+        let mut tables = scene.store.tables();
+        (tables.only_signals, tables.claims_alone, tables.claim_takes) = (true, alone, Duration::from_millis(1));
+    }
+    let mut id = 0;
+    for _ in 0..60 {
+        // several may share a signal
+        let first = id + 1;
+        for _ in 0..random.u32(1..4) {
+            id += 1;
+            scene.store.enqueue(&format!("q{}", random.usize(0..limits.len())), id);
+        }
+        scene.shared.wake.notify_one();
+        for id in first..=id {
+            let took = timeout(Duration::from_secs(1), scene.claimed(id)).await;
+            assert!(took.is_ok(), "{what}: job {id} waits");
+        }
+        sleep(Duration::from_millis([0, 1, 30, 600, 3_000][random.usize(0..5)])).await;
+    }
+    scene.shared.stop_claiming.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_reaches_every_queue_whatever_ran_before() {
+    for seed in 0..40 {
+        picks_up(seed).await;
+    }
+}
+
+/// Its lane is known, and not yet due at the last claim.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_falls_due_is_claimed_whichever_queue_was_asked_last() {
+    let limits = ["a", "b", "c"].map(|name| (name.to_owned(), 4));
+    let scene = Scene::with_limits(Duration::ZERO, limits.into(), 4);
+    scene.store.tables().only_signals = true;
+    for (id, queue) in (1..).zip(["a", "b", "c", "a", "b", "c", "a"]) {
+        scene.store.enqueue_at(queue, 0, scene.store.now() + 500_000, id);
+        scene.shared.wake.notify_one();
+        let took = timeout(Duration::from_secs(2), scene.claimed(id)).await;
+        assert!(took.is_ok(), "job {id} of {queue} waits");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -799,4 +886,74 @@ async fn many_lanes_of_many_queues_are_not_asked_at_once() {
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == 600);
     timeout(Duration::from_secs(60), all).await.expect("all are claimed in time").expect("the store is there");
+}
+
+/// As [`Scene::start`], with looks that find no more than ten lanes.
+fn few_at_a_time() -> Scene {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.claiming.abort();
+    let shared = scene.shared.clone();
+    let looks = Looks::bounded(10);
+    let claims = Claims { looks, ..Claims::new(shared.clone()) };
+    let claiming = tokio::spawn(claim_with(shared, claims));
+    Scene { claiming, ..scene }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_stops_midway_goes_on_until_all_lanes_are_drained() {
+    const LANES: i64 = 5_000;
+    let scene = few_at_a_time();
+    for id in 1..=LANES {
+        scene.store.enqueue(&format!("q{id:05}"), id);
+    }
+    scene.shared.wake.notify_one();
+    let mut claimed = scene.store.tables().claimed.subscribe();
+    let all = claimed.wait_for(|claimed| claimed.len() == LANES as usize);
+    timeout(Duration::from_secs(60), all).await.expect("all are claimed").expect("the store is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_with_nothing_due_hide_none_behind_them() {
+    const LANES: i64 = 500;
+    let scene = few_at_a_time();
+    let tomorrow = scene.store.now() + 24 * 60 * 60 * 1_000_000;
+    for id in 1..=LANES {
+        scene.store.enqueue_at(&format!("q{id:05}"), 0, tomorrow, id);
+    }
+    scene.store.enqueue("r", LANES + 1);
+    scene.shared.wake.notify_one();
+    let took = scene.claimed(LANES + 1).await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    // and when all are known to be in vain, the worker rests
+    sleep(Duration::from_secs(60)).await;
+    let before = *scene.store.tables().looks_begun.borrow();
+    sleep(Duration::from_secs(60)).await;
+    let looks = *scene.store.tables().looks_begun.borrow() - before;
+    assert!(looks < 2_000, "{looks} looks in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_with_jobs_without_end_is_served_while_looks_go_through_others() {
+    let scene = few_at_a_time();
+    for id in 1..=2_000 {
+        scene.store.enqueue("a", id);
+        scene.store.enqueue(&format!("q{id:05}"), 10_000 + id);
+    }
+    scene.shared.wake.notify_one();
+    for id in [2_000, 12_000] {
+        let took = scene.claimed(id).await;
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    }
+}
+
+/// A row may change its queue between the look at it and its claim.
+#[tokio::test(start_paused = true)]
+async fn a_job_of_a_queue_that_is_not_served_goes_back() {
+    let store = MadeUp::new(|_| Answer::Yes);
+    let (shared, mut ends) = store.shared([("q".to_owned(), 4)].into(), Timing::default(), nothing);
+    Claims::new(shared.clone()).hand_over(1, vec![job("other", 1), job("q", 2)]);
+    let (worker, ended) = ends.recv().await.expect("it is recorded");
+    assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
+    assert_eq!((worker, ended.key()), (1, (1, 1)));
+    assert_eq!(shared.slots[0].keys().len() + shared.held().len(), 1, "the other one is at hand");
 }

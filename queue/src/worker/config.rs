@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
-use crate::store::AnyStore;
+use crate::store::{AnyStore, Store};
 use crate::target::Pool;
+use crate::telemetry;
 
 use super::Worker;
 
@@ -40,6 +41,7 @@ pub struct WorkerBuilder {
     states: States,
     registered: Vec<JobDefinition>,
     linked: bool,
+    transaction_pooler: bool,
     timing: Timing,
 }
 
@@ -67,6 +69,11 @@ impl Default for Timing {
 
 /// No wait of a worker is longer.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long finished jobs may be kept: an idle worker looks for old ones as often as the shortest, and the longest counted
+/// back from now is a time that every database knows.
+const RETENTION: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// No worker runs more jobs at a time.
 const MOST_AT_A_TIME: u32 = 1_000_000;
@@ -97,6 +104,7 @@ impl WorkerBuilder {
             states: States::new(),
             registered: Vec::new(),
             linked: true,
+            transaction_pooler: false,
             timing: Timing::default(),
         }
     }
@@ -175,9 +183,19 @@ impl WorkerBuilder {
     }
 
     /// How long completed and cancelled jobs are kept: 7 days by default. Dead letters stay until somebody acts. Any worker
-    /// removes jobs of all queues, so give all workers of a database the same retention.
+    /// removes jobs of all queues, so give all workers of a database the same retention: from 100 ms to 100 years.
     pub fn retention(mut self, keep: Duration) -> Self {
         self.timing.retention = keep;
+        self
+    }
+
+    /// PostgreSQL behind a pooler in transaction mode: PgBouncer from 1.21 on with `max_prepared_statements`, Supabase's and
+    /// Neon's pooled addresses, and the like. Such a pooler gives a connection another session of the server with each
+    /// transaction. With this setting the worker keeps nothing in a session: it does not listen but polls, and its lease alone
+    /// tells that it lives. Without it a worker that finds itself behind such a pooler refuses to run. What it costs:
+    /// `docs/clusters.md`.
+    pub fn transaction_pooler(mut self, yes: bool) -> Self {
+        self.transaction_pooler = yes;
         self
     }
 
@@ -185,11 +203,11 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`], which says what to write instead: a zero limit, a queue named twice, durations that contradict
-    /// each other, two jobs of one kind, a missing [`state`](Self::state), no jobs at all, a pool with too few connections.
+    /// each other, two jobs of one kind, a missing [`state`](Self::state), no jobs at all.
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
-        self.check_pool()?;
+        self.check_pooler()?;
         let mut queues = BTreeMap::new();
         for (queue, limit) in self.queues {
             check_name("queue", &queue)
@@ -219,6 +237,8 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give less"
             )));
         }
+        self.store.warn_of_options();
+        Self::warn_of_pool(&*self.store, concurrency);
         Ok(Worker::new(Config {
             store: self.store,
             concurrency,
@@ -268,7 +288,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention: _ } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }
@@ -276,6 +296,9 @@ impl WorkerBuilder {
             if duration > YEAR {
                 return Err(Error::config(format!("`{name}` is {duration:?}: give at most a year")));
             }
+        }
+        if !RETENTION.contains(&retention) {
+            return Err(Error::config(format!("`retention` is {retention:?}: give from 100 ms to 100 years")));
         }
         if lease / 3 < heartbeat {
             return Err(Error::config(format!(
@@ -286,12 +309,26 @@ impl WorkerBuilder {
         Ok(())
     }
 
-    fn check_pool(&self) -> Result<(), Error> {
-        let (needed, allowed) = (self.store.connections_needed(), self.store.connections_allowed());
-        if allowed < needed {
+    /// Nothing is wrong with a small pool by itself: the worker's own connections are beside it.
+    fn warn_of_pool(store: &dyn Store, concurrency: u32) {
+        let (kept, allowed) = (store.connections_kept(), store.connections_allowed());
+        // of a pool of one somebody has thought: a database in memory has no other
+        if allowed < concurrency && allowed > 1 {
+            tracing::warn!(
+                event = telemetry::WORKER_POOL_SMALL,
+                connections = allowed,
+                concurrency,
+                "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has {allowed} \
+                 connections; if all of them use it, set `max_connections` to {concurrency}. The worker keeps {kept} more beside \
+                 the pool"
+            );
+        }
+    }
+
+    fn check_pooler(&self) -> Result<(), Error> {
+        if self.transaction_pooler && !self.store.lend_sessions() {
             return Err(Error::config(format!(
-                "a worker on {} takes {needed} connections of its pool for itself, but the pool may open only {allowed}: set \
-                 `max_connections` to at least {needed}, and more if the jobs use the pool too",
+                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
                 self.store.engine()
             )));
         }

@@ -280,13 +280,13 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     let stuck: Vec<_> = {
         let held = shared.held();
         let past = |held: &&Arc<super::Held>| {
-            held.definition.timeout.is_some_and(|timeout| held.started.elapsed() > timeout.saturating_add(grace))
+            held.definition.timeout.is_some_and(|timeout| held.ran() > timeout.saturating_add(grace))
         };
         held.values().filter(past).cloned().collect()
     };
     for held in stuck {
         held.switch.stop(Stop::Timeout);
-        let ended = Attempt::timed_out(&held.job, &held.definition, held.started.elapsed());
+        let ended = Attempt::timed_out(&held.job, &held.definition, held.ran());
         shared.leave_behind(&held, ended);
     }
 }

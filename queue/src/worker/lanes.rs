@@ -105,12 +105,14 @@ impl Lanes {
     /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
     /// was something before it. A lane that was not found is forgotten. When looks are dear (so much), what was found is old
     /// by now, and the next look far off: a lane that gave a job lately is then remembered for a while, and asked soon
-    /// whether it was found empty, or with nothing that is due.
+    /// whether it was found empty, or with nothing that is due. Of lanes that were not looked for, because the look began
+    /// or stopped midway, so many are kept: those that come first of all that are due.
     pub(super) fn found(
         &mut self,
         heads: Vec<LaneHead>,
         now: Instant,
         dear: Option<Duration>,
+        most_kept: usize,
         newest_first: impl Fn(&Lane) -> bool,
     ) {
         let soon = |known: &Known| dear.is_some() && !known.newest_first && known.gave_lately(now);
@@ -145,7 +147,14 @@ impl Lanes {
             };
             self.0.insert(lane, known);
         }
-        let mut empty: Vec<_> = remembered.into_values().filter(|known| soon(known)).collect();
+        let keep = |known: &Known| most_kept > 0 && known.due <= now;
+        let (mut kept, empty): (Vec<_>, Vec<_>) = remembered.into_values().partition(keep);
+        if kept.len() > most_kept {
+            kept.select_nth_unstable_by_key(most_kept, Known::next);
+            kept.truncate(most_kept);
+        }
+        self.0.extend(kept.into_iter().map(|known| (known.lane.clone(), known)));
+        let mut empty: Vec<_> = empty.into_iter().filter(|known| soon(known)).collect();
         empty.sort_unstable_by_key(|known| Reverse(known.gave));
         for known in empty.into_iter().take(MOST_REMEMBERED) {
             // what comes next in it is younger than what the look has found

@@ -19,7 +19,7 @@ fn lanes(heads: &[(&str, i16, i64)]) -> Lanes {
         first: before(run_at),
         due_in: Duration::ZERO,
     });
-    lanes.found(heads.collect(), Instant::now(), None, |lane| &*lane.queue == "newest");
+    lanes.found(heads.collect(), Instant::now(), None, 0, |lane| &*lane.queue == "newest");
     lanes
 }
 
@@ -62,7 +62,7 @@ fn look(lanes: &mut Lanes, heads: &[(&str, i64)], dear: Option<Duration>) {
         due_in: Duration::ZERO,
     };
     lanes.look_begins();
-    lanes.found(heads.iter().map(head).collect(), Instant::now(), dear, |_| false);
+    lanes.found(heads.iter().map(head).collect(), Instant::now(), dear, 0, |_| false);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn who_asks_before_anything_is_due_forgets_no_time() {
     lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
     let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN / 2 };
     lanes.look_begins();
-    lanes.found(vec![later], Instant::now(), None, |_| false);
+    lanes.found(vec![later], Instant::now(), None, 0, |_| false);
     let ask = lanes.only(10, true, Instant::now(), |_| Some(3)).unwrap();
     lanes.claimed(&[ask], &[job("a", 15, 11)], Instant::now());
     assert_eq!(lanes.next_due(false, |_| true), Some(RESCAN / 2 + Duration::from_millis(1)));
@@ -165,7 +165,7 @@ async fn the_only_lane_is_likely_where_it_has_something_or_has_just_given() {
     lanes.claimed(&asks(&lanes, 1).0, &[job("a", 10, 1)], Instant::now());
     let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN * 2 };
     lanes.look_begins();
-    lanes.found(vec![later], Instant::now(), None, |_| false);
+    lanes.found(vec![later], Instant::now(), None, 0, |_| false);
     assert!(only(&lanes, true) && only(&lanes, false), "it has just given one");
     tokio::time::advance(RESCAN).await;
     assert!(only(&lanes, true) && !only(&lanes, false), "one that waits is not asked at every poll");
@@ -214,7 +214,7 @@ fn a_dear_look_moves_no_cursor_back_for_what_was_claimed_meanwhile() {
     lanes.look_begins();
     lanes.claimed(&asks(&lanes, 1).0, &ten("a", 30), Instant::now());
     let head = LaneHead { lane: lane("a", 0), first: before(20), due_in: Duration::ZERO };
-    lanes.found(vec![head], Instant::now(), DEAR, |_| false);
+    lanes.found(vec![head], Instant::now(), DEAR, 0, |_| false);
     assert_eq!(start(&lanes), Some((30, 10)));
 }
 
@@ -237,11 +237,11 @@ async fn a_dear_look_puts_no_lane_off_that_gave_jobs_lately() {
     let retry = |queue| LaneHead { lane: lane(queue, 0), first: before(10), due_in: Duration::from_secs(300) };
     lanes.claimed(&asks(&lanes, 2).0, &ten("a", 10), Instant::now());
     lanes.look_begins();
-    lanes.found(vec![retry("a"), retry("b")], Instant::now(), DEAR, |_| false);
+    lanes.found(vec![retry("a"), retry("b")], Instant::now(), DEAR, 0, |_| false);
     tokio::time::advance(RESCAN).await;
     assert_eq!(queues(&asks(&lanes, 2).0), [("a", 0)], "it may have been filled since the look began");
     lanes.look_begins();
-    lanes.found(vec![retry("a"), retry("b")], Instant::now(), None, |_| false);
+    lanes.found(vec![retry("a"), retry("b")], Instant::now(), None, 0, |_| false);
     tokio::time::advance(RESCAN).await;
     assert!(asks(&lanes, 2).0.is_empty());
 }
@@ -315,7 +315,7 @@ fn of_one_and_the_same_time_lanes_are_asked_in_the_order_of_their_ids() {
         first: (10, id),
         due_in: Duration::ZERO,
     });
-    lanes.found(heads.into(), Instant::now(), None, |_| false);
+    lanes.found(heads.into(), Instant::now(), None, 0, |_| false);
     let (first, next) = asks(&lanes, 2);
     assert_eq!((queues(&first), next), (vec![("b", 0), ("c", 0)], Some((0, (10, 7)))));
     lanes.claimed(&first[..1], &[job("b", 10, 3)], Instant::now());

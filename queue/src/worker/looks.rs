@@ -11,7 +11,7 @@ use super::Shared;
 use super::cost::Cost;
 use super::lanes::Lanes;
 use crate::error::Error;
-use crate::store::LaneHead;
+use crate::store::{Found, Lane};
 
 /// Looks that take longer than this are done beside the claims …
 const SLOW: Duration = Duration::from_millis(20);
@@ -22,8 +22,12 @@ const VERY_SLOW: Duration = Duration::from_millis(250);
 /// An idle worker looks no more often than this when it is dear.
 pub(super) const REST: Duration = Duration::from_secs(2);
 
-/// What a look found, and how long it took.
-type Found = (Result<Vec<LaneHead>, Error>, Duration);
+/// How many lanes one look finds at most. Whoever enqueues may make as many as there are names for queues: what is kept of them,
+/// and the time that a look takes, have a bound. The next look goes on behind the last lane.
+const MOST_LANES: usize = 5_000;
+
+/// How a look beside the claims ended, and after how long.
+type Ended = (Result<Found, Error>, Duration);
 
 /// What is known of looks.
 pub(super) struct Looks {
@@ -33,12 +37,42 @@ pub(super) struct Looks {
     took: Duration,
     cost: Cost,
     /// A look beside the claims.
-    beside: Option<oneshot::Receiver<Found>>,
+    beside: Option<oneshot::Receiver<Ended>>,
+    /// One keeps a connection for these.
+    connected: bool,
+    /// Where the last one has stopped midway. A kind that is gone through begins anew, so that the lanes of small kinds are
+    /// found each time.
+    stopped: Vec<Lane>,
+    /// Kinds that are not gone through yet in this round.
+    pending: Vec<Arc<str>>,
+    /// What those have taken since the last that came to the end.
+    spent: Duration,
+    /// What the last round through all lanes took.
+    round: Duration,
+    most: usize,
 }
 
 impl Looks {
     pub(super) fn new() -> Self {
-        Self { last: None, took: Duration::ZERO, cost: Cost::of_looks(), beside: None }
+        let (cost, stopped, pending) = (Cost::of_looks(), Vec::new(), Vec::new());
+        let (took, spent, round) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        Self {
+            last: None,
+            took,
+            cost,
+            beside: None,
+            connected: false,
+            stopped,
+            pending,
+            spent,
+            round,
+            most: MOST_LANES,
+        }
+    }
+
+    /// The last one has stopped midway: others are behind what it has found.
+    pub(super) fn are_midway(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// The next one is due, whenever the last one was.
@@ -62,7 +96,7 @@ impl Looks {
 
     /// The last one is long enough ago for a worker that has nothing else to do.
     pub(super) fn have_rested(&self) -> bool {
-        let rest = REST.max(self.took * 10);
+        let rest = REST.max(self.took.max(self.round) * 10);
         self.last.is_none_or(|at| at.elapsed() >= rest)
     }
 
@@ -71,7 +105,12 @@ impl Looks {
         let are_slow = self.cost.least() >= SLOW || self.took >= VERY_SLOW;
         match are_slow && shared.config.store.has_spare_connection() {
             true => self.begin_beside(shared, lanes),
-            false => self.now(shared, lanes).await?,
+            false => {
+                if std::mem::take(&mut self.connected) {
+                    shared.config.store.ends_looks_beside().await?;
+                }
+                self.now(shared, lanes).await?;
+            }
         }
         Ok(())
     }
@@ -80,11 +119,11 @@ impl Looks {
     pub(super) async fn now(&mut self, shared: &Shared, lanes: &mut Lanes) -> Result<(), Error> {
         lanes.look_begins();
         let started = Instant::now();
-        let heads = shared.config.store.lanes(&shared.scope).await;
+        let found = shared.config.store.lanes(&shared.scope, &self.stopped, self.most).await;
         // a look that takes too long for this is done beside the claims the next time
         self.took = started.elapsed();
-        match heads {
-            Ok(heads) => self.found(shared, lanes, heads, self.took),
+        match found {
+            Ok(found) => self.found(shared, lanes, found),
             Err(error) if self.took < VERY_SLOW => return Err(error),
             // nor may one that comes to nothing keep the lanes waiting that are known
             Err(error) => self.failed(&error, self.took),
@@ -95,17 +134,14 @@ impl Looks {
     /// The same on another connection, while claims go on.
     fn begin_beside(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) {
         lanes.look_begins();
-        let shared = shared.clone();
+        let (shared, behind, most) = (shared.clone(), self.stopped.clone(), self.most);
         let (sender, receiver) = oneshot::channel();
-        self.beside = Some(receiver);
+        (self.beside, self.connected) = (Some(receiver), true);
         tokio::spawn(async move {
             let started = Instant::now();
-            let found = match shared.config.store.lanes_beside(&shared.scope).await {
-                Ok((heads, took)) => (Ok(heads), took),
-                Err(error) => (Err(error), started.elapsed()),
-            };
+            let found = shared.config.store.lanes_beside(&shared.scope, &behind, most).await;
             // nobody waits for it any more: the worker ends, or has another number
-            let _ = sender.send(found);
+            let _ = sender.send((found, started.elapsed()));
             shared.wake.notify_one();
         });
     }
@@ -121,7 +157,7 @@ impl Looks {
         self.beside = None;
         self.last = Some(Instant::now());
         match found {
-            Some((Ok(heads), took)) => self.found(shared, lanes, heads, took),
+            Some((Ok(found), _)) => self.found(shared, lanes, found),
             Some((Err(error), took)) => self.failed(&error, took),
             None => {}
         }
@@ -138,13 +174,32 @@ impl Looks {
         }
     }
 
-    fn found(&mut self, shared: &Shared, lanes: &mut Lanes, heads: Vec<LaneHead>, took: Duration) {
-        self.cost.add(took);
-        self.took = took;
+    fn found(&mut self, shared: &Shared, lanes: &mut Lanes, found: Found) {
+        let from_the_start = self.pending.is_empty();
+        self.took = found.took;
+        self.stopped = found.stopped;
+        self.spent += found.took;
+        match from_the_start {
+            true => self.pending = self.stopped.iter().map(|lane| lane.kind.clone()).collect(),
+            false => self.pending.retain(|kind| self.stopped.iter().any(|lane| lane.kind == *kind)),
+        }
+        if self.pending.is_empty() {
+            self.stopped.clear();
+            // the round through all lanes is what looks cost
+            self.round = std::mem::take(&mut self.spent);
+            self.cost.add(self.round);
+        }
         let now = Instant::now();
         self.last = Some(now);
         let newest_first = &shared.config.newest_first;
-        let dear = (!self.are_cheap()).then_some(took);
-        lanes.found(heads, now, dear, |lane| newest_first.contains(&*lane.queue));
+        let dear = (!self.are_cheap()).then_some(found.took);
+        let all = from_the_start && self.pending.is_empty();
+        let most_kept = if all { 0 } else { self.most };
+        lanes.found(found.heads, now, dear, most_kept, |lane| newest_first.contains(&*lane.queue));
+    }
+
+    #[cfg(test)]
+    pub(super) fn bounded(most: usize) -> Self {
+        Self { most, ..Self::new() }
     }
 }

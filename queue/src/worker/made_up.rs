@@ -2,7 +2,7 @@
 //! keeps what it was asked.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::config::{Config, Timing};
 use super::record::Recorder;
 use super::shutdown;
+use super::starts::{self, Starts};
 use super::{Ended, Shared};
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
@@ -26,8 +27,8 @@ use crate::registry::{JobDefinition, Running};
 use crate::signal::Subscription;
 use crate::store::turns::Listening;
 use crate::store::{
-    Ask, Beat, Bury, Claimed, Finish, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope, Share,
-    Store, WorkerId,
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
+    Share, Store, WorkerId,
 };
 
 /// What the database was asked. Ends: the jobs.
@@ -168,7 +169,9 @@ impl MadeUp {
     /// What the loops of such a worker share. It has the number 1, and a lease that holds for a day.
     pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
         let (recorder, ends) = Recorder::new();
-        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, Arc::default()));
+        let (starts, begun) = Starts::new();
+        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
+        tokio::spawn(starts::run(shared.clone(), begun));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
@@ -256,13 +259,15 @@ impl Store for MadeUp {
         "made up"
     }
 
-    fn connections_needed(&self) -> u32 {
+    fn connections_kept(&self) -> u32 {
         1
     }
 
     fn connections_allowed(&self) -> u32 {
         1
     }
+
+    fn warn_of_options(&self) {}
 
     fn has_spare_connection(&self) -> bool {
         false
@@ -301,6 +306,14 @@ impl Store for MadeUp {
         1_000
     }
 
+    fn lend_sessions(&self) -> bool {
+        false
+    }
+
+    fn open(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn check_schema(&self) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -333,14 +346,15 @@ impl Store for MadeUp {
         Box::pin(self.answer(Asked::Leave(worker)))
     }
 
-    fn lanes<'a>(&'a self, _scope: &'a Scope) -> Reply<'a, Vec<LaneHead>> {
+    fn lanes<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
         let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
         lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
         if lanes.is_empty() {
             lanes.push(job("q", 1).lane);
         }
         let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
-        Box::pin(std::future::ready(Ok(lanes.into_iter().map(head).collect())))
+        let heads = lanes.into_iter().map(head).collect();
+        Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
     }
 
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
@@ -367,6 +381,10 @@ impl Store for MadeUp {
         false
     }
 
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::Start]) -> Reply<'a, Vec<i64>> {
+        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
+    }
+
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
     }
@@ -379,8 +397,8 @@ impl Store for MadeUp {
         Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
     }
 
-    fn rescue(&self, _limit: u32) -> Reply<'_, Rescued> {
-        Box::pin(async { Ok(Rescued::default()) })
+    fn rescue<'a>(&'a self, _limit: u32, _leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
+        Box::pin(async { Ok((Rescued::default(), Vec::new())) })
     }
 
     fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
@@ -397,7 +415,8 @@ impl Store for MadeUp {
 
     unused! {
         fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
-        fn lanes_beside(scope: &'a Scope) -> (Vec<LaneHead>, Duration);
+        fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
+        fn ends_looks_beside() -> ();
         fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_turn() -> bool;
         fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;

@@ -1,14 +1,16 @@
 //! The worker: loops that share one [`Shared`], each in its own file.
 //!
 //! ```text
-//!  claim ──jobs──► slots ──► attempt ──how it ended──► record
+//!  claim ──jobs──► slots ──► company ──► attempt ──how it ended──► record
 //!    ▲  wake: enqueues of this process, the engine's signal, the poll, a slot that became free
+//!  starts: tells the database what has begun
 //!  heartbeat: keeps the lease, brings cancellations, starts rescue and retention
 //!  shutdown: stop claiming → give unstarted jobs back → wait → cancel → give back → leave
 //! ```
 
 mod attempt;
 mod claim;
+mod company;
 mod config;
 mod cost;
 mod health;
@@ -25,12 +27,17 @@ mod patience;
 mod record;
 mod shutdown;
 mod slots;
+mod starts;
 mod stray;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -43,23 +50,24 @@ pub use config::WorkerBuilder;
 
 use crate::error::Error;
 use crate::registry::JobDefinition;
-use crate::store::{Claimed, Lane, NewWorker, Scope, WorkerId};
+use crate::store::{Claimed, Lane, NewWorker, Scope, Start, WorkerId};
 use crate::target::Pool;
 use crate::telemetry;
 
 use attempt::{Attempt, Ended, Stop, Switch};
+use company::{Company, Place};
 use config::Config;
 use health::Health;
 use ledger::Ledger;
 use liveness::Gone;
 use record::Recorder;
 use slots::{Slots, Total};
+use starts::Starts;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
 ///
-/// A worker takes a small number of connections of its pool for itself, whatever its concurrency: 5 on PostgreSQL (claims,
-/// endings, heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, none permanently on SQLite. Jobs that use the same pool need
-/// theirs on top.
+/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings, heartbeat,
+/// upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
@@ -141,6 +149,8 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     pub(crate) recorder: Recorder,
     pub(crate) ledger: Ledger,
+    pub(crate) starts: Starts,
+    pub(crate) company: Arc<Company>,
     /// Something may have been enqueued.
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.
@@ -166,21 +176,60 @@ pub(crate) struct Shared {
     pub(crate) over: CancellationToken,
 }
 
-/// An attempt in hand.
+/// A job in hand: an attempt that runs, or is about to.
 pub(crate) struct Held {
     pub(crate) job: Arc<Claimed>,
     pub(crate) worker: WorkerId,
     pub(crate) definition: Arc<JobDefinition>,
     pub(crate) switch: Arc<Switch>,
-    pub(crate) started: Instant,
     /// Index into [`Shared::slots`].
     pub(crate) slots: usize,
+    /// Empty while it waits for its turn to begin.
+    pub(crate) started: OnceLock<Instant>,
+    /// The database knows that it has begun.
+    pub(crate) noted: AtomicBool,
+    place: Mutex<Option<Place>>,
 }
 
 impl Held {
+    fn new(job: Arc<Claimed>, worker: WorkerId, definition: Arc<JobDefinition>, slots: usize) -> Self {
+        let (started, noted, place) = (OnceLock::new(), AtomicBool::new(false), Mutex::default());
+        Self { job, worker, definition, switch: Arc::default(), slots, started, noted, place }
+    }
+
     pub(crate) fn key(&self) -> (i64, i32) {
         (self.job.id.get(), self.job.lease)
     }
+
+    fn begin(&self) -> Instant {
+        *self.started.get_or_init(Instant::now)
+    }
+
+    /// For how long it has run.
+    pub(crate) fn ran(&self) -> Duration {
+        self.started.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_place(&self, place: Place) {
+        *self.place() = Some(place);
+    }
+
+    fn leave_company(&self) {
+        drop(self.place().take());
+    }
+}
+
+/// An attempt that may begin.
+#[derive(Default)]
+struct Admitted<'a> {
+    /// How many others may run beside it; None: any number.
+    beside: Option<u32>,
+    /// Held until it has begun, where others wait for that.
+    one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
 impl Shared {
@@ -206,6 +255,13 @@ impl Shared {
     /// the database.
     fn lease_holds(&self) -> bool {
         self.made.elapsed().as_micros() < u128::from(self.lease_end.load(Ordering::Acquire))
+    }
+
+    /// Whether a heartbeat that was sent after that moment has been answered: the database is there.
+    fn has_beaten_since(&self, then: Instant) -> bool {
+        let lease = self.config.timing.lease;
+        let end = (then + (lease - lease / 6)).saturating_duration_since(self.made);
+        u128::from(self.lease_end.load(Ordering::Acquire)) > end.as_micros()
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
@@ -293,46 +349,130 @@ impl Shared {
                 continue;
             };
             let key = (job.id.get(), job.lease);
-            let held = Arc::new(Held {
-                job: job.clone(),
-                worker,
-                definition: definition.clone(),
-                switch: Arc::default(),
-                started: Instant::now(),
-                slots,
-            });
+            let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
             self.held().insert(key, held.clone());
-            // in hand first: a lease that is lost from here on finds it there, and tells it to stop
-            if worker != self.id() || !self.lease_holds() {
-                // it is lost, or must be taken for lost: not ours to start
+            let Some(first) = self.admit(&held).await else {
+                held.leave_company();
                 if self.held().remove(&key).is_some() {
                     self.recorder.record(worker, Ended::unstarted(&job));
                 }
                 continue;
-            }
-            let attempt = Attempt {
-                job,
-                definition,
-                states: self.config.states.clone(),
-                switch: held.switch.clone(),
-                cancel_grace: self.config.timing.cancel_grace,
-                started: held.started,
             };
-            let ended = match AssertUnwindSafe(attempt.run()).catch_unwind().await {
-                Ok(ended) => ended,
-                Err(panic) => Some(Attempt::panicked(&held.job, &held.definition, held.started.elapsed(), &*panic)),
-            };
+            let ended = self.run_attempt(&held, first).await;
+            held.leave_company();
             let mine = self.held().remove(&key).is_some();
             if !mine {
                 // left behind: somebody recorded the end and gave the slot away
                 return;
             }
-            took = Some(held.started.elapsed());
+            took = Some(held.ran());
             if let Some(ended) = ended {
                 self.recorder.record(worker, ended);
             }
             tokio::task::coop::consume_budget().await;
         }
+    }
+
+    /// Waits until an attempt may begin, and notes it where that must be known before. None: it may not begin here and now.
+    async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
+        let job = &held.job;
+        let most = company::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
+        let stopped = async {
+            tokio::select! {
+                () = held.switch.token.cancelled() => {}
+                () = self.stop_claiming.cancelled() => {}
+            }
+        };
+        let place = tokio::select! {
+            biased;
+            place = self.company.enter(most) => place?,
+            () = stopped => return None,
+        };
+        let beside = place.beside();
+        held.take_place(place);
+        // in hand first: a lease that is lost from here on finds it there, and tells it to stop
+        if held.worker != self.id() || !self.lease_holds() {
+            // it is lost, or must be taken for lost: not ours to start
+            return None;
+        }
+        if job.losses == 0 && job.attempt < job.max_retries {
+            return Some(Admitted::default());
+        }
+        let noted = async {
+            let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
+            let start = Start { id: job.id.get(), lease: job.lease, beside };
+            (self.starts.note(held.worker, start).await, one_by_one)
+        };
+        let one_by_one = tokio::select! {
+            biased;
+            () = held.switch.token.cancelled() => return None,
+            (noted, one_by_one) = noted => {
+                noted.filter(|accepted| *accepted)?;
+                one_by_one
+            }
+        };
+        held.noted.store(true, Ordering::Relaxed);
+        if job.losses > 0 {
+            tracing::warn!(
+                event = telemetry::JOB_SUSPECTED,
+                job.id = %job.id,
+                job.kind = %job.lane.kind,
+                job.queue = %job.lane.queue,
+                job.attempt = job.attempt,
+                job.losses = job.losses,
+                job.beside = beside,
+                "workers were lost while they ran this job; it runs in smaller company until it ends by itself"
+            );
+        }
+        Some(Admitted { beside, one_by_one })
+    }
+
+    /// Runs an attempt to its end. None: there is nothing to record.
+    async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
+        let started = held.begin();
+        if !held.noted.load(Ordering::Relaxed) {
+            self.starts.begun();
+        }
+        let attempt = Attempt {
+            job: held.job.clone(),
+            definition: held.definition.clone(),
+            states: self.config.states.clone(),
+            switch: held.switch.clone(),
+            cancel_grace: self.config.timing.cancel_grace,
+            started,
+        };
+        let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
+        let Admitted { beside, one_by_one } = admitted;
+        let mut ended = None;
+        if one_by_one.is_some() {
+            // the handler has begun: now the next one may
+            ended = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await.into();
+            drop(one_by_one);
+        }
+        let ended = match ended {
+            Some(Poll::Ready(ended)) => ended,
+            _ if beside.is_some() => tokio::select! {
+                biased;
+                ended = &mut run => ended,
+                never = self.open_later(held) => match never {},
+            },
+            _ => run.await,
+        };
+        ended.unwrap_or_else(|panic| Some(Attempt::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))
+    }
+
+    /// Lets others run beside an attempt that has had the process to itself for long enough.
+    async fn open_later(&self, held: &Held) -> Infallible {
+        tokio::time::sleep(company::SECLUSION).await;
+        let start = Start { id: held.job.id.get(), lease: held.job.lease, beside: None };
+        // what it ran beside must be known before anything does
+        while self.starts.note(held.worker, start).await.is_none() {
+            tokio::time::sleep(STUCK).await;
+        }
+        if let Some(place) = &mut *held.place() {
+            place.open();
+        }
+        std::future::pending().await
     }
 
     /// Tells every attempt in hand to stop.
@@ -347,6 +487,7 @@ impl Shared {
         if self.held().remove(&held.key()).is_none() {
             return;
         }
+        held.leave_company();
         tracing::warn!(
             event = telemetry::JOB_ABANDONED,
             job.id = %held.job.id,

@@ -206,3 +206,65 @@ async fn an_end_that_cannot_be_stored_becomes_a_dead_letter() {
     scene.left(0).await;
     assert_eq!(scene.store.all().last(), Some(&Asked::Bury(vec![5])));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_breaks_its_connection_is_no_outage() {
+    let alone = std::sync::atomic::AtomicU32::new(0);
+    let scene = Scene::new(move |asked| match asked {
+        // until it is sent without its result
+        Asked::Finish(ids) if *ids == [5] && alone.fetch_add(1, Ordering::Relaxed) < TRIES => Answer::Away,
+        Asked::Finish(ids) if ids.len() > 1 && ids.contains(&5) => Answer::Away,
+        _ => Answer::Yes,
+    });
+    let shared = scene.shared.clone();
+    // heartbeats are answered all the time
+    let beats = tokio::spawn(async move {
+        loop {
+            shared.lease_from(Instant::now());
+            sleep(Duration::from_millis(50)).await;
+        }
+    });
+    scene.shared.recorder.record(1, Ended::Finish(finish_with(5, Some("1".repeat(2_000)))));
+    scene.finish((1..=4).chain(6..=1_000));
+    let took = scene.left(1).await;
+    assert!(took < Duration::from_secs(3), "{took:?}: others waited");
+    scene.left(0).await;
+    let asked = scene.store.all();
+    assert_eq!(asked.iter().filter(|asked| **asked == Asked::Finish(vec![5])).count() as u32, TRIES + 1);
+    assert!(!asked.iter().any(|asked| matches!(asked, Asked::Bury(_))), "it ends as it ended");
+    beats.abort();
+}
+
+fn finish_with(id: i64, result: Option<String>) -> Finish {
+    Finish { id, lease: 1, ran_us: 0, state: Outcome::Completed, result, error: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_hits_every_end_is_blamed_on_none() {
+    let (refuses, lets) = switch();
+    let scene = Scene::new(move |asked| match asked {
+        Asked::Finish(_) if refuses.load(Ordering::Relaxed) => NO_VALUE,
+        _ => Answer::Yes,
+    });
+    scene.finish(1..=10);
+    sleep(Duration::from_secs(600)).await;
+    assert!(scene.store.all().iter().all(|asked| matches!(asked, Asked::Finish(_))), "no dead letter");
+    lets.store(false, Ordering::Relaxed);
+    scene.left(0).await;
+}
+
+#[test]
+fn an_end_gets_plainer_and_stays_what_it_is() {
+    let error = Error::config("refused");
+    let end = Finish { error: Some("größer".into()), ..finish_with(1, Some(r#"{"a":"日🦀"}"#.into())) };
+    let ascii = plainer(&end, &error, false).expect("in ASCII");
+    assert_eq!(ascii.result.as_deref(), Some(r#"{"a":"\u65e5\ud83e\udd80"}"#));
+    assert_eq!(ascii.error.as_deref(), Some(r"gr\u{f6}\u{df}er"));
+    for bare in [plainer(&ascii, &error, false), plainer(&end, &error, true)] {
+        let bare = bare.expect("without texts");
+        assert_eq!((bare.state, bare.result.clone()), (Outcome::Completed, None));
+        assert_eq!(bare.error.as_deref(), Some("the database did not take the text: refused"));
+        assert!(plainer(&bare, &error, false).is_none());
+    }
+    assert!(plainer(&finish_with(1, None), &error, false).is_none(), "there is nothing to leave out");
+}

@@ -12,11 +12,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::attempt::{Ended, Stop};
+use super::company::Company;
 use super::config::Config;
 use super::health::Health;
 use super::ledger::Ledger;
 use super::record::Recorder;
 use super::slots::{Slots, Total};
+use super::starts::{self, Starts};
 use super::{Shared, claim, heartbeat, record, stray};
 use crate::error::Error;
 use crate::store::{NewWorker, Scope};
@@ -39,12 +41,15 @@ pub(crate) async fn supervise(
     immediately: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let store = config.store.clone();
+    // before anything else: nothing that handlers do can keep it from what it needs
+    store.open().await?;
     store.check_schema().await?;
 
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
     let (recorder, ends) = Recorder::new();
-    let shared = Arc::new(share(config, recorder, wake));
+    let (starts, begun) = Starts::new();
+    let shared = Arc::new(share(config, recorder, starts, wake));
     // ends every task of this run, also when the caller drops it
     let _over = shared.over.clone().drop_guard();
 
@@ -61,6 +66,7 @@ pub(crate) async fn supervise(
     tasks.spawn(heartbeat::run(shared.clone(), deadline));
     tasks.spawn(heartbeat::run_rescue(shared.clone()));
     tasks.spawn(heartbeat::run_retention(shared.clone()));
+    tasks.spawn(starts::run(shared.clone(), begun));
     tasks.spawn(listen(shared.clone()));
     let mut recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
 
@@ -119,7 +125,11 @@ pub(crate) async fn supervise(
     let _ = timeout(STRAGGLE, shared.tasks.wait()).await;
     let rest: Vec<_> = shared.held().drain().map(|(_, held)| held).collect();
     for held in rest {
-        shared.recorder.record(held.worker, Ended::released(&held.job, held.started.elapsed()));
+        let ended = match held.started.get() {
+            Some(started) => Ended::released(&held.job, started.elapsed()),
+            None => Ended::unstarted(&held.job),
+        };
+        shared.recorder.record(held.worker, ended);
     }
 
     // 5. the last words; if the database is away, others take the jobs back when the lease has run out
@@ -153,14 +163,14 @@ pub(crate) async fn supervise(
     Ok(())
 }
 
-pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Shared {
+pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Arc<Notify>) -> Shared {
     let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
     kinds.sort();
     let queues: Vec<String> = config.queues.keys().cloned().collect();
     let room = Arc::new(Notify::new());
     let wanted: u64 = config.queues.values().map(|limit| u64::from(*limit)).sum();
     let total = Arc::new(match wanted > u64::from(config.concurrency) {
-        true => Total::in_turn(config.concurrency, room.clone()),
+        true => Total::in_turn(config.concurrency),
         false => Total::new(config.concurrency),
     });
     let slots = if queues.is_empty() {
@@ -181,6 +191,8 @@ pub(super) fn share(config: Config, recorder: Recorder, wake: Arc<Notify>) -> Sh
         health: Health::default(),
         recorder,
         ledger: Ledger::default(),
+        starts,
+        company: Company::new(room.clone()),
         wake,
         at_work: Notify::new(),
         others: AtomicBool::new(false),

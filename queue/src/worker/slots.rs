@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::store::Claimed;
@@ -124,14 +123,12 @@ struct Lines {
     made: Instant,
     /// Until when a share is likely to become free any moment: microseconds.
     brisk: AtomicU64,
-    /// Has the claim loop ask again.
-    again: Arc<Notify>,
 }
 
 impl Lines {
-    fn new(again: Arc<Notify>) -> Self {
+    fn new() -> Self {
         let (start, claim) = (Mutex::default(), Mutex::default());
-        Self { start, first: AtomicUsize::new(0), claim, made: Instant::now(), brisk: AtomicU64::new(0), again }
+        Self { start, first: AtomicUsize::new(0), claim, made: Instant::now(), brisk: AtomicU64::new(0) }
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -167,10 +164,12 @@ impl Lines {
             None if mine == 0 && room > 0 => line.push_back(number),
             _ => {}
         }
-        if mine == 0 && room > 0 && free > 0 {
-            self.again.notify_one();
-        }
         mine
+    }
+
+    /// A queue was asked for jobs and has none: no share is kept for it.
+    fn has_none(&self, number: usize) {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != number);
     }
 }
 
@@ -179,9 +178,9 @@ impl Total {
         Self { limit, busy: AtomicU32::new(0), lines: None }
     }
 
-    /// For queues that may want more together. `again` is told when shares were kept for another queue.
-    pub(crate) fn in_turn(limit: u32, again: Arc<Notify>) -> Self {
-        Self { lines: Some(Lines::new(again)), ..Self::new(limit) }
+    /// For queues that may want more together.
+    pub(crate) fn in_turn(limit: u32) -> Self {
+        Self { lines: Some(Lines::new()), ..Self::new(limit) }
     }
 
     pub(crate) fn free(&self) -> u32 {
@@ -212,16 +211,17 @@ impl Slots {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait.
-    pub(crate) fn wants(&self, free: u32) -> u32 {
+    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait. Takes from `free`
+    /// what these can start at once: jobs claimed ahead wait for slots that are busy, and leave the free ones to other queues.
+    pub(crate) fn wants(&self, free: &mut u32) -> u32 {
         let now = Instant::now();
         let mut inner = self.lock();
         let mut ahead = inner.pace.ahead(self.limit, now);
         let waiting = inner.waiting.len() as u32;
         let room = self.limit.saturating_sub(inner.busy);
-        let mut mine = room.min(free);
+        let mut mine = room.min(*free);
         if let Some(lines) = &self.total.lines {
-            let share = lines.claim(self.number, if waiting == 0 { room } else { 0 }, free);
+            let share = lines.claim(self.number, if waiting == 0 { room } else { 0 }, *free);
             if waiting == 0 {
                 mine = share;
                 // the next share that becomes free is this queue's; now and then, since those who want few take no turns
@@ -232,11 +232,24 @@ impl Slots {
                 }
             }
         }
-        let free = mine;
-        if waiting > free + ahead / 2 {
+        if waiting > mine + ahead / 2 {
             return 0;
         }
-        (free + ahead).saturating_sub(waiting)
+        let wanted = (mine + ahead).saturating_sub(waiting);
+        *free -= mine.min(wanted);
+        wanted
+    }
+
+    /// A claim has found no jobs for these.
+    pub(crate) fn has_none(&self) {
+        if let Some(lines) = &self.total.lines {
+            lines.has_none(self.number);
+        }
+    }
+
+    /// A job could start at once if the worker as a whole has a share to give.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lock().busy < self.limit
     }
 
     /// Takes claimed jobs in.
@@ -349,6 +362,10 @@ mod tests {
         Slots::new(0, None, limit, Arc::new(Total::new(limit)))
     }
 
+    fn wants(slots: &Slots, mut free: u32) -> u32 {
+        slots.wants(&mut free)
+    }
+
     fn order(slots: &Slots) -> Vec<i64> {
         slots.start();
         std::iter::from_fn(|| slots.next(None).0.map(|(job, _)| job.id.get())).collect()
@@ -372,18 +389,18 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_claimed_ahead_of_slow_jobs() {
         let slots = slots(4);
-        assert_eq!(slots.wants(4), 4);
+        assert_eq!(wants(&slots, 4), 4);
         slots.admit(1, (0..4).map(|id| (job(id, 0, 0), false)));
         assert_eq!(slots.start(), 4);
         for _ in 0..4 {
             slots.next(None);
         }
-        assert_eq!(slots.wants(0), 0);
+        assert_eq!(wants(&slots, 0), 0);
         // all four end at the same moment: that makes them no faster
         for _ in 0..4 {
             slots.next(Some(Duration::from_millis(400)));
         }
-        assert_eq!(slots.wants(4), 4);
+        assert_eq!(wants(&slots, 4), 4);
     }
 
     #[tokio::test(start_paused = true)]
@@ -393,9 +410,11 @@ mod tests {
         slots.start();
         while slots.next(Some(Duration::from_micros(50))).0.is_some() {}
         (0..3).for_each(|_| drop(slots.next(None))); // the other slots find nothing either
-        assert_eq!(slots.wants(4), 1004);
+        let mut free = 10;
+        assert_eq!(slots.wants(&mut free), 1004);
+        assert_eq!(free, 6, "what is claimed ahead takes no share from another queue");
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(slots.wants(4), 4);
+        assert_eq!(wants(&slots, 4), 4);
     }
 
     #[tokio::test(start_paused = true)]
@@ -411,7 +430,7 @@ mod tests {
 
     /// Two queues with these limits of their own, and one for both.
     fn two(limit: u32, total: u32) -> [Slots; 2] {
-        let total = Arc::new(Total::in_turn(total, Arc::default()));
+        let total = Arc::new(Total::in_turn(total));
         [0, 1].map(|number| Slots::new(number, Some(number.to_string()), limit, total.clone()))
     }
 
@@ -460,14 +479,14 @@ mod tests {
     async fn who_was_denied_claims_the_next_share() {
         let [a, b] = two(1, 1);
         for _ in 0..3 {
-            assert_eq!((a.wants(1), b.wants(0)), (1, 0));
+            assert_eq!((wants(&a, 1), wants(&b, 0)), (1, 0));
             // whoever is asked first
-            assert_eq!((a.wants(1), b.wants(1)), (0, 1));
+            assert_eq!((wants(&a, 1), wants(&b, 1)), (0, 1));
         }
         // while there are several, the others are for the first
         let [a, b] = two(4, 4);
-        assert_eq!((a.wants(4), b.wants(0)), (4, 0));
-        assert_eq!((a.wants(4), b.wants(1)), (3, 1));
+        assert_eq!((wants(&a, 4), wants(&b, 0)), (4, 0));
+        assert_eq!((wants(&a, 4), wants(&b, 1)), (3, 1));
     }
 
     #[tokio::test(start_paused = true)]
@@ -476,13 +495,13 @@ mod tests {
         a.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
         a.start();
         a.next(Some(Duration::from_secs(1)));
-        assert_eq!(b.wants(0), 0, "they take long");
+        assert_eq!(wants(&b, 0), 0, "they take long");
         (0..50).for_each(|_| drop(a.next(Some(Duration::from_millis(1)))));
-        assert_eq!(b.wants(0), 1);
+        assert_eq!(wants(&b, 0), 1);
         b.admit(1, [(job(1, 0, 1), false)]);
-        assert_eq!(b.wants(0), 0);
+        assert_eq!(wants(&b, 0), 0);
         tokio::time::advance(Duration::from_millis(200)).await;
         b.clear();
-        assert_eq!(b.wants(0), 0, "nothing has ended for long");
+        assert_eq!(wants(&b, 0), 0, "nothing has ended for long");
     }
 }

@@ -63,12 +63,21 @@ impl Db {
         Self::connect_with(&[]).await
     }
 
+    /// A pool of that size to the same kind of database at another address.
+    pub(crate) async fn connect_to(url: &str) -> Result<Db> {
+        Self::open(url, &[]).await
+    }
+
     /// A pool whose SQLite connections get these pragmas too.
     pub(crate) async fn connect_with(pragmas: &[(&'static str, &'static str)]) -> Result<Db> {
-        let (engine, url) = url()?;
+        Self::open(&url()?.1, pragmas).await
+    }
+
+    async fn open(url: &str, pragmas: &[(&'static str, &'static str)]) -> Result<Db> {
+        let (engine, _) = self::url()?;
         Ok(match engine {
-            Engine::Postgres => Self::Postgres(PgPoolOptions::new().connect(&url).await?),
-            Engine::MySql => Self::MySql(MySqlPoolOptions::new().connect(&url).await?),
+            Engine::Postgres => Self::Postgres(PgPoolOptions::new().connect(url).await?),
+            Engine::MySql => Self::MySql(MySqlPoolOptions::new().connect(url).await?),
             Engine::Sqlite => {
                 let options: SqliteConnectOptions = url.parse()?;
                 let mut options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 
 mod arrivals;
 mod database;
+mod far;
 mod figures;
 mod floor;
 mod ours;

@@ -62,6 +62,8 @@ pub enum Plan {
     },
     /// Takes memory in its first attempt until there is none left.
     Eat,
+    /// The same in each attempt.
+    EatAll,
 }
 
 /// An attempt whose end is not written down yet.
@@ -159,7 +161,7 @@ async fn act(ctx: &JobContext, running: Running, journal: &Journal, mut plan: Pl
             }
         }
         Plan::Ignore { ms } if first => sleep(Duration::from_millis(ms)).await,
-        Plan::Eat if first => {
+        Plan::Eat | Plan::EatAll if first || matches!(plan, Plan::EatAll) => {
             // without memory it may stand still before it ends
             journal.write(What::Stopped);
             let mut hoard = Vec::new();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use clap::ArgAction;
-use queue_test_servers::{Durability, Engine, Servers, process};
+use queue_test_servers::{Durability, Engine, Servers, Settings, process};
 
 use crate::faults::{FAULTS, Fault, Ground, Skipped, WITHOUT_ROUNDS};
 use crate::scene::{Form, Order};
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let order = Order { seed, form, jobs: args.jobs, rounds: args.rounds };
     let engines = Engine::selection(&args.engines);
     // for the faults that leave their server alone
-    let servers = Servers::start(&engines, Durability::Process)?;
+    let servers = Servers::start(&engines, &Settings::new(Durability::Process))?;
     let trials = trials(args, &engines, &servers, order)?;
     println!("{} faults, seed {seed}", trials.len());
     let parallel = args.parallel.unwrap_or(if args.long { 1 } else { 4 }).max(1);

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
 use crate::paths::{self, entries};
 use crate::process;
 use crate::programs::{in_path, is_program};
@@ -22,7 +21,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::split_paths(&path).find(|folder| is_program(&folder.join(SCRIPT))) {
         return Ok(folder);
     }
-    let cache = cache()?;
+    let cache = paths::cache("galera")?;
     let _lock = paths::lock(&cache)?;
     let folder = cache.join("root/usr/bin");
     if !is_program(&folder.join(SCRIPT)) {
@@ -34,17 +33,6 @@ pub(crate) fn folder() -> Result<PathBuf> {
         unpack(&cache).context("fetching Galera's scripts out of the package mariadb-server")?;
     }
     Ok(folder)
-}
-
-fn cache() -> Result<PathBuf> {
-    let mut path = paths::target().join("galera");
-    paths::create_open(&path)?;
-    if is_root() && !paths::is_open(&path) {
-        // The server runs as another user, who could not read a checkout in root's home.
-        path = "/var/cache/queue-galera".into();
-        paths::create_open(&path)?;
-    }
-    Ok(path)
 }
 
 fn unpack(cache: &Path) -> Result<()> {

@@ -13,16 +13,18 @@
 //! ```
 
 mod account;
+mod debian;
 mod engine;
 mod folder;
 pub mod galera;
 mod galera_scripts;
 pub mod mariadb;
 mod mysql;
-mod mysql_packages;
 pub mod paths;
+pub mod pgbouncer;
 mod port;
 pub mod postgres;
+pub mod postgres_wheel;
 pub mod process;
 pub mod programs;
 mod recipe;
@@ -34,6 +36,7 @@ mod sources;
 pub use account::{Account, is_root};
 pub use engine::Engine;
 pub use galera::Galera;
+pub use pgbouncer::PgBouncer;
 pub use recipe::{Durability, Settings};
 pub use replica::Replicated;
 pub use server::Server;

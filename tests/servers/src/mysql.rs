@@ -4,27 +4,33 @@ use anyhow::Result;
 use nix::sys::signal::Signal;
 
 use crate::account::Account;
+use crate::debian::{self, Package};
 use crate::folder::Folder;
+use crate::process;
 use crate::recipe::{Durability, Recipe, Settings, option};
-use crate::{mysql_packages, process};
+
+const PACKAGE: Package = Package {
+    name: "mysql-server-core",
+    folder: "mysql",
+    megabytes: 75,
+    cure: "set QUEUE_TEST_MYSQL_URL to a MySQL server that already runs, or leave it out with --engine",
+};
 
 pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Settings) -> Result<Recipe> {
-    let mysql = mysql_packages::fetch()?;
-    let mut args = vec![
-        // Its own libraries, the C library included: those of the machine are older than the server wants.
-        "--library-path".into(),
-        mysql.libraries.display().to_string(),
-        mysql.server.display().to_string(),
+    let mysql = debian::fetch(&PACKAGE, "usr/sbin/mysqld")?;
+    let share = mysql.root.join("usr/share/mysql");
+    let mut args = mysql.args();
+    args.extend([
         "--no-defaults".into(),
         option("datadir", &folder.data()),
         option("tmpdir", &folder.temporary()),
-        option("lc-messages-dir", &mysql.share),
-        option("character-sets-dir", &mysql.share.join("charsets")),
-        option("plugin-dir", &mysql.plugins),
+        option("lc-messages-dir", &share),
+        option("character-sets-dir", &share.join("charsets")),
+        option("plugin-dir", &mysql.root.join("usr/lib/mysql/plugin")),
         // The package's default is a folder that only its installation makes.
         "--secure-file-priv=".into(),
         "--mysqlx=OFF".into(),
-    ];
+    ]);
     let mut command = process::command(&mysql.loader, account.as_ref(), Signal::SIGTERM);
     command.args(&args).arg("--initialize-insecure");
     if settings.durability != Durability::Stock {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use crate::account::is_root;
+
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
     // The variable that cargo sets when it runs a program follows a checkout that was moved; the constant does not.
@@ -22,6 +24,21 @@ pub fn target() -> PathBuf {
 /// The folder of the running servers.
 pub fn servers() -> PathBuf {
     target().join("servers")
+}
+
+/// The folder for programs that are downloaded once, which every user may enter.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn cache(name: &str) -> Result<PathBuf> {
+    let mut path = target().join(name);
+    create_open(&path)?;
+    if is_root() && !is_open(&path) {
+        // The server runs as another user, who could not read a checkout in root's home.
+        path = format!("/var/cache/queue-{name}").into();
+        create_open(&path)?;
+    }
+    Ok(path)
 }
 
 /// Creates a folder that every user may enter, whatever the umask says.

@@ -33,12 +33,26 @@ pub struct Settings {
     pub(crate) args: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) place: Option<PathBuf>,
+    pub(crate) postgres: Option<u32>,
 }
 
 impl Settings {
-    /// 500 connections, and nothing else special.
+    /// 500 connections, and nothing else special. PostgreSQL is of the version that its variable names.
     pub fn new(durability: Durability) -> Settings {
-        Settings { durability, max_connections: MAX_CONNECTIONS, args: Vec::new(), variables: Vec::new(), place: None }
+        Settings {
+            durability,
+            max_connections: MAX_CONNECTIONS,
+            args: Vec::new(),
+            variables: Vec::new(),
+            place: None,
+            postgres: postgres::version(),
+        }
+    }
+
+    /// The major version of PostgreSQL; without one, the newest that the machine has.
+    pub fn postgres(mut self, version: Option<u32>) -> Settings {
+        self.postgres = version;
+        self
     }
 
     /// How many connections it accepts.

@@ -57,7 +57,7 @@ impl Replicated {
     /// # Errors
     /// When it does not run, or does not become a primary within a minute.
     pub fn promote(&self) -> Result<()> {
-        let mut command = self.replica.program(postgres::programs()?.join("pg_ctl"));
+        let mut command = self.replica.program(self.replica.beside("pg_ctl"));
         command.args(["promote", "--wait", "--timeout=60"]).arg(option("pgdata", &self.replica.data()));
         process::run(command)
     }
@@ -66,7 +66,7 @@ impl Replicated {
 fn follow(primary: &Server, settings: &Settings) -> Result<Server> {
     let account = Account::for_server("postgres")?;
     let folder = Folder::create(Engine::Postgres, account.as_ref(), None)?;
-    let mut copy = process::command(postgres::programs()?.join("pg_basebackup"), account.as_ref(), Signal::SIGTERM);
+    let mut copy = process::command(primary.beside("pg_basebackup"), account.as_ref(), Signal::SIGTERM);
     copy.arg(option("pgdata", &folder.data())).args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
     let port = primary.port();
     copy.arg(format!("--dbname=host=127.0.0.1 port={port} user=postgres application_name={NAME}"));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_replica_takes_over() {
-        if crate::postgres::programs().is_err() || !crate::Engine::Postgres.is_selected() {
+        if crate::postgres::programs(crate::postgres::version()).is_err() || !crate::Engine::Postgres.is_selected() {
             println!("skipped: no PostgreSQL here");
             return;
         }

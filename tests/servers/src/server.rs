@@ -62,6 +62,11 @@ impl Server {
         process::command(program, self.recipe.account.as_ref(), Signal::SIGTERM)
     }
 
+    /// The path of a program that came with the server's.
+    pub(crate) fn beside(&self, program: &str) -> PathBuf {
+        self.recipe.program.with_file_name(program)
+    }
+
     /// The server's own program with its arguments, for a run that is over by itself.
     pub(crate) fn same_program(&self) -> Command {
         let mut command = self.program(&self.recipe.program);

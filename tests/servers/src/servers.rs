@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::engine::Engine;
 use crate::folder::remove_leftovers;
 use crate::process;
-use crate::recipe::{Durability, Settings};
+use crate::recipe::Settings;
 use crate::server::Server;
 
 /// Servers that run until dropped.
@@ -19,9 +19,8 @@ impl Servers {
     ///
     /// # Errors
     /// When one of them cannot be started.
-    pub fn start(engines: &[Engine], durability: Durability) -> Result<Servers> {
+    pub fn start(engines: &[Engine], settings: &Settings) -> Result<Servers> {
         remove_leftovers();
-        let settings = &Settings::new(durability);
         let started: Vec<Result<Server>> = thread::scope(|scope| {
             let threads: Vec<_> = engines
                 .iter()

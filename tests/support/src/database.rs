@@ -11,6 +11,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
 
+use queue_test_servers::pgbouncer::VARIABLE;
+
 use crate::Engine;
 
 /// How long a test waits for a connection or a lock: far longer than a busy machine needs.
@@ -56,23 +58,36 @@ pub async fn database(engine: Engine) -> Option<TestDb> {
     Some(TestDb::on(engine, admin).await)
 }
 
+/// The address of a pooler in transaction mode through which the tests reach the databases of this engine, if they do.
+fn pooler(engine: Engine) -> Option<String> {
+    env::var(VARIABLE).ok().filter(|url| engine == Engine::Postgres && !url.is_empty())
+}
+
 impl TestDb {
     /// A fresh, empty database on a server whose address, with an account that may create databases, is given.
     ///
     /// # Panics
     /// When it cannot be created.
     pub async fn on(engine: Engine, admin: String) -> TestDb {
+        Self::made_with(engine, admin, "").await
+    }
+
+    /// The same with an encoding: what stands behind the name in `CREATE DATABASE`.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    pub async fn made_with(engine: Engine, admin: String, encoding: &str) -> TestDb {
         let name = format!("queue_test_{:016x}", fastrand::u64(..));
         // Without a template that others may be connected to; and with the server's own character set, since the schema
         // must not depend on it.
         let create = match engine {
-            Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0"),
-            _ => format!("CREATE DATABASE {name}"),
+            Engine::Postgres => format!("CREATE DATABASE {name} TEMPLATE template0 {encoding}"),
+            _ => format!("CREATE DATABASE {name} {encoding}"),
         };
         execute(engine, &admin, vec![create])
             .await
             .unwrap_or_else(|error| panic!("{engine}: creating a database: {error}"));
-        let url = with_database(&admin, &name);
+        let url = with_database(pooler(engine).as_ref().unwrap_or(&admin), &name);
         TestDb { engine, url, place: Place::Server { admin, name } }
     }
 
@@ -89,6 +104,11 @@ impl TestDb {
     /// The engine.
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// Whether a pooler in transaction mode is in between.
+    pub fn is_pooled(&self) -> bool {
+        pooler(self.engine).is_some()
     }
 
     /// The address of the database, for this or another process.

@@ -14,6 +14,8 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `QUEUE_TEST_POSTGRES_URL`, `QUEUE_TEST_MARIADB_URL`, `QUEUE_TEST_MYSQL_URL` | A server, and an account that may create databases. Without it, the engine's tests are skipped. |
+//! | `QUEUE_TEST_PGBOUNCER_URL` | PgBouncer in transaction mode in front of that PostgreSQL: its databases are reached through it. |
+//! | `QUEUE_TEST_POSTGRES_VERSION` | The major version of the PostgreSQL servers that are started. The newest of the machine by default. |
 //! | `QUEUE_TEST_ENGINES` | Test only these, such as `sqlite,mysql`. All by default. |
 //! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
 
@@ -28,4 +30,4 @@ pub use database::{TestDb, database};
 pub use db::{Attempt, Db, Row, Tables};
 pub use helper::Helper;
 pub use proxy::Proxy;
-pub use queue_test_servers::Engine;
+pub use queue_test_servers::{Engine, pgbouncer};

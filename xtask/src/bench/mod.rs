@@ -15,7 +15,7 @@ use crate::install::install;
 use queue_test_servers::Engine;
 use queue_test_servers::paths;
 use queue_test_servers::process::Interrupted;
-use queue_test_servers::{Durability, Servers};
+use queue_test_servers::{Durability, Servers, Settings, postgres};
 
 mod compile;
 mod machine;
@@ -27,7 +27,8 @@ mod record;
 mod render;
 mod workload;
 
-/// Measures the library, hand-written SQL and other job libraries in turn, and writes docs/benchmarks.md.
+/// Measures the library, hand-written SQL and other job libraries in turn, and writes docs/benchmarks.md and
+/// the figures of README.md.
 ///
 /// Servers are started as they come, durability on. Without --workload: what shows most in the least time, about four
 /// minutes an engine and round with the peers left out.
@@ -66,7 +67,7 @@ pub(crate) struct Args {
     /// Write nothing to docs
     #[arg(long)]
     dry: bool,
-    /// Measure nothing: write docs/benchmarks.md anew from docs/benchmarks.json
+    /// Measure nothing: write docs/benchmarks.md and the figures of README.md anew from docs/benchmarks.json
     #[arg(long, conflicts_with = "dry")]
     render: bool,
     /// Fail if a figure has lost more than a tenth
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let workloads: Vec<&Workload> = workloads.into_iter().filter(|workload| workload.name != "compile").collect();
     let mut failures = Vec::new();
     if !workloads.is_empty() {
-        install(&engines)?;
+        install(&engines, postgres::version())?;
         let (peers, unbuilt) = peers::build(peers, &engines);
         let mut bench = start(args, &engines, workloads, peers)?;
         for (peer, message) in unbuilt {
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     println!("\n{}", render::tables(&record, args.dry.then_some(&recorded)));
     if !args.dry {
         write(&record)?;
-        println!("written to docs/benchmarks.md and docs/benchmarks.json");
+        println!("written to docs/benchmarks.md, docs/benchmarks.json and README.md");
     }
     let regressions = record.regressions(&recorded);
     for line in failures.iter().chain(&regressions) {
@@ -136,7 +137,10 @@ fn path(extension: &str) -> PathBuf {
 
 fn write(record: &Record) -> Result<()> {
     record.save(&path("json"))?;
-    fs::write(path("md"), render::page(record)).context("writing docs/benchmarks.md")
+    fs::write(path("md"), render::page(record)).context("writing docs/benchmarks.md")?;
+    let readme = paths::workspace().join("README.md");
+    let text = fs::read_to_string(&readme).context("reading README.md")?;
+    fs::write(&readme, render::readme(record, &text)?).context("writing README.md")
 }
 
 /// Builds the program, starts the servers.
@@ -150,7 +154,8 @@ fn start(args: &Args, engines: &[Engine], workloads: Vec<&'static Workload>, pee
     if !built.success() {
         bail!("the benchmark does not build");
     }
-    let servers = Servers::start(engines, Durability::Stock).map_err(|error| match error.is::<Interrupted>() {
+    let settings = Settings::new(Durability::Stock);
+    let servers = Servers::start(engines, &settings).map_err(|error| match error.is::<Interrupted>() {
         true => error,
         false => error.context("starting the servers"),
     })?;

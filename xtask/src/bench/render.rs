@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use anyhow::{Context as _, Result};
+
 use super::numbers::{Spread, short};
 use super::peers::VARIANTS;
 use super::record::{PeerRow, Record, Row};
@@ -36,7 +38,9 @@ maximum. Read differences under 25 % as none, and compare only within one run: t
 - **Processes** (`drain-1`, `drain-4`, `drain-16`): the workers are up and have been idle for a second when 50,000 jobs are
   enqueued at once; from the first start of a job to the last end, by the database's clock.
 - **Pick-up**: 200 jobs, one every 50 ms, two connections of the producer opened before; from the enqueue call to the first
-  line of the handler.
+  line of the handler. **Far** (`pickup-far`, servers only): through a proxy that holds every byte back, so that a round trip
+  takes 0.5 ms more; before it the same locally. How many round trips more: the difference of the medians by 0.5 ms.
+  **Queues** (`pickup-queues`): a worker with four limited queues; 48 jobs, each on another queue than the last, one about every 0.6 s.
 - **Idle**: statements that sqlx logs in the worker's process (no BEGIN or COMMIT), from one second after its start, and again
   from 75 s after (half as long). What the server counts, its transactions (PostgreSQL) or statements (MySQL, MariaDB),
   stands beside it; peers are compared by that. CPU as Linux counts it, of the process and of the server with all its processes.
@@ -69,6 +73,43 @@ pub(super) fn page(record: &Record) -> String {
             let _ =
                 writeln!(text, "| {name} | {} | {} | {} |", about.versions, setting(VARIANTS[0]), setting(VARIANTS[1]));
         }
+    }
+    text
+}
+
+/// The lines of README.md between which its figures stand.
+const FIGURES: [&str; 2] = ["<!-- figures: written by `cargo xtask bench` -->\n", "<!-- end of figures -->\n"];
+
+/// README.md with the figures of the last run that measured peers on PostgreSQL.
+pub(super) fn readme(record: &Record, text: &str) -> Result<String> {
+    let between = text.split_once(FIGURES[0]).and_then(|(head, rest)| Some((head, rest.split_once(FIGURES[1])?.1)));
+    let (head, tail) = between.context("README.md has no place for the figures")?;
+    Ok([head, FIGURES[0], &drained(record), FIGURES[1], tail].concat())
+}
+
+/// What all drained on PostgreSQL, in one run. Ours of that run too: it may have been measured again since.
+fn drained(record: &Record) -> String {
+    let is_drain = |row: &&PeerRow| {
+        (&*row.engine, &*row.workload, &*row.figure) == (Engine::Postgres.name(), "drain", "jobs_per_second")
+    };
+    let peers: Vec<_> = record.peers.iter().filter(is_drain).collect();
+    let date = peers.iter().map(|row| &row.date).max();
+    let of_the_run = peers.iter().filter(|row| Some(&row.date) == date);
+    let values: Vec<_> = of_the_run.filter_map(|row| Some((*row, row.value?.median, row.ours_by_it?))).collect();
+    let (Some(date), Some((_, value, ours))) = (date, values.first()) else { return String::new() };
+    let mut text = format!(
+        "Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}. {}\n\n\
+         | | as it comes | best settings |\n|---|---|---|\n| queue | {} | nothing to tune |\n",
+        record.machine,
+        short((value * ours).round())
+    );
+    for (row, ..) in values.iter().filter(|(row, ..)| row.variant == VARIANTS[0]) {
+        let name = record.peers_about.get(&row.peer).map_or(&row.peer, |about| &about.versions);
+        let cells = VARIANTS.map(|variant| {
+            let cell = values.iter().find(|(it, ..)| it.peer == row.peer && it.variant == variant);
+            cell.map_or("–".into(), |(_, value, _)| short(value.round()))
+        });
+        let _ = writeln!(text, "| {name} | {} | {} |", cells[0], cells[1]);
     }
     text
 }
@@ -186,8 +227,8 @@ fn failed(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Record, Row};
-    use super::page;
+    use super::super::record::{PeerRow, Record, Row};
+    use super::{page, readme};
     use crate::bench::numbers::Spread;
 
     fn row(ratio: f64) -> Row {
@@ -208,6 +249,39 @@ mod tests {
         let mut record = Record::default();
         record.put(vec![row(0.5)]);
         assert!(page(&record).contains("| jobs/s | 2,000 | 1,000 | 0.50 | 2024-02-29, 1 round |"), "{}", page(&record));
+    }
+
+    #[test]
+    fn the_readme_has_one_run() {
+        let peer = |peer: &str, variant: &str, date: &str, value: f64, ours_by_it| PeerRow {
+            engine: "postgres".into(),
+            workload: "drain".into(),
+            figure: "jobs_per_second".into(),
+            peer: peer.into(),
+            variant: variant.into(),
+            date: date.into(),
+            rounds: 1,
+            value: Spread::of(&[value]),
+            ours_by_it: Some(ours_by_it),
+            failed: None,
+        };
+        let record = Record {
+            machine: "A machine.".into(),
+            peers: vec![
+                peer("one", "default", "2024-02-29", 200.0, 100.0),
+                peer("one", "best", "2024-02-29", 10_000.0, 2.0),
+                peer("other", "default", "2024-02-28", 300.0, 70.0),
+            ],
+            ..Record::default()
+        };
+        let begin = "a\n<!-- figures: written by `cargo xtask bench` -->\n";
+        let before = format!("{begin}old\n<!-- end of figures -->\nz\n");
+        let after = readme(&record, &before).expect("there is a place");
+        let table = "One run on 2024-02-29. A machine.\n\n| | as it comes | best settings |\n|---|---|---|\n\
+                     | queue | 20,000 | nothing to tune |\n| one | 200 | 10,000 |\n<!-- end";
+        assert!(after.starts_with(begin) && after.contains(table) && after.ends_with("-->\nz\n"), "{after}");
+        assert!(!after.contains("old") && !after.contains("other"), "{after}");
+        readme(&record, "no place").expect_err("nowhere to write");
     }
 
     #[test]

@@ -126,6 +126,12 @@ const STEADY: &[Figure] = &[
     figure("size_ratio", "tables, last by second minute", Better::Less, Beside::Itself),
     figure("size_ratio_to_fifth", "tables, last by fifth minute", Better::Less, Beside::Itself),
 ];
+const TO_PICKUP: &[Figure] = &[p50(Beside::Ours("pickup")), p99(Beside::Ours("pickup"))];
+const FAR: &[Figure] = &[
+    p50(Beside::Floor),
+    p99(Beside::Floor),
+    figure("round_trips", "round trips more than locally", Better::Less, Beside::Itself),
+];
 /// Two sides of its own: see `compile`.
 pub(crate) const COMPILE: &[Figure] = &[
     figure("clean_s", "clean, s", Better::Less, Beside::Floor),
@@ -165,6 +171,11 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     after("drain-1", workload("drain-16", "the same for 16 processes of 2", TO_ONE, When::Always)),
     beside_floor(workload("pickup", "enqueue call to handler start, idle worker, same process", TIMES, When::Always)),
     beside_floor(workload("pickup-other", "the same, enqueued by another process", TIMES, When::Always)),
+    beside_floor(workload("pickup-far", "the same as `pickup`, on a server 0.5 ms away", FAR, When::All)),
+    after(
+        "pickup",
+        workload("pickup-queues", "the same, each on another of four limited queues", TO_PICKUP, When::All),
+    ),
     workload("idle", "an idle worker", IDLE, When::Always),
     backlog("drain-ready", "drain with 1,000,000 ready rows behind"),
     backlog("drain-future", "drain with 1,000,000 future rows of the same kind"),

@@ -11,8 +11,9 @@ use anyhow::Result;
 
 use crate::install::install;
 use queue_test_servers::Engine;
+use queue_test_servers::postgres;
 use queue_test_servers::process::{self, check_interrupted};
-use queue_test_servers::{Durability, Servers};
+use queue_test_servers::{Durability, Servers, Settings};
 
 /// Starts database servers for development, prints the variables that point the tests at them, and waits for Ctrl-C.
 #[derive(Debug, clap::Args)]
@@ -41,10 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else if args.detach {
         print!("{}", detached::start(&engines, args.durable)?);
     } else {
-        install(&engines)?;
+        install(&engines, postgres::version())?;
         eprintln!("starting the servers ...");
         let durability = if args.durable { Durability::Stock } else { Durability::Relaxed };
-        let mut servers = Servers::start(&engines, durability)?;
+        let mut servers = Servers::start(&engines, &Settings::new(durability))?;
         let variables = exports(&servers);
         let _report = args.report.as_deref().map(|path| detached::Report::write(path, &variables)).transpose()?;
         print!("{variables}");

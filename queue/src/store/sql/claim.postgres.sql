@@ -45,4 +45,5 @@ SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1,
 WHERE id = ANY (ARRAY(SELECT id FROM next))
 RETURNING id, lease, attempt, max_retries, run_at, enqueued_at,
           CASE WHEN pg_column_size(args) > 2000 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
-          CASE WHEN pg_column_size(args) <= 2000 OR octet_length(args::text) <= $9 THEN args END, (SELECT noted.id FROM noted)
+          CASE WHEN pg_column_size(args) <= 2000 OR octet_length(args::text) <= $9 THEN args END, losses,
+          (SELECT noted.id FROM noted)

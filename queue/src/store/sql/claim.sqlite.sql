@@ -16,4 +16,4 @@ WHERE id IN (
     ORDER BY run_at, id
     LIMIT +$7)
 RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
-          CASE WHEN length(CAST(args AS BLOB)) <= $9 THEN args END
+          CASE WHEN length(CAST(args AS BLOB)) <= $9 THEN args END, losses

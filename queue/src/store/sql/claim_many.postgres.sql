@@ -44,5 +44,5 @@ SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1,
 WHERE j.id = ANY (ARRAY(SELECT id FROM next))
 RETURNING j.id, j.lease, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
           CASE WHEN pg_column_size(j.args) > 2000 AND octet_length(j.args::text) > $3 THEN octet_length(j.args::text) END,
-          CASE WHEN pg_column_size(j.args) <= 2000 OR octet_length(j.args::text) <= $3 THEN j.args END, j.kind, j.queue, j.priority,
-          (SELECT noted.id FROM noted)
+          CASE WHEN pg_column_size(j.args) <= 2000 OR octet_length(j.args::text) <= $3 THEN j.args END, j.losses,
+          j.kind, j.queue, j.priority, (SELECT noted.id FROM noted)

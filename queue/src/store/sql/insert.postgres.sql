@@ -1,7 +1,8 @@
--- Any number of jobs, in order.
+-- Any number of jobs, in order. A delay counts from this statement, however old the transaction is.
 INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
-SELECT kind, queue, priority, max_retries, args::json,
-       coalesce(timestamptz 'epoch' + at_us * interval '1 microsecond', now() + delay_us * interval '1 microsecond', now())
+SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, queue, priority, max_retries, args::json,
+       coalesce(timestamptz 'epoch' + at_us * interval '1 microsecond',
+                statement_timestamp() + delay_us * interval '1 microsecond', now())
 FROM unnest($1::text[], $2::text[], $3::smallint[], $4::integer[], $5::text[], $6::bigint[], $7::bigint[])
     WITH ORDINALITY AS n (kind, queue, priority, max_retries, args, delay_us, at_us, ord)
 ORDER BY ord

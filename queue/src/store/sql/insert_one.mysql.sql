@@ -1,1 +1,3 @@
-INSERT INTO queue_jobs (kind, queue, priority, max_retries, args) VALUES ($1, $2, $3, $4, $5)
+-- Through a pool. An error in a session that would not commit it, or change its text: see settings.rs.
+INSERT INTO queue_jobs (kind, queue, priority, max_retries, args)
+VALUES (IF(@@autocommit AND @@completion_type = 'NO_CHAIN' AND @@character_set_client = 'utf8mb4', $1, NULL), $2, $3, $4, $5)

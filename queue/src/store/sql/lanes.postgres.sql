@@ -1,10 +1,11 @@
--- A skip scan of the claim index: one probe per lane, kinds outside, so that foreign kinds are never visited.
+-- A skip scan of the claim index: one probe per lane, kinds outside, so that foreign kinds are never visited. It starts behind
+-- the lane given for each kind, goes one lane on in each of them at a time, and ends after $2 lanes.
 WITH RECURSIVE lanes AS (
     SELECT head.*
-    FROM json_array_elements_text($1::json) AS served(kind)
+    FROM json_to_recordset($1::json) AS served (kind text, queue text, priority smallint)
     CROSS JOIN LATERAL (
         SELECT j.kind, j.queue, j.priority, j.run_at, j.id FROM queue_jobs AS j
-        WHERE j.worker_id = 0 AND j.kind = served.kind
+        WHERE j.worker_id = 0 AND j.kind = served.kind AND (j.queue, j.priority) > (served.queue, served.priority)
         ORDER BY j.queue, j.priority, j.run_at, +j.id LIMIT 1
     ) AS head
     UNION ALL
@@ -16,6 +17,5 @@ WITH RECURSIVE lanes AS (
         ORDER BY j.queue, j.priority, j.run_at, +j.id LIMIT 1
     ) AS head
 )
-SELECT l.kind, l.queue, l.priority, l.run_at, now(), l.id
-FROM lanes AS l
-WHERE NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = l.queue)
+SELECT l.kind, l.queue, l.priority, l.run_at, now(), l.id, EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = l.queue)
+FROM (SELECT * FROM lanes LIMIT $2) AS l

@@ -1,7 +1,29 @@
--- Locks those that are still held by the lost worker, and says what becomes of each. (MySQL refuses to lock
--- beside a table function that is not wrapped.)
-SELECT j.id, CASE WHEN j.attempt > j.max_retries THEN 'dead' WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
-                  ELSE 'ready' END
+-- Locks those that are still held by the lost worker, and says what becomes of each: `dead`, `cancelled`, `ready` (the attempt
+-- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
+-- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
+-- for its unknown ones as well.
+-- (MySQL refuses to lock beside a table function that is not wrapped. What a subquery reads is not locked.)
+SELECT j.id,
+       CASE WHEN j.started = j.lease AND j.attempt + IF(j.beside = 0, (
+                SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)
+                WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0) > j.max_retries THEN 'dead'
+            WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
+            WHEN j.started = j.lease THEN 'ready'
+            WHEN j.losses > 0 OR j.attempt >= j.max_retries THEN 'unstarted'
+            ELSE 'unknown' END,
+       IF(j.started = j.lease AND j.beside = 0, (
+           SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)
+           WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0),
+       j.losses,
+       CONCAT('the worker',
+              COALESCE((SELECT CONCAT(' (', w.host, ':', w.pid, ')')
+                        FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
+              IF(j.started = j.lease, ' running this job was lost', ' was lost before it was known to have started this job'),
+              COALESCE((SELECT CONCAT(' (no heartbeat since ', DATE_FORMAT(w.heartbeat_at, '%Y-%m-%d %H:%i:%s'), ' UTC)')
+                        FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
+              CASE WHEN j.started <> j.lease OR j.beside IS NULL THEN ''
+                   WHEN j.beside = 0 THEN '; no other job ran beside it'
+                   ELSE CONCAT('; it ran beside at most ', j.beside, ' others') END)
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', worker_id BIGINT PATH '$.worker_id')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

@@ -1,6 +1,26 @@
--- Those that are still held by the lost worker, and what becomes of each.
-SELECT j.id, CASE WHEN j.attempt > j.max_retries THEN 'dead' WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
-                  ELSE 'ready' END
-FROM json_each($1) AS d CROSS JOIN queue_jobs AS j ON j.id = d.value ->> 'id'
-WHERE j.worker_id = d.value ->> 'worker_id'
-  AND NOT EXISTS (SELECT 1 FROM queue_workers AS w WHERE w.id = j.worker_id AND w.stopped_at IS NULL)
+-- Those that are still held by the lost worker, and what becomes of each: `dead`, `cancelled`, `ready` (the attempt
+-- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
+-- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
+-- for its unknown ones as well.
+SELECT id,
+       CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'
+            WHEN cancelling THEN 'cancelled'
+            WHEN began THEN 'ready'
+            WHEN losses > 0 OR attempt >= max_retries THEN 'unstarted'
+            ELSE 'unknown' END,
+       doubts, losses,
+       'the worker' || coalesce(' (' || host || ':' || pid || ')', '')
+       || iif(began, ' running this job was lost', ' was lost before it was known to have started this job')
+       || coalesce(' (no heartbeat since ' || strftime('%Y-%m-%d %H:%M:%S', heartbeat_at / 1000, 'unixepoch') || ' UTC)', '')
+       || CASE WHEN NOT began OR beside IS NULL THEN ''
+               WHEN beside = 0 THEN '; no other job ran beside it'
+               ELSE '; it ran beside at most ' || beside || ' others' END
+FROM (
+    SELECT j.id, j.attempt, j.max_retries, j.losses, j.beside, j.started = j.lease AS began,
+           j.cancel_requested_at IS NOT NULL AS cancelling, w.host, w.pid, w.heartbeat_at,
+           iif(j.started = j.lease AND j.beside = 0,
+               (SELECT count(*) FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0) AS doubts
+    FROM json_each($1) AS d CROSS JOIN queue_jobs AS j ON j.id = d.value ->> 'id'
+    LEFT JOIN queue_workers AS w ON w.id = j.worker_id
+    WHERE j.worker_id = d.value ->> 'worker_id' AND (w.id IS NULL OR w.stopped_at IS NOT NULL)
+)

@@ -1,10 +1,7 @@
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
                            run_at, started_at, finished_at, error)
-SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.attempt, j.lease, j.worker_id,
-       j.enqueued_at, j.run_at, j.claimed_at, now, 'cancelled on request; '
-       || 'the worker' || coalesce(' (' || w.host || ':' || w.pid || ')', '') || ' running this job was lost'
-       || coalesce(' (no heartbeat since ' || strftime('%Y-%m-%d %H:%M:%S', w.heartbeat_at / 1000, 'unixepoch') || ' UTC)', '')
+SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.attempt + (d.value ->> 'doubts'), j.lease,
+       j.worker_id, j.enqueued_at, j.run_at, j.claimed_at, now, 'cancelled on request; ' || (d.value ->> 'error')
 FROM json_each($1) AS d CROSS JOIN queue_jobs AS j ON j.id = d.value ->> 'id'
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
-LEFT JOIN queue_workers AS w ON w.id = j.worker_id
 WHERE d.value ->> 'fate' = 'cancelled'

@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor, MySqlConnection, QueryBuilder, R
 use tokio::sync::Mutex;
 
 use super::{BATCH, body, worker};
+use crate::far;
 use crate::figures::{quantiles, rate};
 use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
@@ -57,7 +58,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             fill(&mut connection).await?;
             drain(url).await
         }
-        "pickup" => pickup(url).await,
+        "pickup" => pickup(url).await.map(quantiles),
+        "pickup-far" => far::compared(pickup).await,
         "paced-64" => worker::paced(Connections::open(url).await?, 64).await,
         "paced-256" => worker::paced(Connections::open(url).await?, 256).await,
         _ => Ok(Value::Null),
@@ -128,7 +130,7 @@ async fn drain(url: &str) -> Result<Value> {
 }
 
 /// INSERT, and then, told within the process, another connection claims one row.
-async fn pickup(url: &str) -> Result<Value> {
+async fn pickup(url: &str) -> Result<Vec<f64>> {
     let (mut producer, mut worker) = (connect(url).await?, connect(url).await?);
     let mut ms = Vec::new();
     for n in 0..PICKUPS {
@@ -139,7 +141,7 @@ async fn pickup(url: &str) -> Result<Value> {
         anyhow::ensure!(rows.len() == 1, "claimed {} rows", rows.len());
         ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    Ok(quantiles(ms))
+    Ok(ms)
 }
 
 /// Ids, in order, and bodies.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 
 use super::{BATCH, body, worker};
+use crate::far;
 use crate::figures::{quantiles, rate};
 use crate::{MANY, PAUSE, PICKUPS, SPELL};
 
@@ -61,7 +62,8 @@ pub(super) async fn run(url: &str, workload: &str) -> Result<Value> {
             client.batch_execute("analyze floor_jobs").await?;
             drain(url).await
         }
-        "pickup" | "pickup-other" => pickup(url).await,
+        "pickup" | "pickup-other" => pickup(url).await.map(quantiles),
+        "pickup-far" => far::compared(pickup).await,
         "paced-64" => worker::paced(Connections::open(url).await?, 64).await,
         "paced-256" => worker::paced(Connections::open(url).await?, 256).await,
         _ => Ok(Value::Null),
@@ -119,7 +121,7 @@ async fn drain(url: &str) -> Result<Value> {
 }
 
 /// Insert and NOTIFY in one statement, the listener claims one row.
-async fn pickup(url: &str) -> Result<Value> {
+async fn pickup(url: &str) -> Result<Vec<f64>> {
     let (listener, mut connection) = tokio_postgres::connect(url, NoTls).await?;
     let (heard, mut hear) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -152,7 +154,7 @@ async fn pickup(url: &str) -> Result<Value> {
         written?;
         ms.push(claimed?);
     }
-    Ok(quantiles(ms))
+    Ok(ms)
 }
 
 /// One for each statement.

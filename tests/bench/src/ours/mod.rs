@@ -51,6 +51,8 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "drain-idle-tx" => backlog::beside_writer(&db).await,
         "drain-reader" => backlog::beside_reader(&db).await,
         "pickup" | "pickup-other" => pickup::run(&db, workload == "pickup-other").await,
+        "pickup-queues" => pickup::run_queues(&db).await,
+        "pickup-far" => pickup::run_far(&db).await,
         "idle" => idle::run(&db).await,
         "closed-64" => closed::run(&db, 64, false).await,
         "closed-256" => closed::run(&db, 256, false).await,

@@ -217,6 +217,11 @@ impl<'a> Checker<'a> {
         self.order().starts
     }
 
+    /// How often a job's handler began.
+    pub fn starts_of(&self, tag: i64) -> usize {
+        self.jobs.get(&tag).map_or(0, |job| job.starts().count())
+    }
+
     /// How many jobs were committed.
     pub fn committed(&self) -> usize {
         self.jobs.values().filter(|job| matches!(job.fate, Fate::Committed(_))).count()

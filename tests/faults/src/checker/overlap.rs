@@ -22,7 +22,7 @@ impl Checker<'_> {
             let (from, stale, number) = if attempt <= next { pair[0] } else { pair[1] };
             let end = self.end_of(job, from, stale, number);
             let over = |outcome: &str| job.attempts.iter().any(|it| it.attempt == number && it.outcome == outcome);
-            let excused = over("lost") && self.troubled(stale, from, second, end);
+            let excused = (over("lost") || over("unstarted")) && self.troubled(stale, from, second, end);
             // a handler that blocks its thread cannot be dropped, and goes on after its time is up
             let blocks = job.asked.is_some_and(|(_, options)| options.blocking) && over("timed_out");
             if !excused && !blocks {
@@ -87,7 +87,8 @@ impl Checker<'_> {
                 if self.kill_of(process) != Some(end) {
                     continue;
                 }
-                let between = job.attempts.iter().filter(|it| (attempt + 1..next).contains(&it.attempt));
+                // held in between, by workers that were lost before the handler began there
+                let between = job.attempts.iter().filter(|it| (attempt..=next).contains(&it.attempt));
                 let kills = between.filter_map(|it| self.kill_of(*self.of_worker.get(&it.worker)?));
                 let last = kills.filter(|at| (end..second).contains(at)).max();
                 delays.push(second - last.unwrap_or(end));

@@ -8,7 +8,7 @@ use crate::record::{Event, How, What};
 /// Outcomes of attempts that count.
 const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
 /// Outcomes of attempts that do not: the same number is given again.
-const UNCOUNTED: [&str; 2] = ["snoozed", "released"];
+const UNCOUNTED: [&str; 3] = ["snoozed", "released", "unstarted"];
 
 impl Checker<'_> {
     /// Where the job is, and where it is not.
@@ -112,12 +112,18 @@ impl Checker<'_> {
         {
             broken(Rule::GivenUp, format!("dead after {counted} of {allowed} attempts: {}", row.error));
         }
+        // one that was lost while it ran alone is recorded under a later number than it began with: it answers for those before
+        // it of which nobody knew whether they had begun
+        let answered =
+            |it: &&queue_test_support::Attempt| self.lost_as(job, it).map_or(0, |number| it.attempt - number);
+        let answered = usize::try_from(job.attempts.iter().map(answered).sum::<i64>()).unwrap_or(0);
         let mut numbers: Vec<i64> = job.starts().map(|(_, _, attempt)| attempt).collect();
         numbers.sort_unstable();
         for same in numbers.chunk_by(|one, other| one == other) {
             let again =
                 |it: &&&queue_test_support::Attempt| it.attempt == same[0] && UNCOUNTED.contains(&it.outcome.as_str());
-            let may = 1 + job.attempts.iter().filter(again).count();
+            let lost = job.attempts.iter().filter(|it| self.lost_as(job, it) == Some(same[0])).count();
+            let may = 1 + job.attempts.iter().filter(again).count() + answered.min(lost.saturating_sub(1));
             if same.len() > may {
                 broken(
                     Rule::Overlap,
@@ -125,6 +131,21 @@ impl Checker<'_> {
                 );
             }
         }
+    }
+
+    /// The number under which an attempt began that was lost, where it did.
+    fn lost_as(&self, job: &Story<'_>, lost: &queue_test_support::Attempt) -> Option<i64> {
+        let process = self.of_worker.get(&lost.worker).copied();
+        let own = job.starts().filter(|(_, by, attempt)| Some(*by) == process && *attempt <= lost.attempt);
+        own.map(|(.., attempt)| attempt).max().filter(|_| lost.outcome == "lost")
+    }
+
+    /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A worker
+    /// that is killed between its word that an attempt begins and the beginning makes one.
+    pub fn charged_unstarted(&self) -> Vec<i64> {
+        let charged =
+            |job: &&Story<'_>| job.attempts.iter().any(|it| it.outcome == "lost" && self.lost_as(job, it).is_none());
+        self.jobs.values().filter(charged).map(|job| job.tag).collect()
     }
 
     /// How often it may be retried: as its row says from the beginning, or as the binary wants it that claimed it first.

@@ -315,6 +315,31 @@ fn a_cancellation_that_somebody_asked_for() {
 }
 
 #[test]
+fn an_attempt_that_nobody_saw_begin_counts_for_nothing() {
+    let plot = Plot::committed(retries(0)).start(3, ONE, 1).event(4, ONE, What::Killed);
+    let plot = plot.start(12, TWO, 1).end(13, TWO, 1, How::Ok);
+    plot.attempt(1, 1, 1, "unstarted").row("completed", 1, 2, 2).breaks(&[]);
+    let twice = Plot::committed(retries(0)).start(3, ONE, 1).event(4, ONE, What::Killed);
+    let twice = twice.start(12, TWO, 1).end(13, TWO, 1, How::Ok);
+    twice.row("completed", 1, 2, 2).breaks(&[Rule::Overlap]);
+    // lost alone, it answers for the one before
+    let alone = || {
+        let plot = Plot::committed(retries(1)).start(3, ONE, 1).event(4, ONE, What::Killed);
+        plot.start(12, TWO, 1).event(13, TWO, What::Killed).attempt(1, 1, 1, "lost")
+    };
+    alone().attempt(2, 2, 2, "lost").row("dead", 2, 2, 2).breaks(&[]);
+    alone().attempt(2, 1, 2, "lost").row("dead", 1, 2, 2).breaks(&[Rule::Overlap]);
+}
+
+#[test]
+fn a_lost_attempt_that_never_began() {
+    let charged = |plot: &Plot| Checker::new(&plot.0).charged_unstarted();
+    assert!(charged(&rescued()).is_empty());
+    let never = Plot::committed(retries(3)).event(4, ONE, What::Killed).attempt(1, 1, 1, "lost");
+    assert_eq!(charged(&never.start(12, TWO, 2).end(13, TWO, 2, How::Ok).row("completed", 2, 2, 2)), [TAG]);
+}
+
+#[test]
 fn too_many_attempts() {
     let plot = Plot::committed(retries(0)).start(3, ONE, 1).event(4, ONE, What::Killed);
     let plot = plot.start(12, TWO, 2).end(13, TWO, 2, How::Ok);

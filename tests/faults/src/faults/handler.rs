@@ -1,12 +1,13 @@
 //! Handlers that harm their process.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use queue::Job as _;
-use queue_test_support::each;
+use queue_test_support::{Engine, each};
 
 use super::Ground;
+use crate::checker::Checker;
 use crate::crew::Mortal;
 use crate::jobs::{Limited, Plan};
 use crate::load::{Mix, enqueue_batch};
@@ -36,6 +37,86 @@ pub(super) async fn aborts(ground: &Ground) -> Result<Vec<String>> {
         bail!("{dead} of {} jobs that abort their process are dead letters that say so\n{}", tags.len(), scene.logs());
     }
     scene.note(format!("{} jobs took {ended} processes along, and are dead letters", tags.len()));
+    Ok(scene.notes)
+}
+
+/// One job that kills its process, among others that run longer.
+struct Killer {
+    plan: Plan,
+    mortal: Mortal,
+    retries: i64,
+    /// Of the others.
+    others: i64,
+}
+
+pub(super) async fn aborts_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
+    let killer = Killer { plan: Plan::Abort, mortal: Mortal::aborts(), retries: 3, others: 3 };
+    in_a_crowd(ground, killer).await
+}
+
+pub(super) async fn aborts_stubbornly(ground: &Ground) -> Result<Vec<String>> {
+    // some while after it began, so that the others are known to run; and they have fewer retries than it
+    let plan = Plan::Late { ms: 300, then: Box::new(Plan::Abort) };
+    in_a_crowd(ground, Killer { plan, mortal: Mortal::aborts(), retries: 4, others: 2 }).await
+}
+
+pub(super) async fn eats_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
+    let killer = Killer { plan: Plan::EatAll, mortal: Mortal::starves(), retries: 3, others: 3 };
+    in_a_crowd(ground, killer).await
+}
+
+/// The killer becomes a dead letter, all others complete, and none of them loses an attempt that never began.
+async fn in_a_crowd(ground: &Ground, killer: Killer) -> Result<Vec<String>> {
+    const CROWD: usize = 99;
+    let mut scene = ground.scene().await?;
+    let mut plans: Vec<Plan> = (0..CROWD).map(|_| Plan::Ok { ms: 1000 }).collect();
+    let options = Options { max_retries: killer.others, ..Options::default() };
+    let others = plans.split_off(CROWD / 3);
+    let batch = async |scene: &Scene, plans, options: &Options| {
+        enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await
+    };
+    batch(&scene, plans, &options).await?;
+    let tags = batch(&scene, vec![killer.plan], &Options { max_retries: killer.retries, ..Options::default() }).await?;
+    batch(&scene, others, &options).await?;
+    let mut crew = scene.crew();
+    let worker = scene.worker().lease(LEASE).concurrency(32).arg("memory-mb", 1024).mortal(killer.mortal);
+    crew.hire_many(3, &worker)?;
+    let is_dead = format!("SELECT COUNT(*) FROM queue_dead WHERE args LIKE '%\"tag\":{},%'", tags[0]);
+    let is_dead =
+        is_dead.replace("args LIKE", if ground.engine == Engine::Postgres { "args::text LIKE" } else { "args LIKE" });
+    let began = Instant::now();
+    while scene.number(&is_dead).await? == 0 {
+        if began.elapsed() > Duration::from_secs(150) {
+            bail!("the job that kills its process is no dead letter\n{}", scene.logs());
+        }
+        crew.work(Duration::from_millis(50)).await?;
+    }
+    let (died, ended) = (Instant::now(), crew.ended());
+    // at full rate, all slots of all workers are in use again
+    let full = 3 * 32;
+    let plans = (0..full * 3).map(|_| Plan::Ok { ms: 1000 }).collect();
+    batch(&scene, plans, &options).await?;
+    let running = "SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0";
+    while scene.number(running).await? < full && died.elapsed() < Duration::from_secs(60) {
+        crew.work(Duration::from_millis(50)).await?;
+    }
+    let full_after = died.elapsed().as_secs_f64();
+    let history = scene.judge(None, crew).await?;
+    let dead = scene.number("SELECT COUNT(*) FROM queue_dead").await?;
+    if dead != 1 {
+        bail!("{dead} dead letters, not the one that kills its process\n{}", scene.logs());
+    }
+    let checker = Checker::new(&history);
+    let charged = checker.charged_unstarted();
+    if !charged.is_empty() {
+        bail!("jobs {charged:?} lost an attempt that never began\n{}", scene.logs());
+    }
+    let starts = checker.starts_of(tags[0]);
+    if starts != usize::try_from(killer.retries)? + 1 {
+        bail!("it began {starts} times, with {} retries", killer.retries);
+    }
+    scene.note(format!("{ended} processes ended in {:.1} s", (died - began).as_secs_f64()));
+    scene.promise("all slots at work again", &format!("{full_after:.1} s"), full_after, 30.0)?;
     Ok(scene.notes)
 }
 

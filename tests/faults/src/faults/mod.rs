@@ -120,6 +120,9 @@ faults! {
     "checkpoint" on SQLITE: sqlite::checkpoint_blocked, "a reader keeps the write-ahead log from being checkpointed";
     "copy" on SQLITE: sqlite::copied, "a copy is taken while all is running, and is consistent";
     "abort" on ALL: handler::aborts, "handlers that abort their process";
+    "abort-crowd" on ALL: handler::aborts_in_a_crowd, "one handler of a hundred aborts its process, in each attempt";
+    "abort-stubborn" on ALL: handler::aborts_stubbornly, "the same a while after it began, with more retries than its neighbours have";
+    "memory-crowd" on ALL: handler::eats_in_a_crowd, "one handler of a hundred takes all memory, in each attempt";
     "block" on ALL: handler::blocks, "handlers that block their thread, never yield, or ignore their cancellation";
     "memory" on ALL: handler::eats, "handlers that take all memory that the process may have";
     "disk-full" on ALL: disk::full, "the disk of the database is full, and is freed";
@@ -133,4 +136,14 @@ faults! {
 }
 
 /// Those that do what they do once, for a time or for so many jobs.
-pub const WITHOUT_ROUNDS: &[&str] = &["server-stop", "delay", "deadlocks", "snapshot", "checkpoint", "bad-rows"];
+pub const WITHOUT_ROUNDS: &[&str] = &[
+    "server-stop",
+    "delay",
+    "deadlocks",
+    "snapshot",
+    "checkpoint",
+    "bad-rows",
+    "abort-crowd",
+    "abort-stubborn",
+    "memory-crowd",
+];

@@ -1,7 +1,7 @@
-//! MySQL's own server, out of Debian's unstable suite, on a machine that runs another release.
+//! Programs out of Debian's unstable suite, on a machine that runs another release.
 //!
 //! Nothing is installed, and the machine's apt is not touched: apt gets a source list, a state and a cache of its own,
-//! in which nothing counts as installed, so that it fetches the server with every library down to the C library, and
+//! in which nothing counts as installed, so that it fetches a package with every library down to the C library, and
 //! checks their signatures. They are unpacked side by side into a cache folder and reused until that folder is removed.
 
 use std::fs;
@@ -11,60 +11,73 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 
-use crate::account::is_root;
 use crate::paths::{self, entries};
 use crate::process;
 use crate::programs::in_path;
 use crate::sources;
 
-const PACKAGE: &str = "mysql-server-core";
+/// A package, and what is said of it.
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    /// Of the cache folder.
+    pub(crate) folder: &'static str,
+    pub(crate) megabytes: u32,
+    /// What to do where it cannot be had.
+    pub(crate) cure: &'static str,
+}
 
-/// An unpacked server.
-pub(crate) struct Mysql {
+/// A program of it, and what it needs to run on this machine.
+pub(crate) struct Unpacked {
+    pub(crate) root: PathBuf,
     /// The dynamic loader that belongs to the libraries.
     pub(crate) loader: PathBuf,
     pub(crate) libraries: PathBuf,
-    pub(crate) server: PathBuf,
-    pub(crate) share: PathBuf,
-    pub(crate) plugins: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
-/// The server from the cache, fetched first if it is not there.
-pub(crate) fn fetch() -> Result<Mysql> {
-    let cache = cache()?;
+/// What is in the cache, fetched first if it is not there.
+pub(crate) fn fetch(package: &Package, program: &str) -> Result<Unpacked> {
+    let cache = paths::cache(package.folder)?;
     let _lock = paths::lock(&cache)?;
     let root = cache.join("root");
-    if let Ok(mysql) = Mysql::find(&root) {
-        return Ok(mysql);
+    if let Ok(found) = Unpacked::find(&root, program) {
+        return Ok(found);
     }
-    let cure = "set QUEUE_TEST_MYSQL_URL to a MySQL server that already runs, or leave it out with --engine";
-    for program in ["apt-get", "dpkg"] {
-        if !in_path(program) {
-            bail!("MySQL comes from Debian's packages, and this machine has no {program}: {cure}");
+    let Package { name, megabytes, cure, .. } = package;
+    for tool in ["apt-get", "dpkg"] {
+        if !in_path(tool) {
+            bail!("{name} comes from Debian's packages, and this machine has no {tool}: {cure}");
         }
     }
-    eprintln!("downloading MySQL from Debian's unstable suite (about 75 MB, kept in {}) ...", cache.display());
-    download(&cache, &root).with_context(|| format!("MySQL could not be downloaded; {cure}"))?;
-    Mysql::find(&root)
+    let place = cache.display();
+    eprintln!("downloading {name} from Debian's unstable suite (about {megabytes} MB, kept in {place}) ...");
+    download(name, &cache, &root).with_context(|| format!("{name} could not be downloaded; {cure}"))?;
+    Unpacked::find(&root, program)
 }
 
-impl Mysql {
-    fn find(root: &Path) -> Result<Mysql> {
+impl Unpacked {
+    fn find(root: &Path, program: &str) -> Result<Unpacked> {
         let libraries = entries(&root.join("usr/lib"))
             .into_iter()
             .find(|folder| loader(folder).is_some())
             .with_context(|| format!("{} has no dynamic loader", root.display()))?;
-        let found = Mysql {
+        let found = Unpacked {
+            root: root.into(),
             loader: loader(&libraries).context("no dynamic loader")?,
             libraries,
-            server: root.join("usr/sbin/mysqld"),
-            share: root.join("usr/share/mysql"),
-            plugins: root.join("usr/lib/mysql/plugin"),
+            program: root.join(program),
         };
-        match found.server.is_file() {
+        match found.program.is_file() {
             true => Ok(found),
-            false => bail!("{} is missing", found.server.display()),
+            false => bail!("{} is missing", found.program.display()),
         }
+    }
+
+    /// The first arguments of the loader, up to the program's own: its libraries, the C library included, since those of the
+    /// machine are older than it wants.
+    pub(crate) fn args(&self) -> Vec<String> {
+        let path = |path: &Path| path.display().to_string();
+        vec!["--library-path".into(), path(&self.libraries), path(&self.program)]
     }
 }
 
@@ -79,21 +92,10 @@ fn loader(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-fn cache() -> Result<PathBuf> {
-    let mut path = paths::target().join("mysql");
-    paths::create_open(&path)?;
-    if is_root() && !paths::is_open(&path) {
-        // The server runs as another user, who could not read a checkout in root's home.
-        path = "/var/cache/queue-mysql".into();
-        paths::create_open(&path)?;
-    }
-    Ok(path)
-}
-
-fn download(cache: &Path, root: &Path) -> Result<()> {
+fn download(package: &str, cache: &Path, root: &Path) -> Result<()> {
     let mut failure = anyhow::anyhow!("no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d");
     for source in sources::mirrors().iter().map(sources::Source::unstable) {
-        match download_from(&source, cache, root) {
+        match download_from(&source, package, cache, root) {
             Err(error) if !error.is::<process::Interrupted>() => failure = error.context(source),
             result => return result,
         }
@@ -101,7 +103,7 @@ fn download(cache: &Path, root: &Path) -> Result<()> {
     Err(failure)
 }
 
-fn download_from(source: &str, cache: &Path, root: &Path) -> Result<()> {
+fn download_from(source: &str, package: &str, cache: &Path, root: &Path) -> Result<()> {
     // Emptied first: a download that was cut off must not be mistaken for a whole one.
     let work = cache.join("work");
     let _ = fs::remove_dir_all(&work);
@@ -112,10 +114,10 @@ fn download_from(source: &str, cache: &Path, root: &Path) -> Result<()> {
     fs::write(work.join("state/status"), "")?;
 
     process::run(apt_get(&work, &["update"]))?;
-    process::run(apt_get(&work, &["install", "--yes", "--no-install-recommends", "--download-only", PACKAGE]))?;
+    process::run(apt_get(&work, &["install", "--yes", "--no-install-recommends", "--download-only", package]))?;
     for package in entries(&work.join("cache/archives")) {
         let name = package.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // Perl is for the scripts beside the server.
+        // Perl is for scripts beside the programs.
         if !name.ends_with(".deb") || name.starts_with("perl") || name.starts_with("libperl") {
             continue;
         }
@@ -124,7 +126,7 @@ fn download_from(source: &str, cache: &Path, root: &Path) -> Result<()> {
         process::run(dpkg)?;
     }
     let _ = fs::remove_dir_all(root);
-    fs::rename(work.join("root"), root).context("moving the unpacked server into place")?;
+    fs::rename(work.join("root"), root).context("moving what was unpacked into place")?;
     let _ = fs::remove_dir_all(&work);
     Ok(())
 }

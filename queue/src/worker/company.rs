@@ -1,0 +1,240 @@
+//! Which jobs run beside which: a job that was lost with its worker more than once runs in smaller and smaller company, at
+//! last alone, so that one that kills its process does not take the others along.
+//!
+//! Nobody can tell from outside which of the jobs killed the process. So each of them is suspected, a little more each time,
+//! until it ends by itself. With two retries or more, an attempt that a loss would make a dead letter has the process to itself:
+//! such a job is given up only for what it did alone.
+//!
+//! This costs the others a bounded time. A job waits at most [`PATIENCE`] for the others to end, and they wait at most
+//! [`SECLUSION`] for it; then they run beside each other all the same.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{sleep, timeout};
+
+/// How long a job waits for the others to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// For how long the others wait for a job. One that kills its process does so early, nearly always; one that takes hours must
+/// not keep the other slots empty for hours.
+pub(crate) const SECLUSION: Duration = Duration::from_secs(60);
+/// A job that is not the next to start after this time goes back: another worker may be able to start it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Losses from which on a job runs alone.
+const ALONE: u32 = 3;
+/// The share of a worker's slots in use while it runs a job that was lost twice.
+const SHARE: u32 = 8;
+
+/// How many jobs may run at once while this one does, itself among them; None: any number. `attempt` is the current one.
+pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32) -> Option<u32> {
+    // a process may die of anything: only the second time says something of the job
+    if losses < 2 {
+        return None;
+    }
+    // one attempt may not have been counted, because nobody knew whether it had begun
+    let is_last = attempt >= max_retries;
+    Some(if is_last || losses >= ALONE { 1 } else { (concurrency / SHARE).max(2) })
+}
+
+/// The jobs that one worker runs.
+pub(crate) struct Company {
+    inner: Mutex<Inner>,
+    /// Told when it opens again.
+    room: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Inner {
+    running: u32,
+    /// How many of the running jobs have which limit.
+    limits: BTreeMap<u32, u32>,
+    /// Those that wait to start, in order.
+    waiting: VecDeque<Waiting>,
+    /// How many ever waited.
+    waited: u64,
+}
+
+struct Waiting {
+    number: u64,
+    most: Option<u32>,
+    go: oneshot::Sender<()>,
+}
+
+impl Inner {
+    /// Whether one more may start.
+    fn admits(&self, most: Option<u32>) -> bool {
+        let limit = self.limits.keys().next().copied();
+        [limit, most].into_iter().flatten().all(|limit| self.running < limit)
+    }
+
+    fn add(&mut self, most: Option<u32>) {
+        self.running += 1;
+        if let Some(most) = most {
+            *self.limits.entry(most).or_default() += 1;
+        }
+    }
+
+    fn lift(&mut self, most: Option<u32>) {
+        let Some(most) = most else { return };
+        if let Some(count) = self.limits.get_mut(&most) {
+            *count -= 1;
+            if *count == 0 {
+                self.limits.remove(&most);
+            }
+        }
+    }
+
+    /// Whether a job that was never lost would have to wait.
+    fn is_closed(&self) -> bool {
+        !self.waiting.is_empty() || !self.admits(None)
+    }
+}
+
+impl Company {
+    pub(crate) fn new(room: Arc<Notify>) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), room })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a job would have to wait now: then none is claimed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed()
+    }
+
+    /// Waits until the job may start, in the order of coming. None: others are before it, it goes back.
+    pub(crate) async fn enter(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
+        let mut gone = {
+            let mut inner = self.lock();
+            if inner.waiting.is_empty() && inner.admits(most) {
+                inner.add(most);
+                return Some(Place { company: self.clone(), most });
+            }
+            let (go, gone) = oneshot::channel();
+            inner.waited += 1;
+            let number = inner.waited;
+            inner.waiting.push_back(Waiting { number, most, go });
+            Turn { company: self, number, most, go: gone, taken: false }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut gone.go => return Some(gone.take()),
+            () = sleep(LINGER) => {}
+        }
+        if self.lock().waiting.front().is_some_and(|first| first.number != gone.number) {
+            return None;
+        }
+        match timeout(PATIENCE, &mut gone.go).await {
+            Ok(_) => Some(gone.take()),
+            Err(_) => Some(gone.take_anyhow()),
+        }
+    }
+
+    /// Lets those start that may, and says so when nobody waits any more.
+    fn advance(&self, inner: &mut Inner) {
+        while let Some(first) = inner.waiting.front()
+            && inner.admits(first.most)
+        {
+            let Some(first) = inner.waiting.pop_front() else { return };
+            inner.add(first.most);
+            let _ = first.go.send(());
+        }
+        if !inner.is_closed() {
+            self.room.notify_one();
+        }
+    }
+
+    fn leave(&self, most: Option<u32>) {
+        let mut inner = self.lock();
+        let was_closed = inner.is_closed();
+        inner.lift(most);
+        inner.running -= 1;
+        if was_closed {
+            self.advance(&mut inner);
+        }
+    }
+}
+
+/// A job that waits. Dropped, it waits no longer.
+struct Turn<'a> {
+    company: &'a Arc<Company>,
+    number: u64,
+    most: Option<u32>,
+    go: oneshot::Receiver<()>,
+    taken: bool,
+}
+
+impl Turn<'_> {
+    fn take(&mut self) -> Place {
+        self.taken = true;
+        Place { company: self.company.clone(), most: self.most }
+    }
+
+    /// Starts beside whatever runs.
+    fn take_anyhow(&mut self) -> Place {
+        let mut inner = self.company.lock();
+        if let Some(at) = inner.waiting.iter().position(|it| it.number == self.number) {
+            inner.waiting.remove(at);
+            self.most = None;
+            inner.add(None);
+            self.company.advance(&mut inner);
+        }
+        drop(inner);
+        self.take()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        let mut inner = self.company.lock();
+        match inner.waiting.iter().position(|it| it.number == self.number) {
+            Some(at) => {
+                inner.waiting.remove(at);
+                self.company.advance(&mut inner);
+            }
+            None => {
+                drop(inner);
+                self.company.leave(self.most);
+            }
+        }
+    }
+}
+
+/// A running job's place in the company. Dropped when it has ended.
+pub(crate) struct Place {
+    company: Arc<Company>,
+    most: Option<u32>,
+}
+
+impl Place {
+    /// How many others may run beside it; None: any number.
+    pub(crate) fn beside(&self) -> Option<u32> {
+        self.most.map(|most| most - 1)
+    }
+
+    /// Lets others run beside it from now on.
+    pub(crate) fn open(&mut self) {
+        if let Some(most) = self.most.take() {
+            let mut inner = self.company.lock();
+            inner.lift(Some(most));
+            self.company.advance(&mut inner);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.company.leave(self.most);
+    }
+}
+
+#[cfg(test)]
+#[path = "company_tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+//! Tells the database which attempts have begun. Only these count when the worker is lost with them.
+//!
+//! A job that was never lost says so a moment after it began, if it still runs: one that takes microseconds says nothing, and
+//! nobody waits. The price is that a worker that dies within that moment leaves it open whether the attempt had begun; then it
+//! does not count. A job that was lost before, or has at most one retry left, says so first: of such a one it is always known.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, MutexGuard, Notify, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::Shared;
+use super::attempt::until;
+use crate::error::Error;
+use crate::store::{Start, WorkerId};
+
+/// How soon the first start after a pause is noted.
+const SOON: Duration = Duration::from_millis(1);
+/// How often starts are noted while there are many: jobs that are over by then need no note.
+const OFTEN: Duration = Duration::from_millis(50);
+/// After an error.
+const LATER: Duration = Duration::from_secs(1);
+/// Notes in one statement.
+const BATCH: usize = 1000;
+
+/// The way to the loop that notes.
+pub(crate) struct Starts {
+    asked: mpsc::UnboundedSender<Asked>,
+    begun: Notify,
+    one: Mutex<()>,
+}
+
+/// An attempt that waits for its note.
+pub(crate) struct Asked {
+    worker: WorkerId,
+    start: Start,
+    answer: oneshot::Sender<bool>,
+}
+
+impl Starts {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Asked>) {
+        let (asked, receiver) = mpsc::unbounded_channel();
+        (Self { asked, begun: Notify::new(), one: Mutex::default() }, receiver)
+    }
+
+    /// Notes a start and waits for the answer. Whether it was accepted; None: nobody knows, the database failed.
+    pub(crate) async fn note(&self, worker: WorkerId, start: Start) -> Option<bool> {
+        let (answer, answered) = oneshot::channel();
+        self.asked.send(Asked { worker, start, answer }).ok()?;
+        answered.await.ok()
+    }
+
+    /// To be held from before the note until the handler has begun. So of several jobs that were lost before, none is noted
+    /// that another one keeps from beginning.
+    pub(crate) async fn one_by_one(&self) -> MutexGuard<'_, ()> {
+        self.one.lock().await
+    }
+
+    /// An attempt has begun without a note.
+    pub(crate) fn begun(&self) {
+        self.begun.notify_one();
+    }
+}
+
+/// Notes starts until the run is over.
+pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<Asked>) {
+    let mut asked = Vec::new();
+    let mut look: Option<Instant> = None;
+    let mut looked: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            count = receiver.recv_many(&mut asked, BATCH) => if count == 0 { return },
+            () = shared.starts.begun.notified(), if look.is_none() => {
+                let now = Instant::now();
+                look = Some(looked.map_or(now, |looked| looked + OFTEN).max(now + SOON));
+                continue;
+            }
+            () = until(look), if look.is_some() => {}
+        }
+        answer(&shared, &mut asked).await;
+        if look.is_some_and(|look| look <= Instant::now()) {
+            looked = Some(Instant::now());
+            look = match note_running(&shared).await {
+                Ok(()) => None,
+                Err(error) => {
+                    tracing::debug!(%error, "starts were not noted; trying again");
+                    Some(Instant::now() + LATER)
+                }
+            };
+        }
+    }
+}
+
+/// Notes the starts that wait for it. A failure drops their answers.
+async fn answer(shared: &Shared, asked: &mut Vec<Asked>) {
+    while let Some(worker) = asked.first().map(|first| first.worker) {
+        let batch: Vec<Asked> = asked.extract_if(.., |it| it.worker == worker).collect();
+        let starts: Vec<Start> = batch.iter().map(|it| it.start).collect();
+        match shared.config.store.started(worker, &starts).await {
+            Ok(accepted) => {
+                for Asked { start, answer, .. } in batch {
+                    let _ = answer.send(accepted.contains(&start.id));
+                }
+            }
+            Err(error) => tracing::debug!(%error, "starts were not noted"),
+        }
+    }
+}
+
+/// Notes what has begun without a note.
+async fn note_running(shared: &Shared) -> Result<(), Error> {
+    let worker = shared.id();
+    let (mut starts, mut noted) = (Vec::new(), Vec::new());
+    for held in shared.held().values() {
+        if held.worker == worker && held.started.get().is_some() && !held.noted.load(Ordering::Relaxed) {
+            starts.push(Start { id: held.job.id.get(), lease: held.job.lease, beside: None });
+            noted.push(held.clone());
+        }
+    }
+    if starts.is_empty() || worker == 0 {
+        return Ok(());
+    }
+    shared.config.store.started(worker, &starts).await?;
+    // what was refused is somebody else's by now
+    noted.iter().for_each(|held| held.noted.store(true, Ordering::Relaxed));
+    Ok(())
+}
