@@ -53,7 +53,10 @@ const TRAIL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the handlers of a test hold, and when they returned.
-static STAGES: LazyLock<Mutex<HashMap<String, (AnyPool, Vec<Instant>)>>> = LazyLock::new(Mutex::default);
+static STAGES: LazyLock<Mutex<HashMap<String, Held>>> = LazyLock::new(Mutex::default);
+
+/// A pool, and when handlers that held a connection of it returned.
+type Held = (AnyPool, Vec<Instant>);
 
 /// A test's place among them.
 struct Stage(String);

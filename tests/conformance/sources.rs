@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/dialect.rs", "DB::execute(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
     ("queue/src/store/beside.rs", "(sql).fetch_one(conn)", 1, "takes a &'static str"),
-    ("queue/src/store/sql.rs", "DB::insert_row(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/sql.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/postgres.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
     ("queue/src/store/postgres.rs", "Self::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/sqlite.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file under sql/"),

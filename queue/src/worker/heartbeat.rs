@@ -110,8 +110,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 let pause = pace.pause(busy, &beat);
                 // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
                 ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-                if shared.config.store.has_one_writer() && Instant::now() >= deadline {
-                    // the answer was waited for until others were done: the lease is a new one all the same
+                if shared.config.store.has_one_writer() && sent.elapsed() > timing.lease / 6 {
+                    // it was kept waiting: the lease is longer than what is known of it, and another beat tells how long
                     is_safe = true;
                     ticks.reset_immediately();
                 }
