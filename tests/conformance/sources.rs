@@ -30,7 +30,10 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/mysql.rs", "fetch(conn, of_kinds(&sql, kinds.len()), &binds)", 1, "runs what `of_kinds` made"),
     ("queue/src/store/mysql.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
     ("queue/src/signal.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
+    ("queue/src/store/beside.rs", "query_scalar::<_, i64>(sql)", 1, "takes a &'static str"),
+    ("queue/src/store/postgres.rs", "raw_sql(settings::NO_END_OF_IDLE)", 1, "a constant"),
     // what puts a text together
+    ("queue/src/store/mysql.rs", "head.replace(LANES, &union.sql)", 1, "a file under sql/, with what `united` made"),
     ("queue/src/store/dialect.rs", "text.push", 4, "`question_marks`: a literal with ? for each $1"),
     ("queue/src/store/union.rs", "union.sql.push_str(", 2, "`united`: literals, and numbers of their parts"),
     (
@@ -64,10 +67,12 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/union.rs", "sql: String,", 1, "what `united` makes"),
     ("queue/src/store/union.rs", "Union { sql: head, ", 1, "the part of a literal before LANES"),
     // values and numbers
+    ("queue/src/migrate.rs", "script.split_once(", 1, "looks for a part of a migration"),
+    ("queue/src/store/memory.rs", "faults.join(", 1, "a warning's words"),
+    ("queue/src/store/mysql.rs", "self.round_trips += 2;", 1, "a number"),
     ("queue/src/store/batch.rs", "list += ", 2, "JSON, which is a value"),
     ("queue/src/store/batch.rs", "sum += job.args.len();", 1, "a number"),
     ("queue/src/store/ending.rs", "text.replace('\\0', ", 1, "an error text, which is a value"),
-    ("queue/src/store/line.rs", "kept.conn.leak()", 1, "a connection"),
     ("queue/src/store/mod.rs", "self.ready += other.ready;", 1, "a number"),
     ("queue/src/store/mod.rs", "self.dead += other.dead;", 1, "a number"),
     ("queue/src/store/mod.rs", "self.cancelled += other.cancelled;", 1, "a number"),
@@ -189,12 +194,16 @@ fn suspicious() -> Vec<(String, String)> {
 
 #[test]
 fn no_statement_is_built_from_input() {
-    let mut left = suspicious();
+    let (mut left, mut others) = (suspicious(), Vec::new());
     for (file, part, times, why) in ALLOWED {
         let before = left.len();
         left.retain(|(name, line)| name != file || !line.contains(part));
-        assert_eq!(before - left.len(), *times, "{file}: {part} ({why}): look at each, then change the list");
+        let found = before - left.len();
+        if found != *times {
+            others.push(format!("{file}: {part} ({why}): {found} times, not {times}"));
+        }
     }
+    assert!(others.is_empty(), "look at each, then change the list: {others:#?}\n{left:#?}");
     assert!(
         left.is_empty(),
         "SQL made of text: bind the values, or say in this test why nothing from outside gets in: {left:#?}"
