@@ -70,9 +70,9 @@ says ' gone +.*, runs 0 of .*, all queues' workers
 says '^$' running
 says '1  greet, queue default, attempt 1: $' job 1
 says '^completed, enqueued .*"name": "Ada"' job 1
-says '2  greet, queue default, attempt 1: .*nme' dead
+says '2  greet, queue default, attempt 1: .*missing field `name`' dead
 says '^$' dead another
-says '  [-0-9]+ [:0-9]+  attempt 1 .*nme' job 2
+says '  [-0-9]+ [:0-9]+  attempt 1 .*missing field `name`' job 2
 
 echo '--- the dead letter is sent back, and is no better'
 refuses '(completed|ended)' retry 1

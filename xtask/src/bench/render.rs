@@ -107,7 +107,7 @@ fn drained(record: &Record) -> String {
         let name = record.peers_about.get(&row.peer).map_or(&row.peer, |about| &about.versions);
         let cells = VARIANTS.map(|variant| {
             let cell = values.iter().find(|(it, ..)| it.peer == row.peer && it.variant == variant);
-            cell.map_or("–".into(), |(_, value, _)| short(value.round()))
+            cell.map_or("–".into(), |(_, value, _)| short(value.round()).trim_end_matches(".00").to_owned())
         });
         let _ = writeln!(text, "| {name} | {} | {} |", cells[0], cells[1]);
     }
