@@ -139,9 +139,6 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
     }
     if !DB::ONE_WRITER {
         conn.close_on_drop(); // with the lock and its settings, whatever happens
-        for sql in DB::OPEN_LINE {
-            DB::raw(&mut conn, sql).await.doing(DOING)?;
-        }
     }
     let begin = Instant::now();
     loop {

@@ -193,10 +193,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEGIN_LENT: Option<&'static str>;
     /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
     const SESSION: Option<&'static str>;
-    /// A question that has a row when a session of the pool is as plain as our statements need it.
+    /// A question about a session of the pool. It has a row when our statements can run there as it is.
     const PLAIN_SESSION: Option<&'static str>;
 
-    /// Sent before a migration, outside its transaction.
+    /// Sent before a migration, outside its transaction. On PostgreSQL nothing may be set there: a pooler would lend the session, with
+    /// its settings, to the application.
     const BEFORE_MIGRATION: &'static [&'static str];
     /// Makes processes migrate one after the other, where the transaction alone does not.
     const LOCK_MIGRATION: Option<&'static str>;

@@ -72,10 +72,16 @@ pub(super) trait Ending: serde::Serialize + Clone + Sync {
     fn id(&self) -> i64;
     fn lease(&self) -> i32;
     /// Whether the attempt goes into `queue_attempts`.
-    fn recorded(&self) -> bool;
-    fn error(&mut self) -> Option<&mut String>;
+    fn recorded(&self) -> bool {
+        false
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        None
+    }
     /// The lease up to which the job's attempts that do not count are forgotten, if that is to be done now.
-    fn forget(&self) -> Option<i32>;
+    fn forget(&self) -> Option<i32> {
+        None
+    }
 
     /// A batch, by job and lease.
     fn list<DB: Dialect>(batch: &[Self]) -> List
@@ -104,15 +110,6 @@ impl Ending for Start {
     fn lease(&self) -> i32 {
         self.lease
     }
-    fn recorded(&self) -> bool {
-        false
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        None
-    }
-    fn forget(&self) -> Option<i32> {
-        None
-    }
 }
 
 impl Ending for Finish {
@@ -127,9 +124,6 @@ impl Ending for Finish {
     }
     fn error(&mut self) -> Option<&mut String> {
         self.error.as_mut()
-    }
-    fn forget(&self) -> Option<i32> {
-        None
     }
     fn list<DB: Dialect>(batch: &[Self]) -> List {
         DB::finish_list(batch)
@@ -175,9 +169,6 @@ impl Ending for Bury {
     }
     fn error(&mut self) -> Option<&mut String> {
         Some(&mut self.error)
-    }
-    fn forget(&self) -> Option<i32> {
-        None
     }
 }
 

@@ -317,7 +317,7 @@ impl Dialect for MySql {
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
         Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
-    const BEFORE_MIGRATION: &'static [&'static str] = &[];
+    const BEFORE_MIGRATION: &'static [&'static str] = settings::LINE;
     const LOCK_MIGRATION: Option<&'static str> =
         Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
     const UNLOCK_MIGRATION: Option<&'static str> =

@@ -142,11 +142,7 @@ impl Dialect for Postgres {
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> = None;
     const SILENCE: Option<Duration> = None;
-    const BEGIN_LENT: Option<&'static str> = Some(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off; \
-         SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
-         SET LOCAL idle_in_transaction_session_timeout = '8s'",
-    );
+    const BEGIN_LENT: Option<&'static str> = Some(settings::BEGIN_LENT);
     const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);

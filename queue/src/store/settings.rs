@@ -1,6 +1,6 @@
 //! The settings of a session on which our statements depend: one list for each engine, and what is done about each.
 //!
-//! * A connection that is ours (a worker's lines, a migration) is given all of them ([`Dialect::OPEN_LINE`]).
+//! * A connection that is ours is given all of them ([`Dialect::OPEN_LINE`]).
 //! * A connection of the pool is asked once for an operation of the administration whether it is as plain as these
 //!   statements need ([`Dialect::PLAIN_SESSION`]). If not, it is set like one of ours, and closed afterwards.
 //! * An enqueue is one round trip. So its statement carries the check: it writes nothing where a setting would lose or
@@ -24,18 +24,41 @@
 /// `default_transaction_read_only` forbids to write.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
-    // A plan is made once (until the next vacuum or analyze), and serves a table that goes from nothing to millions of rows
-    // faster than statistics do: so the statements leave one way to each job, by an index in its order. A table that is empty,
-    // or a lane without statistics, would otherwise be read as a whole. Every other way of planning is set as it is by default.
+    // A plan is made once, until the next vacuum or analyze. Meanwhile a table may go from nothing to millions of rows. So the
+    // statements leave one way to each job, by an index in its order: an empty table, or a lane without statistics, would
+    // otherwise be read as a whole. Every other way of planning is set to its default.
+    macro_rules! settings {
+        ($set:literal) => {
+            settings!(
+                $set:
+                "plan_cache_mode = force_generic_plan",
+                "jit = off",
+                "enable_seqscan = off",
+                "enable_bitmapscan = off",
+                "enable_indexscan = on",
+                "enable_indexonlyscan = on",
+                "enable_nestloop = on",
+                "enable_sort = on",
+                "from_collapse_limit = 8",
+                "join_collapse_limit = 8",
+                "client_encoding = 'UTF8'",
+                "idle_in_transaction_session_timeout = '8s'",
+            )
+        };
+        ($set:literal: $($setting:literal,)*) => {
+            concat!($($set, " ", $setting, "; "),*)
+        };
+    }
     pub(in super::super) const LINE: &[&str] = &[
-        "SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET enable_seqscan = off; SET enable_bitmapscan = off; \
-         SET enable_indexscan = on; SET enable_indexonlyscan = on; SET enable_nestloop = on; SET enable_sort = on; \
-         SET from_collapse_limit = 8; SET join_collapse_limit = 8; SET client_encoding = 'UTF8'; \
-         SET idle_in_transaction_session_timeout = '8s'; SET tcp_user_timeout = '8s'; \
-         SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        concat!(
+            settings!("SET"),
+            "SET tcp_user_timeout = '8s'; SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+        ),
         NO_END_OF_IDLE,
     ];
+    /// The same for one transaction, in a session that a pooler lends.
+    pub(in super::super) const BEGIN_LENT: &str =
+        concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", settings!("SET LOCAL"));
     /// A session of ours may have nothing to do for hours. Servers before 14 have no such limit.
     pub(in super::super) const NO_END_OF_IDLE: &str =
         "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";

@@ -692,6 +692,46 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
 }
 
+/// Jobs that were lost together twice do not all come back at once.
+async fn jobs_that_were_lost_again_wait_for_different_times<DB: TestDb>(db: Db<DB>) {
+    db.insert(&(0..12).map(|_| NewJob { max_retries: 9, ..job("a") }).collect::<Vec<_>>()).await;
+    let due = async |later: &str| db.int(format!("SELECT COUNT(*) FROM queue_jobs WHERE run_at > {later}")).await;
+    for loss in 0..2 {
+        let worker = db.worker().await;
+        let jobs = db.take(worker, 12).await;
+        assert_eq!(jobs.len(), 12);
+        assert!(jobs.iter().all(|job| job.losses == loss), "{jobs:?}");
+        db.begin(worker, &jobs).await;
+        db.lose(worker).await;
+        assert_eq!(db.rescue(12).await, Rescued { ready: 12, ..Rescued::default() });
+        let waiting = due(&DB::in_seconds(0)).await;
+        // a process may die of anything: the first time they come back at once
+        assert!(if loss == 0 { waiting == 0 } else { waiting > 0 }, "{waiting} wait after loss {}", loss + 1);
+        assert_eq!(due(&DB::in_seconds(2)).await, 0);
+    }
+    assert!(db.int("SELECT COUNT(DISTINCT run_at) FROM queue_jobs").await > 6);
+}
+
+/// What a worker says or asks of a job that is not its own any more comes to nothing.
+async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
+    let args = format!("{{\"text\":\"{}\"}}", "x".repeat(crate::limits::ARGS_AT_CLAIM_BYTES));
+    db.insert(&[NewJob { args: args.clone(), ..job("a") }, job("a")]).await;
+    let (worker, other) = (db.worker().await, db.worker().await);
+    let jobs = db.take(worker, 9).await;
+    assert_eq!(jobs[0].args.as_ref().err(), Some(&(args.len() as i64)), "they stay where they are for now");
+    assert!(jobs[1].args.is_ok());
+    let (id, lease) = (jobs[0].id.get(), jobs[0].lease);
+    let start = |lease| [Start { id, lease, beside: Some(3) }];
+    for (worker, lease) in [(other, lease), (worker, lease + 1), (worker, lease - 1)] {
+        assert!(db.store.started(worker, &start(lease)).await.unwrap().is_empty());
+        assert_eq!(db.store.args(worker, id, lease).await.unwrap(), None);
+    }
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started <> 0 OR beside IS NOT NULL").await, 0);
+    assert_eq!(db.store.started(worker, &start(lease)).await.unwrap(), [id]);
+    assert_eq!(db.store.args(worker, id, lease).await.unwrap(), Some(args));
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started = lease AND beside = 3").await, 1);
+}
+
 async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) {
     // somebody has written a dead letter under the number of a job
     let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
@@ -1832,6 +1872,8 @@ on_each!(
     a_beat_sees_jobs_that_wait,
     lost_jobs_come_back,
     only_what_began_counts_when_its_worker_is_lost,
+    jobs_that_were_lost_again_wait_for_different_times,
+    starts_and_long_arguments_are_fenced,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
     only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,

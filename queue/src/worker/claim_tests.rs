@@ -54,6 +54,10 @@ struct Tables {
     /// Rows that were read to compare lanes.
     compared: usize,
     peeks: usize,
+    /// A claim of more jobs than this is not answered in time.
+    most_in_time: Option<u32>,
+    /// How many claims were not.
+    in_vain: usize,
     /// An idle worker does not ask: it hears of jobs by signals.
     only_signals: bool,
 }
@@ -229,6 +233,12 @@ impl Store for Fake {
             let takes = self.tables().claim_takes;
             sleep(takes).await;
             let mut tables = self.tables();
+            let wanted: u32 = asks.iter().map(|ask| ask.take).sum();
+            if tables.most_in_time.is_some_and(|most| wanted > most) {
+                tables.in_vain += 1;
+                let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                return Err(Error::Database { doing: "cannot claim jobs".into(), source: sqlx::Error::Io(late) });
+            }
             let mut jobs = Vec::new();
             assert!(asks.len() <= 256, "{} lanes in one statement", asks.len());
             if let [Ask { first: Some(first), behind, .. }] = asks {
@@ -834,6 +844,21 @@ async fn jobs_of_queues_with_limits_of_their_own_come_in_order() {
 #[tokio::test(start_paused = true)]
 async fn jobs_come_in_order_while_looks_are_dear() {
     drained_in_order(100, &[], Duration::from_millis(10)).await;
+}
+
+/// On a slow link.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_not_answered_in_time_is_repeated_smaller() {
+    let scene = Scene::with_queues(Duration::ZERO, [("a".to_owned(), 64)].into());
+    scene.store.tables().most_in_time = Some(20);
+    (0..200).for_each(|id| scene.store.enqueue("a", id));
+    scene.shared.wake.notify_one();
+    let mut claimed = scene.store.tables().claimed.subscribe();
+    let all = claimed.wait_for(|claimed| claimed.len() == 200);
+    timeout(Duration::from_secs(600), all).await.expect("all are claimed in time").expect("the store is there");
+    let tables = scene.store.tables();
+    assert!(tables.claims.iter().all(|(count, _)| *count <= 20), "{:?}", tables.claims);
+    assert!((2..100).contains(&tables.in_vain), "{} claims in vain", tables.in_vain);
 }
 
 /// A queue per customer, each with a few jobs now and then; others take what is in some of them, which nobody is told.

@@ -177,7 +177,7 @@ pub(crate) struct Shared {
     pub(crate) over: CancellationToken,
 }
 
-/// A job in hand: an attempt that runs, or is about to.
+/// A job in hand: its attempt runs, or is about to.
 pub(crate) struct Held {
     pub(crate) job: Arc<Claimed>,
     pub(crate) worker: WorkerId,
@@ -422,7 +422,11 @@ impl Shared {
             }
         };
         held.noted.store(true, Ordering::Relaxed);
-        if job.losses > 0 {
+        if most.is_some() {
+            let how = match beside {
+                Some(_) => "it runs beside few others or none until an attempt ends by itself",
+                None => "it was to run beside few others or none, but those that run did not end in time",
+            };
             tracing::warn!(
                 event = telemetry::JOB_SUSPECTED,
                 job.id = %job.id,
@@ -431,7 +435,7 @@ impl Shared {
                 job.attempt = job.attempt,
                 job.losses = job.losses,
                 job.beside = beside,
-                "workers were lost while they ran this job; it runs in smaller company until it ends by itself"
+                "workers were lost while they ran this job: {how}"
             );
         }
         Some(Admitted { beside, one_by_one, long_args })
