@@ -4,7 +4,8 @@
 //! DATABASE_URL=sqlite://jobs.sqlite cargo run --example admin -- stats
 //! ```
 //!
-//! `examples/admin.sh` shows each command on a database of its own. It knows nothing of your jobs, so one binary serves every database (`--features postgres`, `--features mysql`).
+//! `examples/admin.sh` shows each command on a database of its own. It knows nothing of your jobs, so one binary serves
+//! every database (`--features postgres`, `--features mysql`).
 
 use std::process::ExitCode;
 

@@ -460,7 +460,8 @@ impl Db {
         self.sql(format!("{note} {worker}, {ids} FROM queue_jobs WHERE {which} HAVING count(*) > 0")).await;
     }
 
-    /// Puts all jobs that satisfy a condition into a worker's hands, which has started them: as its claim and its note would.
+    /// Puts all jobs that satisfy a condition into a worker's hands, which has started them: as its claim and its note
+    /// would.
     pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
         self.note_claim(which, worker).await;
         self.sql(format!(

@@ -111,8 +111,8 @@ CREATE TABLE IF NOT EXISTS queue_workers (
     KEY queue_workers_alive (stopped_at, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- The last heartbeat of each worker, and its lease. No other index: an entry that a heartbeat changes stays as long as an old
--- snapshot stands, and is met by all who read that index.
+-- The last heartbeat of each worker, and its lease. There is no other index: a changed entry stays as long as an old
+-- snapshot does, and every reader of that index walks over it.
 CREATE TABLE IF NOT EXISTS queue_heartbeats (
     worker_id bigint NOT NULL PRIMARY KEY,
     heartbeat_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),

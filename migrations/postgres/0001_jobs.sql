@@ -145,8 +145,9 @@ CREATE TABLE queue_workers (
 );
 CREATE INDEX queue_workers_alive ON queue_workers (id) WHERE stopped_at IS NULL;
 
--- The last heartbeat of each worker, and its lease. The time is part of the key, so that each heartbeat comes to stand behind the
--- ones before it. Who reads backwards meets the last one first, and none of the dead ones that an old snapshot keeps.
+-- The last heartbeat of each worker, and its lease. The time is part of the key, so each heartbeat stands behind the
+-- ones before it. A reader goes backwards. It meets the last one first, and none of the dead ones that an old snapshot
+-- keeps.
 CREATE TABLE queue_heartbeats (
     worker_id bigint NOT NULL,
     heartbeat_at timestamptz NOT NULL DEFAULT now(),

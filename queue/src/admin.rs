@@ -110,7 +110,8 @@ pub struct Attempt {
     pub started_at: DateTime<Utc>,
     /// When it ended; None while it runs.
     pub ended_at: Option<DateTime<Utc>>,
-    /// `running`, `completed`, `failed`, `panicked`, `timed_out`, `undecodable`, `cancelled`, `snoozed`, `released`, `lost`, `unstarted`.
+    /// `running`, `completed`, `failed`, `panicked`, `timed_out`, `undecodable`, `cancelled`, `snoozed`, `released`,
+    /// `lost`, `unstarted`.
     pub outcome: String,
     /// The error with its chain of causes, cut at 8 KiB.
     pub error: Option<String>,

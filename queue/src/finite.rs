@@ -1,5 +1,5 @@
-//! Finds numbers that JSON cannot express, which the serializer writes as `null`: a worker would not take that for a number,
-//! or take `Some` for `None`.
+//! Finds numbers that JSON cannot express, which the serializer writes as `null`: a worker would not take that for a
+//! number, or take `Some` for `None`.
 
 use std::fmt::Display;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// The largest arguments that are accepted, in bytes of JSON: 1 MiB. Rows that were inserted by SQL with more never reach a
 /// worker: they go to the dead letters at their first attempt.
 pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
-/// Arguments of more bytes than this do not come with the claim: they are fetched when the attempt begins. So a claim of a
-/// thousand jobs is a few megabytes, whatever producers put into them.
+/// Arguments of more bytes than this do not come with the claim: they are fetched when the attempt begins. So a claim
+/// of a thousand jobs is a few megabytes, whatever producers put into them.
 pub(crate) const ARGS_AT_CLAIM_BYTES: usize = 16 * 1024;
 /// How deeply arguments may nest, the object that holds them included: what the decoder takes. The databases may take less
 /// (MariaDB 31 levels, MySQL 100).

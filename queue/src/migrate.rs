@@ -222,8 +222,8 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
     fits(found)
 }
 
-/// Of what is there, by name, type and columns: what has a name of the script's and is something else. A migration that was
-/// cut off goes on with the tables that it made; its views come last.
+/// Of what is there, by name, type and columns: what has a name of the script's and is something else. A migration that
+/// was cut off goes on with the tables that it made; its views come last.
 fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a str> {
     let mut foreign = Vec::new();
     for (name, of_type, columns) in there {

@@ -15,7 +15,8 @@ pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
 /// A worker lost its lease and cancelled what it ran; it starts over under another number. Fields: `worker`, `running`,
 /// `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
-/// Another worker was declared gone: its session ended without a word, or its lease ran out. Fields: `worker` (that one),
+/// Another worker was declared gone: its session ended without a word, or its lease ran out. Fields: `worker` (that
+/// one),
 /// `late_ms`: for how long its next heartbeat had been due, or its lease had been over.
 pub(crate) const WORKER_GONE: &str = "worker.gone";
 /// A worker that lost its lease has another number. Fields: `worker`.
@@ -26,8 +27,8 @@ pub(crate) const DATABASE_LOST: &str = "database.lost";
 pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
-/// A job runs that was lost with two workers or more. Fields: the job's, `job.losses`, and `job.beside`, the most jobs that may
-/// run beside it.
+/// A job runs that was lost with two workers or more. Fields: the job's, `job.losses`, and `job.beside`, the most jobs
+/// that may run beside it.
 pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";

@@ -1,5 +1,5 @@
-//! A worker keeps its connections beside the pool that it is given: whatever handlers do with that, leases are kept and ends
-//! are recorded.
+//! A worker keeps its connections beside the pool that it is given: whatever handlers do with that, leases are kept and
+//! ends are recorded.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -134,13 +134,14 @@ async fn cut(db: &Db) {
     }
 }
 
-/// A pool of 10, 32 slots, and handlers that hold a connection for 2 s each: they always wait for each other. In the middle the
-/// server ends all connections.
+/// A pool of 10, 32 slots, and handlers that hold a connection for 2 s each: they always wait for each other. In the
+/// middle the server ends all connections.
 async fn ends_are_recorded_while_handlers_hold_the_pool(db: Db) {
     hold(db, 80, Duration::from_secs(2)).await;
 }
 
-/// The same for as long as a slow handler may take: `cargo test -p queue-tests --test conformance -- --ignored --nocapture hold_for`.
+/// The same for as long as a slow handler may take: `cargo test -p queue-tests --test conformance -- --ignored
+/// --nocapture hold_for`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "five minutes"]
 async fn ends_are_recorded_while_handlers_hold_for_90_s() {

@@ -1,4 +1,5 @@
-//! Ends that the tables of an application, or a past of these tables, are in the way of: what has succeeded does not run again.
+//! Ends that the tables of an application, or a past of these tables, are in the way of: what has succeeded does not
+//! run again.
 
 use std::time::Duration;
 

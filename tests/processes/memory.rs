@@ -10,8 +10,8 @@ const LIGHT: usize = 3000;
 const HEAVY: usize = 200;
 /// Bytes of a heavy one.
 const LOAD: usize = 1_000_000;
-/// What the worker may have at most beyond its base, in bytes: by what claims of a thousand heavy jobs would bring, it is a
-/// fraction.
+/// What the worker may have at most beyond its base, in bytes: by what claims of a thousand heavy jobs would bring, it
+/// is a fraction.
 const MOST: u64 = 64 << 20;
 
 /// After jobs that take no time a worker claims a thousand at once, and what comes then is heavy.

@@ -1,5 +1,5 @@
-//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts, one for rescue and
-//! retention.
+//! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts, one for
+//! rescue and retention.
 //!
 //! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
 //! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails

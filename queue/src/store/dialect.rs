@@ -185,19 +185,20 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// one of several that may each be a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
 
-    /// How long a connection of ours that has transactions may be silent before it is pinged, where a server bears less than
-    /// [others](super::line::SILENCE).
+    /// How long a connection of ours that has transactions may be silent before it is pinged, where a server bears less
+    /// than [others](super::line::SILENCE).
     const SILENCE: Option<Duration>;
-    /// Begins what is done on a connection of ours where a pooler lends it a session for one transaction at a time, and sets for
-    /// that transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can live on such.
+    /// Begins what is done on a connection of ours where a pooler lends it a session for one transaction at a time, and
+    /// sets for that transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can live on
+    /// such.
     const BEGIN_LENT: Option<&'static str>;
     /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
     const SESSION: Option<&'static str>;
     /// A question about a session of the pool. It has a row when our statements can run there as it is.
     const PLAIN_SESSION: Option<&'static str>;
 
-    /// Sent before a migration, outside its transaction. On PostgreSQL nothing may be set there: a pooler would lend the session, with
-    /// its settings, to the application.
+    /// Sent before a migration, outside its transaction. On PostgreSQL nothing may be set there: a pooler would lend
+    /// the session, with its settings, to the application.
     const BEFORE_MIGRATION: &'static [&'static str];
     /// Makes processes migrate one after the other, where the transaction alone does not.
     const LOCK_MIGRATION: Option<&'static str>;
@@ -209,15 +210,16 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// See [`Store::take_turn`](super::Store::take_turn); None: writers are one after the other anyway.
     const CLAIM_TURN: Option<Turn>;
 
-    /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it finds.
+    /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it
+    /// finds.
     const IN_THE_WAY: Option<&'static str>;
     /// A row when numbers are given again: the newest job has a lesser one than an older job that is over.
     const NUMBERS: &'static str;
     /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
     /// missing (NULL: none is).
     const SCHEMA: &'static str;
-    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one says it). The answer, when there is
-    /// one, is the id.
+    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one says it). The answer,
+    /// when there is one, is the id.
     const JOIN: &'static str;
     /// Writes the first heartbeat, where joining does not. Binds: worker, lease.
     const JOIN_BEAT: Option<&'static str>;
@@ -235,11 +237,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// claims (0 or 1), the session that answered the last one on this connection (0: none), the run of the server in which its
     /// session holds the lock that says that it lives (NULL: it holds none), within which time the next heartbeat comes.
     ///
-    /// The row of the last one, if any: is the worker alive, does a job of those kinds wait, the held jobs that somebody asked to
-    /// cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session on the server, and other workers (JSON: `[[id,
-    /// lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of those: what their locks say as 0 or 1, what
-    /// their rows say of the run, for how many microseconds the next heartbeat has been due, in how many the lease runs out
-    /// (negative: it has), and for how many it was given.
+    /// The row of the last one, if any: is the worker alive, does a job of those kinds wait, the held jobs that
+    /// somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session on the server, and
+    /// other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of
+    /// those: what their locks say as 0 or 1, what their rows say of the run, for how many microseconds the next
+    /// heartbeat has been due, in how many the lease runs out (negative: it has), and for how many it was given.
     const BEAT: &'static [&'static str];
     /// Locks that the server drops with a connection; None: there is no server.
     const SESSIONS: Option<Sessions>;
@@ -255,16 +257,17 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](super::Bury).
     const BURY: Script;
-    /// Declares a worker dead whose last heartbeat is the one given. Binds: worker, heartbeat, and 1 when its lease has run out or
-    /// 0 when its lock is free, which each of them sees to. The answer of the first, if any, is its id; the others are run when
-    /// there is an answer. Binds of those: a list of it.
+    /// Declares a worker dead whose last heartbeat is the one given. Binds: worker, heartbeat, and 1 when its lease has
+    /// run out or 0 when its lock is free, which each of them sees to. The answer of the first, if any, is its id; the
+    /// others are run when there is an answer. Binds of those: a list of it.
     const DECLARE_GONE: &'static [&'static str];
-    /// Forgets the claims of workers that are gone, once nothing of them is left. Binds: what the first one answered, as a list.
+    /// Forgets the claims of workers that are gone, once nothing of them is left. Binds: what the first one answered,
+    /// as a list.
     const FORGET_CLAIMS: &'static [&'static str];
     /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
     const LOST: &'static str;
-    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows of what [`RESCUE`](Self::RESCUE) is told.
-    /// The file says what the fates are.
+    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows of what [`RESCUE`](Self::RESCUE) is
+    /// told. The file says what the fates are.
     const LOCK_LOST: &'static str;
     /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
     const RESCUE: &'static [&'static str];
@@ -341,8 +344,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
-    /// What makes a pool or its server unusable, whatever is set on a connection; asked before a migration and by a worker
-    /// that starts.
+    /// What makes a pool or its server unusable, whatever is set on a connection; asked before a migration and by a
+    /// worker that starts.
     fn unusable(
         pool: &sqlx::Pool<Self>,
         conn: &mut Self::Connection,

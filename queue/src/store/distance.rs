@@ -9,9 +9,9 @@ use super::dialect::Dialect;
 
 /// A statement that takes longer than this has the round trip measured, if none is known that explains it.
 const WORTH: Duration = Duration::from_millis(2);
-/// What was measured is believed for so long.
+/// For how long a measurement is believed.
 const BELIEVED: Duration = Duration::from_secs(60);
-/// The least of so many counts: a pause of the machine may fall into any one of them.
+/// How often a round trip is measured. The shortest counts, because the machine may pause during any of them.
 const TRIES: usize = 2;
 
 /// What a round trip takes, as measured last. Cheap to clone.
@@ -19,9 +19,9 @@ const TRIES: usize = 2;
 pub(super) struct Distance(Arc<Mutex<Option<(Instant, Duration)>>>);
 
 impl Distance {
-    /// What is left of the time that a statement took when the network's is taken off: so many round trips. Where the
-    /// database is near, that is nothing, and nothing is asked. A round trip is measured where the one that is known does not
-    /// explain the time, so seldom by a worker that is far away, and whenever a statement is dear.
+    /// The time that a statement took, less that of `round_trips` over the network. A round trip is measured only when the
+    /// known one does not explain a long time. So a worker near its database hardly ever measures, and one far away
+    /// does once a minute.
     pub(super) async fn without_network<DB: Dialect>(
         &self,
         conn: &mut DB::Connection,

@@ -6,11 +6,11 @@
 //! silent for eight seconds, a little more than the default lease. PostgreSQL can end just a silent transaction. MySQL has one
 //! limit for all silence of a session, so the lines that have it are pinged while nothing else is to be said on them.
 //!
-//! All lines are pinged now and then. Balancers and NAT forget a connection on which nothing is said for minutes, and tell
-//! nobody: the next statement on it, the end of a job, would wait for an answer that never comes.
+//! All lines are pinged now and then. Balancers and NAT forget a connection on which nothing is said for minutes, and
+//! tell nobody: the next statement on it, the end of a job, would wait for an answer that never comes.
 //!
-//! A line is not taken from the user's pool. Handlers may use that, and a worker that waits behind them for a connection cannot
-//! keep its lease or record their ends. It is opened beside the pool, in the way in which the pool opens its own.
+//! A line is opened beside the user's pool, as the pool opens its own connections. Handlers may hold the pool's. A
+//! worker that waited behind them could neither keep its lease nor record their ends.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use super::dialect::{Dialect, rows};
 
-/// How long a line may be silent before it is pinged. Whoever forgets silent connections gives them minutes.
+/// How long a line may be silent before it is pinged. Balancers forget a connection after minutes of silence.
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 /// How long the answer may take: with two of MySQL's pauses less than that server's limit.
 const PING_LIMIT: Duration = Duration::from_secs(3);

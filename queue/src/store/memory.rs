@@ -8,7 +8,8 @@ use sqlx::{ConnectOptions, Pool, Sqlite};
 
 use crate::telemetry;
 
-/// Warns of a pool that may lose such a database, or have several of them. It does for a short test, so nothing is refused.
+/// Warns of a pool that may lose such a database, or have several of them. It does for a short test, so nothing is
+/// refused.
 pub(super) fn warn(pool: &Pool<Sqlite>) {
     if let Err(text) = check(pool) {
         tracing::warn!(event = telemetry::DATABASE_FLEETING, "{text}");

@@ -174,7 +174,8 @@ pub(crate) struct LaneHead {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) heads: Vec<LaneHead>,
-    /// The last lane that it has seen of each kind that has more: the next look goes on behind these. Empty: it has seen all.
+    /// The last lane that it has seen of each kind that has more: the next look goes on behind these. Empty: it has
+    /// seen all.
     pub(crate) stopped: Vec<Lane>,
     /// How long the database took, without the network.
     pub(crate) took: Duration,
@@ -270,8 +271,8 @@ pub(crate) struct Claimed {
     /// Microseconds since 1970.
     pub(crate) run_at: i64,
     pub(crate) enqueued_at: DateTime<Utc>,
-    /// JSON; only its size where that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES): then it is fetched when
-    /// the attempt begins.
+    /// JSON; only its size where that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES): then it is
+    /// fetched when the attempt begins.
     pub(crate) args: Result<String, i64>,
     /// How many workers were lost with it, since an attempt of it last ended by itself.
     pub(crate) losses: u32,
@@ -431,8 +432,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Wakes `notify` whenever this process enqueues into the same database, until the answer is dropped.
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription;
 
-    /// To be called before anything else: a pooler lends the server's sessions to the worker's connections for one transaction at
-    /// a time, so none of them keeps anything. False: there are no such poolers, or no worker can live with one.
+    /// To be called before anything else: a pooler lends the server's sessions to the worker's connections for one
+    /// transaction at a time, so none of them keeps anything. False: there are no such poolers, or no worker can live
+    /// with one.
     fn lend_sessions(&self) -> bool;
     /// Opens the connections that the worker keeps. Refused where sessions turn out to be lent although nobody said so.
     fn open(&self) -> Reply<'_, ()>;
@@ -452,10 +454,10 @@ pub(crate) trait Store: Send + Sync + 'static {
         holding: Holding<'a>,
         look_for: &'a [String],
     ) -> Reply<'a, Beat>;
-    /// Declares a worker dead whose last heartbeat is still the one given, and whose lease has run out (`by_lease`) or whose
-    /// lock no session holds. False: it is not so, or somebody else did it.
+    /// Declares a worker dead whose last heartbeat is still the one given, and whose lease has run out (`by_lease`) or
+    /// whose lock no session holds. False: it is not so, or somebody else did it.
     fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
-    /// Whoever writes keeps all others from writing: nobody can take over from a worker that waits for its turn.
+    /// Whether only one connection can write at a time. Nobody can then take over from a worker that waits to write.
     fn has_one_writer(&self) -> bool;
     /// Somebody else writes, and this operation has waited for its turn in vain. Only where there is one writer.
     fn is_kept_waiting(&self, error: &Error) -> bool;
@@ -469,13 +471,13 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
     fn abandon(&self);
 
-    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool, which is kept until
-    /// [`ends_looks_beside`](Self::ends_looks_beside).
+    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool, which is kept
+    /// until [`ends_looks_beside`](Self::ends_looks_beside).
     fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
     /// Gives that connection back.
     fn ends_looks_beside(&self) -> Reply<'_, ()>;
-    /// The lanes in scope that have waiting rows, whether due or not: about `most` of them, behind the lane that is named of
-    /// their kind, if one is. While an old snapshot holds the remains of many rows this takes seconds.
+    /// The lanes in scope that have waiting rows, whether due or not: about `most` of them, behind the lane that is
+    /// named of their kind, if one is. While an old snapshot holds the remains of many rows this takes seconds.
     fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
     /// The next jobs in order (priority, due time, id) of all the lanes asked: what each of those has of them. No lock.
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
@@ -488,7 +490,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
-    /// The arguments of a job that the worker holds, which were too long to come with the claim. None: it is not held any more.
+    /// The arguments of a job that the worker holds, which were too long to come with the claim. None: it is not held
+    /// any more.
     fn args(&self, worker: WorkerId, id: i64, lease: i32) -> Reply<'_, Option<String>>;
     /// Whether there is a [`claim_alone`](Self::claim_alone).
     fn claims_alone(&self) -> bool;
@@ -496,8 +499,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// over nothing that was taken from the lane before: a question that comes with the claim, or right before it, for less than a look takes.
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
-    /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted; the rest is
-    /// not this lease's any more.
+    /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted;
+    /// the rest is not this lease's any more.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
     /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
@@ -507,8 +510,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
 
     /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
-    /// unknown: running → ready or scheduled, or dead after the last attempt. An attempt that is not known to have begun does not
-    /// count. Leaves those out that are named; returns also those that the database would not let go.
+    /// unknown: running → ready or scheduled, or dead after the last attempt. An attempt that is not known to have
+    /// begun does not count. Leaves those out that are named; returns also those that the database would not let go.
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;

@@ -257,7 +257,7 @@ impl Look<'_> {
         Ok(!self.cut.is_empty())
     }
 
-    /// Reads the lanes behind these, up to so many in each kind.
+    /// Reads the lanes behind these, up to `most` in each kind.
     async fn many_behind(&mut self, conn: &mut MySqlConnection, cut: &[Ask], most: i64) -> Result<(), Error> {
         let (head, _none) = question_marks(include_str!("sql/lanes_all.mysql.sql"));
         let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
@@ -474,7 +474,7 @@ impl Dialect for MySql {
                 break;
             }
         }
-        // So many lanes are dearer step by step than to trust the optimizer.
+        // For this many lanes, the optimizer's own skip scan is cheaper than more steps.
         let mut rest = std::mem::take(&mut look.cut);
         let begin = |kind: &&str| behind(Lane { kind: (*kind).into(), queue: "".into(), priority: 0 });
         rest.extend(look.unseen.iter().map(begin));
@@ -608,7 +608,8 @@ async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Re
     Ok(together.end(ids).await?)
 }
 
-/// Numbers of one statement are consecutive; clusters give every n-th. Refuses a session in which jobs are not to be written.
+/// Numbers of one statement are consecutive; clusters give every n-th. Refuses a session in which jobs are not to be
+/// written.
 async fn step(conn: &mut MySqlConnection, whose: Whose) -> Result<i64, Refused> {
     let rows = rows::<MySql>(conn, settings::SESSION, &[]).await?;
     // with `sql_select_limit = 0` there is none

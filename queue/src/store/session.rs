@@ -68,8 +68,8 @@ impl Session {
         *state = State { number: state.number + 1, mute: in_cluster, ..State::default() };
     }
 
-    /// Notes which session this transaction has, where they are lent. The next one may have another; what was acknowledged in one
-    /// counts in all, until the server starts again.
+    /// Notes which session this transaction has, where they are lent. The next one may have another; what was
+    /// acknowledged in one counts in all, until the server starts again.
     pub(super) async fn borrows<DB: Dialect>(&self, conn: &mut DB::Connection) -> Result<(), Error> {
         let (Some(sessions), Some(sql)) = (DB::SESSIONS, DB::SESSION) else { return Ok(()) };
         let run = self.told::<DB>(conn, sessions.run, &[]).await?;

@@ -1,8 +1,8 @@
 //! The settings of a session on which our statements depend: one list for each engine, and what is done about each.
 //!
 //! * A connection that is ours is given all of them ([`Dialect::OPEN_LINE`]).
-//! * A connection of the pool is asked once for an operation of the administration whether it is as plain as these
-//!   statements need ([`Dialect::PLAIN_SESSION`]). If not, it is set like one of ours, and closed afterwards.
+//! * Before an operation of the administration, a connection of the pool is asked whether our statements can run there
+//!   ([`Dialect::PLAIN_SESSION`]). If not, it is set like one of ours, and closed afterwards.
 //! * An enqueue is one round trip. So its statement carries the check: it writes nothing where a setting would lose or
 //!   change the job, and what is in the way is found out then ([`Dialect::insert`]).
 //! * What somebody has forbidden stays forbidden: the error says by which setting ([`cure`]).
@@ -16,17 +16,18 @@
 /// PostgreSQL.
 ///
 /// Left as they are, because no statement depends on them: `DateStyle`, `IntervalStyle`, `TimeZone`, `bytea_output` and
-/// `extra_float_digits` (values travel in binary form, literals are ISO), `standard_conforming_strings` (no literal has a
-/// backslash), `array_nulls`, `xmloption`, `transform_null_equals` (nothing is compared with a literal NULL),
-/// `session_replication_role` and `row_security` (we have no triggers, keys or policies), `search_path` (it says where the
-/// tables are, and system functions come first), `synchronous_commit` (how durable a job is, is the user's choice),
-/// `statement_timeout`, `lock_timeout` and `transaction_timeout` (a statement that was ended is repeated, in smaller parts).
+/// `extra_float_digits` (values travel in binary form, literals are ISO), `standard_conforming_strings` (no literal has
+/// a backslash), `array_nulls`, `xmloption`, `transform_null_equals` (nothing is compared with a literal NULL),
+/// `session_replication_role` and `row_security` (we have no triggers, keys or policies), `search_path` (it says where
+/// the tables are, and system functions come first), `synchronous_commit` (how durable a job is, is the user's choice),
+/// `statement_timeout`, `lock_timeout` and `transaction_timeout` (a statement that was ended is repeated, in smaller
+/// parts).
 /// `default_transaction_read_only` forbids to write.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
-    // A plan is made once, until the next vacuum or analyze. Meanwhile a table may go from nothing to millions of rows. So the
-    // statements leave one way to each job, by an index in its order: an empty table, or a lane without statistics, would
-    // otherwise be read as a whole. Every other way of planning is set to its default.
+    // A plan is made once, until the next vacuum or analyze. Meanwhile a table may go from nothing to millions of rows.
+    // So the statements leave one way to each job, by an index in its order: an empty table, or a lane without
+    // statistics, would otherwise be read as a whole. Every other way of planning is set to its default.
     macro_rules! settings {
         ($set:literal) => {
             settings!(
@@ -71,8 +72,9 @@ pub(super) mod postgres {
 /// Left as they are, because no statement depends on them: `time_zone` (times are `UTC_TIMESTAMP`, columns `datetime`),
 /// `foreign_key_checks`, `unique_checks` (we have neither), `auto_increment_increment` (a batch asks for it),
 /// `collation_connection` (columns bring their own), `sql_require_primary_key` (every table has one),
-/// `max_statement_time`, `max_execution_time` and `lock_wait_timeout` (a statement that was ended is repeated, in smaller
-/// parts). `transaction_read_only` forbids to write. With `sql_mode = ORACLE` sqlx itself cannot begin a transaction.
+/// `max_statement_time`, `max_execution_time` and `lock_wait_timeout` (a statement that was ended is repeated, in
+/// smaller parts). `transaction_read_only` forbids to write. With `sql_mode = ORACLE` sqlx itself cannot begin a
+/// transaction.
 #[cfg(feature = "mysql")]
 pub(super) mod mysql {
     pub(in super::super) const LINE: &[&str] = &[
@@ -81,9 +83,9 @@ pub(super) mod mysql {
         // no gap is ever locked under it
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "SET NAMES utf8mb4",
-        // MariaDB cuts a JSON_ARRAYAGG at group_concat_max_len. The limit for locks is below our own time limits: a statement
-        // that was given up must not wait on in the server. A producer can switch the checks off on MariaDB (the comment is a
-        // statement there): what it wrote then must not fail the claim of the others.
+        // MariaDB cuts a JSON_ARRAYAGG at group_concat_max_len. The limit for locks is below our own time limits: a
+        // statement that was given up must not wait on in the server. A producer can switch the checks off on MariaDB
+        // (the comment is a statement there): what it wrote then must not fail the claim of the others.
         "SET SESSION autocommit = 1, completion_type = 0, sql_safe_updates = 0, \
          sql_mode = 'STRICT_TRANS_TABLES,PIPES_AS_CONCAT,NO_ENGINE_SUBSTITUTION', \
          sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, sql_big_selects = 1, \

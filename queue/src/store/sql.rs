@@ -164,14 +164,15 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    /// Whether the server's sessions are lent although nobody said so: what one connection had is another's right after, or changes
-    /// while another one is in a transaction. A pooler gives out the session used last, or the one not used for longest, and
-    /// others who use it may be in the way of either: so it is asked several times. Nothing may be set before it is known.
+    /// Whether the server's sessions are lent although nobody said so: what one connection had is another's right
+    /// after, or changes while another one is in a transaction. A pooler gives out the session used last, or the one
+    /// not used for longest, and others who use it may be in the way of either: so it is asked several times. Nothing
+    /// may be set before it is known.
     async fn lends_unsaid(&self) -> Result<bool, Error> {
         const ROUNDS: usize = 3;
         let Some(sql) = DB::SESSION else { return Ok(false) };
         let pool = self.pool().clone();
-        // in a task: nobody who drops this leaves a transaction open in a session that others get
+        // in a task, which goes on when its caller is dropped: no transaction stays open in a lent session
         let asked = tokio::spawn(async move {
             let session = async |conn: &mut DB::Connection| {
                 rows::<DB>(conn, sql, &[]).await?.first().ok_or(sqlx::Error::RowNotFound)?.int(0)
@@ -660,7 +661,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
         async move {
             if self.is_lent() {
-                // its session would be lent to others, who would be told in its place
+                // the pooler would lend its session to others, and they would get the notifications
                 return std::future::pending().await;
             }
             DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")

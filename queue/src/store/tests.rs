@@ -1,5 +1,5 @@
-//! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them. `QUEUE_TEST_ENGINES`
-//! leaves engines out.
+//! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them.
+//! `QUEUE_TEST_ENGINES` leaves engines out.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -819,14 +819,14 @@ async fn a_lease_that_ran_out_is_fenced<DB: TestDb>(db: Db<DB>) {
     assert!(!db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_heartbeats").await, 0);
     assert_eq!(db.int(format!("SELECT {} FROM queue_workers", DB::micros("heartbeat_at"))).await, seen);
-    // whoever is stopped by hand beats no more
+    // a worker that is stopped by hand sends no more heartbeats
     let stopped = db.worker().await;
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {stopped}", DB::in_seconds(0))).await;
     assert!(!db.store.beat(stopped, LEASE, Holding::default(), &[]).await.unwrap().alive);
 }
 
-/// Heartbeats of 33 busy workers beside an old snapshot, which keeps what they leave behind. The last ones take at most twice as
-/// long as the first, and read no more pages than these (PostgreSQL tells).
+/// Heartbeats of 33 busy workers beside an old snapshot, which keeps what they leave behind. The last ones take at most
+/// twice as long as the first, and read no more pages than these (PostgreSQL tells).
 async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
     const WORKERS: usize = 33;
     const ROUNDS: usize = 10;

@@ -72,7 +72,7 @@ pub(crate) struct Claims {
     in_vain: bool,
     /// No such claims before this: that was so twice in a row.
     not_alone: Option<Instant>,
-    /// No look has begun since the last signal. It may have been for a lane that is not known, whatever else was claimed.
+    /// No look has begun since the last signal. The signal may have been for a lane that is not known yet.
     unseen: bool,
 }
 
@@ -142,7 +142,7 @@ fn wanted(wants: &[(usize, u32)]) -> u32 {
     wants.iter().map(|(_, take)| take).sum()
 }
 
-/// The same, but no more than so many.
+/// The same, but no more than `most` in all.
 fn at_most(wants: Vec<(usize, u32)>, mut most: u32) -> Vec<(usize, u32)> {
     let cut = wants.into_iter().map(|(slots, take)| {
         let take = take.min(most);
@@ -327,7 +327,7 @@ impl Claims {
         Ok((count > 0).then_some(count))
     }
 
-    /// Claims for these slots. When they have no jobs, their shares are for those queues that were left out because of them.
+    /// Claims for these slots. If there are no jobs for them, claims for the queues that were left out.
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let mut claimed = self.claim_in_turn(wants).await?;
         let (count, mut asked) = (self.shared.slots.len(), Vec::new());
@@ -406,7 +406,7 @@ impl Claims {
             false => store.claim(worker, &asks).await,
         };
         let jobs = match claimed {
-            // on a slow link, so many would never arrive in time
+            // on a slow link, this many would never arrive in time
             Err(error) if is_timeout(&error) => {
                 self.at_most = (wanted.min(self.at_most) / 2).max(1);
                 return Err(error);
@@ -432,8 +432,8 @@ impl Claims {
         Ok(count)
     }
 
-    /// Until the next lane falls due that is known and whose slots want jobs, or have room for some: which queues were asked last
-    /// does not matter.
+    /// Until the next known lane falls due whose slots want jobs or have room. Which queues were asked last does not
+    /// matter.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
         let shared = &self.shared;
         let is_asked = |slots: usize| {

@@ -1,12 +1,11 @@
-//! Which jobs run beside which: a job that was lost with its worker more than once runs in smaller and smaller company, at
-//! last alone, so that one that kills its process does not take the others along.
+//! Which jobs run beside which. A job that kills its process must not take the others along.
 //!
-//! Nobody can tell from outside which of the jobs killed the process. So each of them is suspected, a little more each time,
-//! until it ends by itself. With two retries or more, an attempt that a loss would make a dead letter has the process to itself:
-//! such a job is given up only for what it did alone.
+//! Nobody can tell from outside which of the jobs killed a process. So all of them are suspected. A job that was lost
+//! twice runs beside few others, and from the third loss on alone. So does an attempt whose loss would make the job a
+//! dead letter, if the job was lost twice. An attempt that ends by itself ends the suspicion.
 //!
 //! This costs the others a bounded time. A job waits at most [`PATIENCE`] for the others to end, and they wait at most
-//! [`SECLUSION`] for it; then they run beside each other all the same.
+//! [`SECLUSION`] for it. After that they run beside each other all the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +16,8 @@ use tokio::time::{sleep, timeout};
 
 /// How long a job waits for the others to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For how long the others wait for a job. One that kills its process does so early, nearly always; one that takes hours must
-/// not keep the other slots empty for hours.
+/// How long the others wait for a job. A job that kills its process nearly always does so early. One that takes hours
+/// must not keep the other slots empty for hours.
 pub(crate) const SECLUSION: Duration = Duration::from_secs(60);
 /// A job that is not the next to start after this time goes back: another worker may be able to start it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -27,7 +26,7 @@ const ALONE: u32 = 3;
 /// The share of a worker's slots in use while it runs a job that was lost twice.
 const SHARE: u32 = 8;
 
-/// How many jobs may run at once while this one does, itself among them; None: any number. `attempt` is the current one.
+/// How many jobs may run at once while this one does, counting itself. None: any number.
 pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32) -> Option<u32> {
     // a process may die of anything: only the second time says something of the job
     if losses < 2 {

@@ -172,7 +172,7 @@ proptest! {
                 let limit = places.iter().filter_map(|place| place.most).min();
                 let running = company.lock().running as usize;
                 assert_eq!(running, places.len());
-                // whoever ran out of patience may be one more
+                // a job that ran out of patience may be one more
                 assert!(limit.is_none_or(|limit| running <= limit as usize) || company.lock().waited > 0);
                 assert_eq!(company.lock().waiting.len(), tasks.len());
             }

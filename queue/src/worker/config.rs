@@ -70,8 +70,8 @@ impl Default for Timing {
 /// No wait of a worker is longer.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long finished jobs may be kept: an idle worker looks for old ones as often as the shortest, and the longest counted
-/// back from now is a time that every database knows.
+/// How long finished jobs may be kept: an idle worker looks for old ones as often as the shortest, and the longest
+/// counted back from now is a time that every database knows.
 const RETENTION: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -189,15 +189,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// Whether PostgreSQL is reached through a pooler in transaction mode: `false` by default. PgBouncer can do this from 1.21
-    /// on, with `max_prepared_statements` above zero.
+    /// Whether PostgreSQL is reached through a pooler in transaction mode: `false` by default. PgBouncer can do this
+    /// from 1.21 on, with `max_prepared_statements` above zero.
     ///
-    /// Such a pooler may give a connection another session of the server with each transaction. So the worker keeps nothing in
-    /// a session. It polls instead of listening, and its lease alone tells that it lives. A killed worker's jobs therefore
-    /// come back after 7.5 to 10 s instead of 2. `docs/clusters.md` has the whole price.
+    /// Such a pooler may give a connection another session of the server with each transaction. So the worker keeps
+    /// nothing in a session. It polls instead of listening, and its lease alone tells that it lives. A killed worker's
+    /// jobs therefore come back after 7.5 to 10 s instead of 2. `docs/clusters.md` has the whole price.
     ///
-    /// [`build`](Self::build) refuses this setting on other databases. [`Worker::run`] refuses to work behind such a pooler
-    /// without it.
+    /// [`build`](Self::build) refuses this setting on other databases. [`Worker::run`] refuses to work behind such a
+    /// pooler without it.
     ///
     /// ```no_run
     /// # #[cfg(feature = "postgres")]

@@ -24,7 +24,8 @@ const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)
 /// Who was idle and has had work for so long beats before it would: most jobs are over by then, and their starts and ends come
 /// first.
 const AT_WORK: Duration = Duration::from_millis(50);
-/// Who was kept waiting by another writer tries again after this time: it has to be first when that one is done.
+/// The pause after a heartbeat that another writer kept waiting. It is short, so that the next one is first when the
+/// file is free.
 const KEPT_WAITING: Duration = Duration::from_millis(50);
 /// A lease that ran out is looked at this much later, by then for sure.
 const LATER: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let mut tries: u32 = 0;
     let mut pace = Pace::new(timing.heartbeat);
     let mut witness = Witness::default();
-    // nobody could have taken over since this worker last beat, because somebody else has been writing all the time
+    // another writer has held the file since the last heartbeat, so nobody could have taken over
     let mut is_safe = false;
     let mut has_session = false;
     let mut soon = None;
@@ -111,7 +112,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
                 ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
                 if shared.config.store.has_one_writer() && sent.elapsed() > timing.lease / 6 {
-                    // it was kept waiting: the lease is longer than what is known of it, and another beat tells how long
+                    // it was kept waiting, so the lease is longer than the worker knows: another beat tells how long
                     is_safe = true;
                     ticks.reset_immediately();
                 }
@@ -142,9 +143,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     }
 }
 
-/// One beat; None when the lease must be taken for lost before an answer came. Where there is one writer, that is not so as long as
-/// another one keeps this beat waiting: nobody else can beat, or take over. `is_safe`: it has been so since the last beat that was
-/// answered. Else the process may have stood still beyond its lease.
+/// One heartbeat. None: the lease must be taken for lost before an answer came. Where only one connection writes at a time,
+/// it is not lost while another writer keeps this heartbeat waiting: nobody else can write either. `is_safe` says that
+/// this has been so since the last answer. If not, the process may have stood still beyond its lease.
 async fn beat(
     shared: &Shared,
     id: WorkerId,

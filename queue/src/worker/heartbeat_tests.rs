@@ -65,8 +65,8 @@ async fn a_lost_number_that_cannot_be_given_up_does_not_keep_the_next_one() {
     }
 }
 
-/// Beats for two minutes on a file, the first of which answers like this. Returns what was asked but heartbeats, and how many of these
-/// were answered.
+/// Beats for two minutes on a file, the first of which answers like this. Returns what was asked but heartbeats, and
+/// how many of these were answered.
 async fn on_a_file(first: impl Fn() -> Answer + Send + Sync + 'static, lease_left: Duration) -> (Vec<Asked>, usize) {
     let began = Instant::now();
     let store = MadeUp::new(move |asked| match asked {

@@ -105,8 +105,8 @@ impl Lanes {
     /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
     /// was something before it. A lane that was not found is forgotten. When looks are dear (so much), what was found is old
     /// by now, and the next look far off: a lane that gave a job lately is then remembered for a while, and asked soon
-    /// whether it was found empty, or with nothing that is due. Of lanes that were not looked for, because the look began
-    /// or stopped midway, so many are kept: those that come first of all that are due.
+    /// whether it was found empty, or with nothing that is due. A look that began or stopped midway did not see all
+    /// lanes. Of those that it left out, the `most_kept` that come first are kept.
     pub(super) fn found(
         &mut self,
         heads: Vec<LaneHead>,

@@ -10,10 +10,10 @@
 //!
 //! All of this goes by the database's clock.
 //!
-//! A lease that has run out by that clock says less than it seems to. The clock may have been set forward, and then all leases have
-//! run out at once. Or nobody could beat for a while, the judge no more than the others. So half of the lease must also have passed
-//! by the judge's own clock since it first saw the heartbeat, while it could beat itself ([`Witness`]). A living worker beats
-//! three times within a lease. One that is gone has been seen for long enough by the time its lease runs out.
+//! A lease that has run out by that clock is not proof. The clock may have been set forward, which ends all leases at
+//! once. Or no worker could send heartbeats for a while. So half of the lease must also have passed by the judge's own
+//! clock since it first saw the heartbeat, while it could send its own ([`Witness`]). A living worker beats three times
+//! within a lease.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -22,8 +22,8 @@ const VERY_SLOW: Duration = Duration::from_millis(250);
 /// An idle worker looks no more often than this when it is dear.
 pub(super) const REST: Duration = Duration::from_secs(2);
 
-/// How many lanes one look finds at most. Whoever enqueues may make as many as there are names for queues: what is kept of them,
-/// and the time that a look takes, have a bound. The next look goes on behind the last lane.
+/// How many lanes one look finds at most. A producer may make any number of queues, so a look's memory and time need a
+/// bound. The next look goes on behind the last lane.
 const MOST_LANES: usize = 5_000;
 
 /// How a look beside the claims ended, and after how long.
@@ -38,10 +38,10 @@ pub(super) struct Looks {
     cost: Cost,
     /// A look beside the claims.
     beside: Option<oneshot::Receiver<Ended>>,
-    /// One keeps a connection for these.
+    /// A connection is kept for looks beside the claims.
     connected: bool,
-    /// Where the last one has stopped midway. A kind that is gone through begins anew, so that the lanes of small kinds are
-    /// found each time.
+    /// Where the last one has stopped midway. A kind that is gone through begins anew, so that the lanes of small kinds
+    /// are found each time.
     stopped: Vec<Lane>,
     /// Kinds that are not gone through yet in this round.
     pending: Vec<Arc<str>>,

@@ -67,8 +67,8 @@ use starts::Starts;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
 ///
-/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings, heartbeat,
-/// upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
+/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings,
+/// heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
@@ -376,7 +376,8 @@ impl Shared {
         }
     }
 
-    /// Waits until an attempt may begin, and notes it where that must be known before. None: it may not begin here and now.
+    /// Waits until an attempt may begin, and notes it where that must be known before. None: it may not begin here and
+    /// now.
     async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
         let job = &held.job;
         let most = company::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);

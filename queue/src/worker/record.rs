@@ -248,8 +248,9 @@ edge!(Bury, bury, false, Dead, |it| bytes_in_json(&it.error));
 /// How an end is told whose texts the database did not take.
 const STRIPPED: &str = "the database did not take the text: ";
 
-/// The same end in a form that the database is more likely to take: its texts in ASCII, for a database that is not in Unicode,
-/// and then without them. None: there is no plainer one. `broke`: it has broken its connection, so it is too large.
+/// The same end in a form that the database is more likely to take: its texts in ASCII, for a database that is not in
+/// Unicode, and then without them. None: there is no plainer one. `broke`: it has broken its connection, so it is too
+/// large.
 fn plainer<E: Edge>(end: &E, error: &Error, broke: bool) -> Option<E> {
     let mut plain = end.clone();
     if !broke && plain.texts().iter().flatten().any(|text| !text.is_ascii()) {
@@ -390,8 +391,8 @@ impl<E: Edge> Aside<E> {
         unrecordable
     }
 
-    /// What becomes of a single end that was refused: it is tried again, in a plainer form when it is to blame itself. What is
-    /// refused although nothing else is, in the plainest form, is told by other words.
+    /// What becomes of a single end that was refused: it is tried again, in a plainer form when it is to blame itself.
+    /// What is refused although nothing else is, in the plainest form, is told by other words.
     async fn refused(
         &mut self,
         shared: &Shared,

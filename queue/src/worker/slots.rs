@@ -211,8 +211,9 @@ impl Slots {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait. Takes from `free`
-    /// what these can start at once: jobs claimed ahead wait for slots that are busy, and leave the free ones to other queues.
+    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait. Takes from
+    /// `free` what these can start at once: jobs claimed ahead wait for slots that are busy, and leave the free ones to
+    /// other queues.
     pub(crate) fn wants(&self, free: &mut u32) -> u32 {
         let now = Instant::now();
         let mut inner = self.lock();

@@ -1,8 +1,10 @@
 //! Tells the database which attempts have begun. Only these count when the worker is lost with them.
 //!
-//! A job that was never lost says so a moment after it began, if it still runs: one that takes microseconds says nothing, and
-//! nobody waits. The price is that a worker that dies within that moment leaves it open whether the attempt had begun; then it
-//! does not count. A job that was lost before, or has at most one retry left, says so first: of such a one it is always known.
+//! Nearly every job tells it a moment after it began, if it still runs. So jobs that take microseconds tell nothing, and
+//! no job waits. If the worker dies within that moment, nobody knows whether the attempt began. Then it does not count.
+//!
+//! A job that was lost before, or has at most one retry left, tells it before it begins. Of such a job it is always
+//! known.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,8 +54,8 @@ impl Starts {
         answered.await.ok()
     }
 
-    /// To be held from before the note until the handler has begun. So of several jobs that were lost before, none is noted
-    /// that another one keeps from beginning.
+    /// To be held from before the note until the handler has begun. Otherwise one of several jobs that were lost before
+    /// could kill the process while another is noted and has not begun.
     pub(crate) async fn one_by_one(&self) -> MutexGuard<'_, ()> {
         self.one.lock().await
     }

@@ -1,6 +1,7 @@
 //! A server that is half a millisecond away: a proxy that holds back every byte, in both directions.
 //!
-//! Threads do it, and wait for the very moment: tokio's timers go by the millisecond, and half of one is what is measured.
+//! Threads do it, and wait for the very moment: tokio's timers go by the millisecond, and half of one is what is
+//! measured.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,8 +22,8 @@ const LATE: Duration = Duration::from_micros(80);
 /// Round trips by which the proxy is set.
 const TRIPS: usize = 400;
 
-/// The same pick-ups near and far, in milliseconds each; the figures are those of the far ones, and by how many round trips the
-/// medians differ.
+/// The same pick-ups near and far, in milliseconds each; the figures are those of the far ones, and by how many round
+/// trips the medians differ.
 pub(crate) async fn compared(pickups: impl AsyncFn(&str) -> Result<Vec<f64>>) -> Result<Value> {
     let (_, near) = url()?;
     let address = near.split("://").nth(1).and_then(|rest| rest.split('/').next()).context("an address")?;
@@ -35,7 +36,8 @@ pub(crate) async fn compared(pickups: impl AsyncFn(&str) -> Result<Vec<f64>>) ->
     Ok(merge(far, json!({ "round_trips": trips })))
 }
 
-/// How long each byte is held back so that a round trip takes [`ROUND_TRIP`] longer: the proxy takes a little time itself.
+/// How long each byte is held back so that a round trip takes [`ROUND_TRIP`] longer: the proxy takes a little time
+/// itself.
 fn delay() -> Result<Duration> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let echo = listener.local_addr()?;
@@ -70,7 +72,7 @@ fn proxy(server: String, delay: Duration) -> Result<SocketAddr> {
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            // whoever is refused sees the end of the connection
+            // a client that is refused sees the end of the connection
             let _ = TcpStream::connect(&server).and_then(|server| {
                 carry(&client, &server, delay)?;
                 carry(&server, &client, delay)

@@ -210,7 +210,8 @@ impl Replay {
         "cancel"
     }
 
-    /// An attempt that was lost while it ran alone answers for those before it of which nobody knew whether they had begun.
+    /// An attempt that was lost while it ran alone answers for those before it of which nobody knew whether they had
+    /// begun.
     fn rescue(&mut self, job: usize, was: Holding, after: i32) -> Result<&'static str, String> {
         let number = *self.numbers.get(&was.worker).ok_or("taken back from a worker that never joined")?;
         if !self.database.lost(Rules::default()).contains(&(job, number)) {

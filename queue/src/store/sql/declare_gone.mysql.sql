@@ -1,5 +1,5 @@
--- Whose lease has run out, or whose lock is free: that says something in the run of the server alone in which it was held
--- (session_run.mysql.sql). Waits for whoever has the row locked: its own worker's heartbeat.
+-- A worker whose lease has run out, or whose lock is free. A free lock means something only in the run of the server in
+-- which it was held (session_run.mysql.sql). If the worker is writing a heartbeat, this waits for it.
 SELECT worker_id FROM queue_heartbeats
 WHERE worker_id = $1 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) = $2
   AND (SELECT COUNT(*) FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL) = 1

@@ -1,5 +1,5 @@
--- Whose lease has run out, or whose lock can be had: that one is held by no session, if it was held in this run of the server. A
--- heartbeat that is locked is being written by its own worker.
+-- A worker whose lease has run out, or whose lock can be had. Then no session holds it, which means something only in the
+-- run of the server in which it was held. A locked heartbeat is being written by its own worker.
 WITH gone AS (
     DELETE FROM queue_heartbeats
     WHERE worker_id = $1 AND heartbeat_at = ANY (ARRAY(

@@ -1,6 +1,7 @@
 -- One statement, in which nothing is joined, so that no statistics lead the plan away from the primary key: the numbers are
 -- in order, each there once, and width_bucket says which place a job has among them. What few ends have is a JSON text, read
--- once: NULL, or {"state": [ ... ], "result": [ ... ], "error": [ ... ]}, in the same order; of what none has there is no list.
+-- once: NULL, or {"state": [ ... ], "result": [ ... ], "error": [ ... ]}, in the same order; of what none has there is
+-- no list.
 WITH told AS MATERIALIZED (
     SELECT $5::jsonb AS list
 ), gone AS (

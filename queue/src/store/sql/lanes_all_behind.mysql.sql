@@ -1,6 +1,6 @@
--- The lanes of one kind behind another, by the engines' own skip scan ("Using index for group-by"), or by a walk over the index
--- where they see few rows in each lane; both end after so many lanes. The skip scan is chosen only when the group names the
--- index from its first column on.
+-- The lanes of one kind behind another. The engine takes its own skip scan ("Using index for group-by"), or walks over
+-- the index where it sees few rows in each lane. Both end after $4 lanes. The skip scan is chosen only when the group
+-- names the index from its first column on.
 SELECT kind, queue, priority, MIN(run_at) AS run_at
 FROM queue_jobs FORCE INDEX (queue_jobs_order)
 WHERE kind = $1 AND (queue > $2 OR (queue = $2 AND priority > $3))

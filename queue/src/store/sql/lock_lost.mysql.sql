@@ -1,7 +1,11 @@
--- Locks those that are still held by the lost worker, and says what becomes of each: `dead`, `cancelled`, `ready` (the attempt
--- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
--- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
--- for its unknown ones as well.
+-- Locks the jobs that the lost worker still holds, and says what becomes of each:
+--   dead       its last attempt was lost
+--   cancelled  somebody asked for it
+--   ready      the attempt counts, and others are left
+--   unstarted  the attempt never began, so it does not count. A worker always notes the beginning first of a job that was
+--              lost before, or has at most one retry left
+--   unknown    nobody knows whether the attempt began, so it does not count for now
+-- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
 -- (MySQL refuses to lock beside a table function that is not wrapped. What a subquery reads is not locked.)
 SELECT j.id,
        CASE WHEN j.started = j.lease AND j.attempt + IF(j.beside = 0, (

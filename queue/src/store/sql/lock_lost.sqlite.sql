@@ -1,7 +1,11 @@
--- Those that are still held by the lost worker, and what becomes of each: `dead`, `cancelled`, `ready` (the attempt
--- counts); `unstarted` (it never began: a worker says so first of a job that was lost before, or has at most one retry left), or
--- `unknown` (nobody knows whether it began). Those two count as no attempt. An attempt that was lost while it ran alone answers
--- for its unknown ones as well.
+-- The jobs that the lost worker still holds, and what becomes of each:
+--   dead       its last attempt was lost
+--   cancelled  somebody asked for it
+--   ready      the attempt counts, and others are left
+--   unstarted  the attempt never began, so it does not count. A worker always notes the beginning first of a job that was
+--              lost before, or has at most one retry left
+--   unknown    nobody knows whether the attempt began, so it does not count for now
+-- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
 SELECT id,
        CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'
             WHEN cancelling THEN 'cancelled'

@@ -1,2 +1,2 @@
--- Who was declared dead has none left.
+-- Of workers that ended by themselves. A worker that was declared dead has none left.
 DELETE FROM queue_heartbeats WHERE worker_id IN (SELECT id FROM queue_workers WHERE stopped_at IS NOT NULL)

@@ -1,6 +1,6 @@
--- From the second loss on a job waits before it is tried again, for a time that differs from job to job, so that those that
--- were lost together do not all meet again. (The number of losses is the one from before: of several assignments nobody says
--- which comes first.)
+-- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not all
+-- meet again.
+-- $1 has the number of losses before this one, because the order of the assignments below is not defined.
 UPDATE JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fate VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.fate', doubts INT PATH '$.doubts',
     losses INT PATH '$.losses')) AS d

@@ -72,7 +72,7 @@ async fn pickups(db: &Db, producer: &Db) -> Result<Vec<f64>> {
     timed(db.worker(&seen).build()?, &seen, PICKUPS, produce(producer)).await
 }
 
-/// What the handlers of so many jobs note, in milliseconds.
+/// What the handlers of this many jobs note, in milliseconds.
 async fn timed<T>(
     worker: Worker,
     seen: &Seen,

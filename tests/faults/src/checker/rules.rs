@@ -112,8 +112,8 @@ impl Checker<'_> {
         {
             broken(Rule::GivenUp, format!("dead after {counted} of {allowed} attempts: {}", row.error));
         }
-        // one that was lost while it ran alone is recorded under a later number than it began with: it answers for those before
-        // it of which nobody knew whether they had begun
+        // one that was lost while it ran alone is recorded under a later number than it began with: it answers for
+        // those before it of which nobody knew whether they had begun
         let answered =
             |it: &&queue_test_support::Attempt| self.lost_as(job, it).map_or(0, |number| it.attempt - number);
         let answered = usize::try_from(job.attempts.iter().map(answered).sum::<i64>()).unwrap_or(0);
@@ -140,8 +140,8 @@ impl Checker<'_> {
         own.map(|(.., attempt)| attempt).max().filter(|_| lost.outcome == "lost")
     }
 
-    /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A worker
-    /// that is killed between its word that an attempt begins and the beginning makes one.
+    /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A
+    /// worker that is killed between its word that an attempt begins and the beginning makes one.
     pub fn charged_unstarted(&self) -> Vec<i64> {
         let charged =
             |job: &&Story<'_>| job.attempts.iter().any(|it| it.outcome == "lost" && self.lost_as(job, it).is_none());
