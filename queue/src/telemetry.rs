@@ -15,8 +15,7 @@ pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
 /// A worker lost its lease and cancelled what it ran; it starts over under another number. Fields: `worker`, `running`,
 /// `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
-/// Another worker was declared gone: its session ended without a word, or its lease ran out. Fields: `worker` (that
-/// one),
+/// Another worker was declared gone: its session ended without a word, or its lease ran out. Fields: `worker` (that one),
 /// `late_ms`: for how long its next heartbeat had been due, or its lease had been over.
 pub(crate) const WORKER_GONE: &str = "worker.gone";
 /// A worker that lost its lease has another number. Fields: `worker`.

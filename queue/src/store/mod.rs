@@ -29,6 +29,8 @@ mod settings;
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "mysql")]
+mod text;
 mod together;
 pub(crate) mod turns;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]

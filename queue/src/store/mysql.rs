@@ -4,23 +4,25 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, TryStreamExt};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
+use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::migrate::Engine;
 
 use super::batch::fitting;
 use super::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
-    driver, execute, question_marks, rows, without_signals,
+    driver, question_marks, rows, without_signals,
 };
-use super::read::{claimed, lane_head, shares};
+use super::read::{claimed, lane_head, lane_of, shares};
 use super::runs::Runs;
 use super::session::Sessions;
 use super::settings::mysql as settings;
 use super::sql::json;
-use super::together::{RELEASE, SAVEPOINT, Together, Whose, ended};
+use super::text::{Digits, one_text};
+use super::together::{RELEASE, SAVEPOINT, Together, Whose};
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, Finish, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
@@ -105,21 +107,72 @@ fn known_start(ask: &Ask) -> Option<Ask> {
     ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
 }
 
-/// What is due of an ask, and no more than that, starting at the first of it; None when nothing is. A read that locks is to
-/// begin and to end at rows that are there. To step over the remains of rows that were taken costs it some twenty times what
-/// it costs this one, because it asks of each who may have locked it; and when the last row is not enough for its limit it
-/// goes on, over all remains behind it up to the next row of any lane or worker.
-async fn due(conn: &mut MySqlConnection, ask: &Ask) -> Result<Option<Ask>, Error> {
+/// So many rows are locked by their numbers, in the round trip that begins the transaction. More are locked in order: that
+/// is less work for the server.
+const FEW: usize = 32;
+
+/// What is due of an ask.
+enum Due {
+    /// These few, which are all that is due, or the one that is wanted.
+    Numbers(Vec<i64>),
+    /// No more than the ask says now, starting at the first of it.
+    Behind(Ask),
+}
+
+/// What is due of an ask; None when nothing is, or when rows of the `served` kinds wait in another lane. A read that locks
+/// in order is to begin and to end at rows that are there. To step over the remains of rows that were taken costs it some
+/// twenty times what it costs this one, because it asks of each who may have locked it; and when the last row is not enough
+/// for its limit it goes on, over all remains behind it up to the next row of any lane or worker.
+async fn due(conn: &mut MySqlConnection, ask: &Ask, served: Option<&[String]>) -> Result<Option<Due>, Error> {
     if let Some(known) = known_start(ask) {
-        return Ok(Some(known));
+        let free = match served {
+            Some(kinds) => !others_wait(conn, ask, kinds).await?,
+            None => true,
+        };
+        return Ok(free.then_some(Due::Behind(known)));
     }
     let (sql, binds) = peek_one(ask, ask.take.into(), NEVER);
-    let due = rows::<MySql>(conn, sql, &binds).await?;
+    let due = match served {
+        None => rows::<MySql>(conn, sql, &binds).await?,
+        Some(kinds) => {
+            let ((others, mut all), (lane, places)) = (others(ask, kinds), question_marks(sql));
+            all.extend(places.iter().map(|place| binds[*place]));
+            let (around, _none) = question_marks(include_str!("sql/claim_due.mysql.sql"));
+            let sql = around.replace(OTHERS, &others).replace(LANES, &lane);
+            fetch(conn, sql, &all).await?
+        }
+    };
     let Some(first) = due.first() else { return Ok(None) };
+    if served.is_some() && first.int(3)? != 0 {
+        return Ok(None);
+    }
+    if due.len() <= FEW && (ask.take == 1 || due.len() < ask.take as usize) {
+        let number = |row: &MySqlRow| row.int(2).map(|id| if ask.newest_first { -1 - id } else { id });
+        return Ok(Some(Due::Numbers(due.iter().map(number).collect::<Result<_, _>>()?)));
+    }
     // times that no calendar has, written with the checks off, come first
     let place = if ask.newest_first { None } else { first.maybe_int(1)?.zip(first.maybe_int(2)?) };
     let behind = place.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
-    Ok(Some(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() }))
+    Ok(Some(Due::Behind(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() })))
+}
+
+/// Stands for the text of claim_others.mysql.sql in another one.
+const OTHERS: &str = "/* others */";
+
+/// Asks whether rows of the served kinds wait in another lane than this one.
+fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
+    let (sql, places) = question_marks(include_str!("sql/claim_others.mysql.sql"));
+    let lane = lane_binds(ask);
+    // no kind has an empty name
+    let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
+    let binds = places.iter().map(|place| lane[*place]).chain(others.map(Bind::from)).collect();
+    (of_kinds(sql.trim_end(), kinds.len()), binds)
+}
+
+async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[String]) -> Result<bool, Error> {
+    let (sql, binds) = others(ask, kinds);
+    let rows = fetch(conn, sql, &binds).await?;
+    rows.first().map_or(Ok(true), |row| Ok(row.int(0)? != 0))
 }
 
 /// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
@@ -138,8 +191,9 @@ async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Er
     rows.iter().map(start).collect()
 }
 
-/// Locks the next rows of the asks and nothing beside them.
+/// Locks the next rows of the asks and nothing beside them: in a transaction.
 async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    MySql::raw(conn, settings::BEGIN).await?;
     if let [ask] = asks {
         let (sql, binds) = claim_one(worker, ask);
         let rows = rows::<MySql>(conn, sql, &binds).await?;
@@ -150,51 +204,95 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Res
     rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone())).collect()
 }
 
-/// Locks the next rows of the asks, marks them, and makes a note of whose they are: in a transaction.
-async fn take(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-    let mut jobs = lock(conn, worker, asks).await?;
-    if jobs.is_empty() {
-        return Ok(jobs);
-    }
-    let mut taken: Vec<_> = jobs.iter().map(|job| (i64::from(job.id), job.max_retries)).collect();
-    taken.sort_unstable();
-    let ids: Vec<i64> = taken.iter().map(|(id, _)| *id).collect();
-    let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
-    match one.zip(Runs::of(&ids)) {
-        Some((ask, runs)) => {
-            let binds = runs.behind(&[worker.into(), retries(ask)]);
-            execute::<MySql>(conn, include_str!("sql/claim_mark_runs.mysql.sql"), &binds).await?;
-        }
-        None => {
-            let list = json(&taken);
-            let binds = [worker.into(), list.as_str().into()];
-            execute::<MySql>(conn, include_str!("sql/claim_mark.mysql.sql"), &binds).await?;
-        }
-    }
-    let note = [worker.into(), ids.as_slice().into()];
-    let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.mysql.sql"), &note)?;
-    let claim = MySql::insert_row(conn, sql, arguments).await?;
-    jobs.iter_mut().for_each(|job| job.claim = Some(claim));
-    Ok(jobs)
-}
-
-/// The next jobs of one lane, if no rows of these kinds wait in another one.
-async fn claim_alone(
+/// The same for those of a lane that have these numbers, in their order.
+async fn lock_numbers(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     ask: &Ask,
-    kinds: &[String],
+    numbers: &[i64],
 ) -> Result<Vec<Claimed>, Error> {
-    let (sql, places) = question_marks(include_str!("sql/claim_others.mysql.sql"));
-    let lane = lane_binds(ask);
-    // no kind has an empty name
-    let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
-    let binds: Vec<_> = places.iter().map(|place| lane[*place]).chain(others.map(Bind::from)).collect();
-    let rows = fetch(conn, of_kinds(&sql, kinds.len()), &binds).await?;
-    match rows.first() {
-        Some(row) if row.int(0)? == 0 => MySql::claim(conn, worker, std::slice::from_ref(ask)).await,
-        _ => Ok(Vec::new()),
+    let retries = i64::from(ask.max_retries.min(i32::MAX as u32));
+    let most = i64::try_from(ARGS_AT_CLAIM_BYTES).unwrap_or(i64::MAX);
+    let values = [numbers.into(), worker.into(), retries.into(), most.into()];
+    let text = one_text(&[(settings::BEGIN, &[]), (include_str!("sql/claim_numbers.mysql.sql"), &values)]);
+    let mut jobs = HashMap::new();
+    for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
+        let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
+        if job.lane == ask.lane {
+            jobs.insert(job.id.get(), job);
+        }
     }
+    Ok(numbers.iter().filter_map(|number| jobs.remove(number)).collect())
+}
+
+/// Marks the locked rows, makes a note of whose they are, and commits.
+async fn mark(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    mut jobs: Vec<Claimed>,
+) -> Result<Vec<Claimed>, Error> {
+    let mut taken: Vec<[i64; 2]> = jobs.iter().map(|job| [job.id.get(), i64::from(job.max_retries)]).collect();
+    taken.sort_unstable();
+    let ids: Vec<i64> = taken.iter().map(|[id, _]| *id).collect();
+    let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
+    let (marks, values) = match one.zip(Runs::of(&ids)) {
+        Some((ask, runs)) => {
+            let retries = i64::from(ask.max_retries.min(i32::MAX as u32));
+            let values = [worker, retries].into_iter().chain(runs.numbers()).map(Digits::from).collect();
+            (include_str!("sql/claim_mark_runs.mysql.sql"), values)
+        }
+        None => (include_str!("sql/claim_mark.mysql.sql"), vec![Digits::from(worker), taken.as_slice().into()]),
+    };
+    let note = [worker.into(), ids.as_slice().into()];
+    let text = one_text(&[
+        (marks, values.as_slice()),
+        (include_str!("sql/claim_note.mysql.sql"), &note),
+        (settings::COMMIT, &[]),
+    ]);
+    let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
+    let mut claim = None;
+    while let Some(answer) = answers.try_next().await? {
+        // of the three only the note has a number
+        claim = answer.left().map(|done| done.last_insert_id()).filter(|number| *number > 0).or(claim);
+    }
+    jobs.iter_mut().for_each(|job| job.claim = claim.map(u64::cast_signed));
+    Ok(jobs)
+}
+
+/// Marks what was locked, if anything was, and ends the transaction.
+async fn take(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    locked: Result<Vec<Claimed>, Error>,
+) -> Result<Vec<Claimed>, Error> {
+    let taken = match locked {
+        Ok(jobs) if !jobs.is_empty() => mark(conn, worker, asks, jobs).await,
+        none => {
+            MySql::raw(conn, settings::ROLLBACK).await?;
+            return none;
+        }
+    };
+    if taken.is_err() {
+        MySql::raw(conn, settings::ROLLBACK).await?;
+    }
+    taken
+}
+
+/// The next jobs of one lane; with `served`, only if no rows of these kinds wait in another one.
+async fn claim_lane(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    served: Option<&[String]>,
+) -> Result<Vec<Claimed>, Error> {
+    let locked = match due(conn, ask, served).await? {
+        None => return Ok(Vec::new()),
+        Some(Due::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers).await,
+        Some(Due::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask)).await,
+    };
+    take(conn, worker, std::slice::from_ref(ask), locked).await
 }
 
 /// A look under way.
@@ -329,7 +427,7 @@ impl Dialect for MySql {
     // it polls often, for want of a signal
     const BEAT_LOOKS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
-        Some(|conn, worker, ask, kinds| claim_alone(conn, worker, ask, kinds).boxed());
+        Some(|conn, worker, ask, kinds| claim_lane(conn, worker, ask, Some(kinds)).boxed());
 
     const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.mysql.sql"));
     const NUMBERS: &'static str = include_str!("sql/numbers.mysql.sql");
@@ -498,18 +596,16 @@ impl Dialect for MySql {
     }
 
     async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        let asks: Vec<Ask> = if let [ask] = asks {
-            due(conn, ask).await?.into_iter().collect()
-        } else {
-            let asks = starts(conn, asks).await?;
-            allowed(conn, worker, &asks).await?
-        };
+        if let [ask] = asks {
+            return claim_lane(conn, worker, ask, None).await;
+        }
+        let asks = starts(conn, asks).await?;
+        let asks = allowed(conn, worker, &asks).await?;
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let mut transaction = conn.begin().await?;
-        let jobs = take(&mut transaction, worker, &asks).await;
-        ended(transaction, jobs).await
+        let locked = lock(conn, worker, &asks).await;
+        take(conn, worker, &asks, locked).await
     }
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {

@@ -30,8 +30,7 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
 }
 
 /// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may
-/// be),
-/// `losses`.
+/// be), `losses`.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -125,7 +124,6 @@ pub(crate) fn shares<R: Cells>(
 
 /// The lane of a claimed row that names it in its columns 9 to 11: the asks' own names, so that a batch of jobs shares
 /// them.
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL numbers its lanes"))]
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
     let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);

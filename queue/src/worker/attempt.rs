@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -119,7 +120,19 @@ pub(crate) struct Attempt {
     pub(crate) cancel_grace: Duration,
     pub(crate) started: Instant,
     /// The arguments, where they did not come with the claim.
-    pub(crate) long_args: Option<String>,
+    pub(crate) long_args: Option<LongArgs>,
+}
+
+/// Arguments that did not come with the claim.
+pub(crate) struct LongArgs {
+    json: String,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl LongArgs {
+    pub(crate) fn new(json: String, turn: OwnedSemaphorePermit) -> Self {
+        Self { json, _turn: turn }
+    }
 }
 
 /// What the handler's future came to.
@@ -150,7 +163,7 @@ impl Attempt {
         .await
     }
 
-    async fn execute(&self, long_args: Option<String>) -> Raw {
+    async fn execute(&self, long_args: Option<LongArgs>) -> Raw {
         let job = &self.job;
         let ctx = JobContext::new(ContextParts {
             id: job.id,
@@ -163,7 +176,7 @@ impl Attempt {
             states: self.states.clone(),
         });
         let args = match (&job.args, &long_args) {
-            (Ok(args), _) | (Err(_), Some(args)) => args,
+            (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
             (Err(bytes), None) => {
                 return Raw::Undecodable(format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
             }

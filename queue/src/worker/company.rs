@@ -105,13 +105,24 @@ impl Company {
         self.lock().is_closed()
     }
 
+    /// Lets the job start if it need not wait.
+    pub(crate) fn enter_at_once(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
+        self.place(&mut self.lock(), most)
+    }
+
+    fn place(self: &Arc<Self>, inner: &mut Inner, most: Option<u32>) -> Option<Place> {
+        (inner.waiting.is_empty() && inner.admits(most)).then(|| {
+            inner.add(most);
+            Place { company: self.clone(), most }
+        })
+    }
+
     /// Waits until the job may start, in the order of coming. None: others are before it, it goes back.
     pub(crate) async fn enter(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
         let mut gone = {
             let mut inner = self.lock();
-            if inner.waiting.is_empty() && inner.admits(most) {
-                inner.add(most);
-                return Some(Place { company: self.clone(), most });
+            if let Some(place) = self.place(&mut inner, most) {
+                return Some(place);
             }
             let (go, gone) = oneshot::channel();
             inner.waited += 1;

@@ -41,7 +41,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -55,7 +55,7 @@ use crate::store::{Claimed, Lane, NewWorker, Scope, Start, WorkerId};
 use crate::target::Pool;
 use crate::telemetry;
 
-use attempt::{Attempt, Ended, Stop, Switch};
+use attempt::{Attempt, Ended, LongArgs, Stop, Switch};
 use company::{Company, Place};
 use config::Config;
 use health::Health;
@@ -131,6 +131,9 @@ impl Worker {
     }
 }
 
+/// For how many attempts long arguments are read and decoded at once.
+const LONG_ARGS_AT_ONCE: usize = 4;
+
 /// What the loops of one worker share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -152,6 +155,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     pub(crate) starts: Starts,
     pub(crate) company: Arc<Company>,
+    /// Turns to hold the text of long arguments: until they are decoded there are several copies.
+    long_args: Arc<Semaphore>,
     /// Something may have been enqueued.
     pub(crate) wake: Arc<Notify>,
     /// The claim loop waits to be woken and leaves it to the heartbeat to look.
@@ -232,7 +237,25 @@ struct Admitted<'a> {
     /// Held until it has begun, where others wait for that.
     one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
     /// The arguments, where they did not come with the claim.
-    long_args: Option<String>,
+    long_args: Option<LongArgs>,
+}
+
+/// Says that a job runs that was lost with its worker more than once.
+fn tell_of_losses(job: &Claimed, beside: Option<u32>) {
+    let how = match beside {
+        Some(_) => "it runs beside few others or none until an attempt ends by itself",
+        None => "it was to run beside few others or none, but those that run did not end in time",
+    };
+    tracing::warn!(
+        event = telemetry::JOB_SUSPECTED,
+        job.id = %job.id,
+        job.kind = %job.lane.kind,
+        job.queue = %job.lane.queue,
+        job.attempt = job.attempt,
+        job.losses = job.losses,
+        job.beside = beside,
+        "workers were lost while they ran this job: {how}"
+    );
 }
 
 impl Shared {
@@ -377,20 +400,13 @@ impl Shared {
     }
 
     /// Waits until an attempt may begin, and notes it where that must be known before. None: it may not begin here and
-    /// now.
+    /// now. Nearly every attempt may begin at once; what the others wait for is boxed, so that those carry none of it.
     async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
         let job = &held.job;
         let most = company::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
-        let stopped = async {
-            tokio::select! {
-                () = held.switch.token.cancelled() => {}
-                () = self.stop_claiming.cancelled() => {}
-            }
-        };
-        let place = tokio::select! {
-            biased;
-            place = self.company.enter(most) => place?,
-            () = stopped => return None,
+        let place = match self.company.enter_at_once(most) {
+            Some(place) => place,
+            None => Box::pin(self.enter_company(held, most)).await?,
         };
         let beside = place.beside();
         held.take_place(place);
@@ -400,46 +416,63 @@ impl Shared {
             return None;
         }
         let long_args = match job.args {
-            Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => tokio::select! {
-                args = self.config.store.args(held.worker, job.id.get(), job.lease) => Some(args.ok()??),
-                () = held.switch.token.cancelled() => return None,
-            },
+            Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => {
+                Some(Box::pin(self.fetch_args(held)).await?)
+            }
             _ => None,
         };
-        if job.losses == 0 && job.attempt < job.max_retries {
-            return Some(Admitted { long_args, ..Admitted::default() });
+        let mut admitted = Admitted { long_args, ..Admitted::default() };
+        if job.losses > 0 || job.attempt >= job.max_retries {
+            admitted.one_by_one = Box::pin(self.note_before(held, beside)).await?;
+            admitted.beside = beside;
         }
+        if most.is_some() {
+            tell_of_losses(job, beside);
+        }
+        Some(admitted)
+    }
+
+    /// Waits until the others let the job start. None: it does not start here.
+    async fn enter_company(&self, held: &Held, most: Option<u32>) -> Option<Place> {
+        tokio::select! {
+            biased;
+            place = self.company.enter(most) => place,
+            () = held.switch.token.cancelled() => None,
+            () = self.stop_claiming.cancelled() => None,
+        }
+    }
+
+    /// The arguments that were too long to come with the claim. None: the job is not ours any more, or cannot be read.
+    async fn fetch_args(&self, held: &Held) -> Option<LongArgs> {
+        let fetched = async {
+            let turn = self.long_args.clone().acquire_owned().await.ok()?;
+            let args = self.config.store.args(held.worker, held.job.id.get(), held.job.lease).await.ok()??;
+            Some(LongArgs::new(args, turn))
+        };
+        tokio::select! {
+            args = fetched => args,
+            () = held.switch.token.cancelled() => None,
+        }
+    }
+
+    /// Notes a start of which it must be known that it began. The guard, if any, is held until it has. None: the job is
+    /// not ours any more.
+    async fn note_before(&self, held: &Held, beside: Option<u32>) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
+        let job = &held.job;
         let noted = async {
             let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
             let start = Start { id: job.id.get(), lease: job.lease, beside };
             (self.starts.note(held.worker, start).await, one_by_one)
         };
-        let one_by_one = tokio::select! {
+        tokio::select! {
             biased;
-            () = held.switch.token.cancelled() => return None,
-            (noted, one_by_one) = noted => {
-                noted.filter(|accepted| *accepted)?;
-                one_by_one
+            () = held.switch.token.cancelled() => None,
+            (accepted, one_by_one) = noted => {
+                accepted.filter(|accepted| *accepted)?;
+                held.noted.store(true, Ordering::Relaxed);
+                Some(one_by_one)
             }
-        };
-        held.noted.store(true, Ordering::Relaxed);
-        if most.is_some() {
-            let how = match beside {
-                Some(_) => "it runs beside few others or none until an attempt ends by itself",
-                None => "it was to run beside few others or none, but those that run did not end in time",
-            };
-            tracing::warn!(
-                event = telemetry::JOB_SUSPECTED,
-                job.id = %job.id,
-                job.kind = %job.lane.kind,
-                job.queue = %job.lane.queue,
-                job.attempt = job.attempt,
-                job.losses = job.losses,
-                job.beside = beside,
-                "workers were lost while they ran this job: {how}"
-            );
         }
-        Some(Admitted { beside, one_by_one, long_args })
     }
 
     /// Runs an attempt to its end. None: there is nothing to record.
@@ -467,11 +500,14 @@ impl Shared {
         }
         let ended = match ended {
             Some(Poll::Ready(ended)) => ended,
-            _ if beside.is_some() => tokio::select! {
-                biased;
-                ended = &mut run => ended,
-                never = self.open_later(held) => match never {},
-            },
+            _ if beside.is_some() => {
+                let mut open = Box::pin(self.open_later(held));
+                tokio::select! {
+                    biased;
+                    ended = &mut run => ended,
+                    never = &mut open => match never {},
+                }
+            }
             _ => run.await,
         };
         ended.unwrap_or_else(|panic| Some(Attempt::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))

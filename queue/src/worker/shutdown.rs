@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -193,6 +193,7 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
         ledger: Ledger::default(),
         starts,
         company: Company::new(room.clone()),
+        long_args: Arc::new(Semaphore::new(super::LONG_ARGS_AT_ONCE)),
         wake,
         at_work: Notify::new(),
         others: AtomicBool::new(false),

@@ -85,7 +85,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
         if look.is_some_and(|look| look <= Instant::now()) {
             looked = Some(Instant::now());
             look = match note_running(&shared).await {
-                Ok(()) => None,
+                Ok(true) => None,
+                // at the next look most of them are over
+                Ok(false) => Some(Instant::now() + OFTEN),
                 Err(error) => {
                     tracing::debug!(%error, "starts were not noted; trying again");
                     Some(Instant::now() + LATER)
@@ -111,21 +113,25 @@ async fn answer(shared: &Shared, asked: &mut Vec<Asked>) {
     }
 }
 
-/// Notes what has begun without a note.
-async fn note_running(shared: &Shared) -> Result<(), Error> {
-    let worker = shared.id();
-    let (mut starts, mut noted) = (Vec::new(), Vec::new());
+/// Notes what has begun without a note. False: some have only just begun.
+async fn note_running(shared: &Shared) -> Result<bool, Error> {
+    let (worker, now) = (shared.id(), Instant::now());
+    let (mut starts, mut noted, mut all) = (Vec::new(), Vec::new(), true);
     for held in shared.held().values() {
-        if held.worker == worker && held.started.get().is_some() && !held.noted.load(Ordering::Relaxed) {
+        let Some(began) = held.started.get() else { continue };
+        if held.worker != worker || held.noted.load(Ordering::Relaxed) {
+        } else if now.saturating_duration_since(*began) < SOON {
+            all = false;
+        } else {
             starts.push(Start { id: held.job.id.get(), lease: held.job.lease, beside: None });
             noted.push(held.clone());
         }
     }
     if starts.is_empty() || worker == 0 {
-        return Ok(());
+        return Ok(all);
     }
     shared.config.store.started(worker, &starts).await?;
     // what was refused is somebody else's by now
     noted.iter().for_each(|held| held.noted.store(true, Ordering::Relaxed));
-    Ok(())
+    Ok(all)
 }

@@ -15,5 +15,5 @@ WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
     LIMIT +$7)
-RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
-          CASE WHEN length(CAST(args AS BLOB)) <= $9 THEN args END, losses
+RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
+          CASE WHEN octet_length(args) <= $9 THEN args END, losses

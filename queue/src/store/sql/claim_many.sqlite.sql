@@ -7,5 +7,5 @@ WHERE EXISTS (SELECT 1 FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b 
               WHERE w.id = $1 AND w.stopped_at IS NULL
                 AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
   AND id IN (/* lanes */)
-RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, length(CAST(args AS BLOB)),
-          CASE WHEN length(CAST(args AS BLOB)) <= $3 THEN args END, losses, kind, queue, priority
+RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
+          CASE WHEN octet_length(args) <= $3 THEN args END, losses, kind, queue, priority
