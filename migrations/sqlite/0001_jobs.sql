@@ -32,6 +32,9 @@ CREATE TABLE queue_jobs (
 -- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time and id, which SQLite puts at the
 -- end of every entry by itself.
 CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at) WHERE worker_id = 0;
+-- The waiting rows whose arguments are long: a claim writes whole rows, so it takes few of these at once.
+CREATE INDEX queue_jobs_long ON queue_jobs (kind, queue, priority, run_at)
+    WHERE worker_id = 0 AND length(CAST(args AS BLOB)) > 16384;
 -- Whom to rescue, and what a worker holds.
 CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
 

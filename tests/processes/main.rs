@@ -49,8 +49,8 @@ macro_rules! tests {
 
 /// More than the suite asks for takes as long as it takes.
 fn limit() -> Duration {
-    let jobs = u32::try_from(claimers::jobs() / claimers::JOBS).unwrap_or(1);
-    LONGEST * jobs.max(1)
+    let times = (claimers::jobs() / claimers::JOBS).max(memory::heavy_jobs() / memory::HEAVY);
+    LONGEST * u32::try_from(times).unwrap_or(1).max(1)
 }
 
 tests! {

@@ -732,6 +732,31 @@ async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started = lease AND beside = 3").await, 1);
 }
 
+/// SQLite writes whole rows, so its claims end early where arguments are long, and skip nothing.
+async fn a_claim_of_long_arguments_is_small<DB: TestDb>(db: Db<DB>) {
+    let long = || NewJob { args: format!("[\"{}\"]", "x".repeat(crate::limits::ARGS_AT_CLAIM_BYTES)), ..job("a") };
+    let jobs: Vec<NewJob> = (0..20).map(|n| if (3..15).contains(&n) { long() } else { job("a") }).collect();
+    let ids = db.insert(&jobs).await;
+    let worker = db.worker().await;
+    let numbers = |jobs: Vec<Claimed>| jobs.iter().map(|job| job.id.get()).collect::<Vec<_>>();
+    let newest = Ask { newest_first: true, ..ask("a", 99) };
+    let by_whole_rows = DB::KIND == migrate::Engine::Sqlite;
+    let claims: &[usize] = if by_whole_rows { &[11, 9] } else { &[20] };
+    let mut rest = &ids[..];
+    for count in claims {
+        let (first, others) = rest.split_at(*count);
+        let mut claimed = numbers(db.take(worker, 99).await);
+        claimed.sort_unstable();
+        assert_eq!(claimed, first);
+        rest = others;
+    }
+    assert!(rest.is_empty() && db.take(worker, 99).await.is_empty());
+    db.sql("UPDATE queue_jobs SET worker_id = 0").await;
+    let claimed = numbers(db.store.claim(worker, &[newest]).await.unwrap());
+    assert_eq!(claimed.len(), if by_whole_rows { 6 } else { 20 }, "five short ones and the long one before them");
+    assert!(claimed.iter().all(|id| by_whole_rows <= (*id >= ids[14])), "{claimed:?}");
+}
+
 async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) {
     // somebody has written a dead letter under the number of a job
     let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
@@ -1874,6 +1899,7 @@ on_each!(
     only_what_began_counts_when_its_worker_is_lost,
     jobs_that_were_lost_again_wait_for_different_times,
     starts_and_long_arguments_are_fenced,
+    a_claim_of_long_arguments_is_small,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
     only_what_is_in_the_state_is_deleted,
     a_declaration_is_fenced,

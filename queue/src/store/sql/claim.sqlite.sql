@@ -1,4 +1,4 @@
--- One ask, the commonest case.
+-- One ask, the commonest case. It ends with the eighth row of long arguments: a claim writes whole rows.
 -- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 UPDATE queue_jobs
 SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
@@ -9,6 +9,13 @@ WHERE id IN (
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4
       AND run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
       AND (run_at, id) > (coalesce($5 / 1000, -9223372036854775808), $6)
+      AND (run_at, id) <= (
+          SELECT run_at, id FROM (
+              SELECT run_at, id FROM queue_jobs INDEXED BY queue_jobs_long
+              WHERE worker_id = 0 AND length(CAST(args AS BLOB)) > 16384 AND kind = $2 AND queue = $3 AND priority = $4
+                AND (run_at, id) > (coalesce($5 / 1000, -9223372036854775808), $6)
+              ORDER BY run_at, id LIMIT 1 OFFSET 7)
+          UNION ALL SELECT 9223372036854775807, 0 ORDER BY 1 LIMIT 1)
       AND EXISTS (SELECT 1 FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b ON b.worker_id = w.id
                   WHERE w.id = $1 AND w.stopped_at IS NULL
                     AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
