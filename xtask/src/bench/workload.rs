@@ -117,6 +117,11 @@ const MEMORY: &[Figure] = &[
     figure("late_mib", "worker, MiB, at the end", Better::Less, Beside::Nothing),
     rate(Beside::Nothing),
 ];
+const LANES: &[Figure] = &[
+    figure("peak_mib", "worker, MiB, peak", Better::Less, Beside::Itself),
+    figure("joins_s", "start of the second worker to its first job, s", Better::Less, Beside::Itself),
+    rate(Beside::Nothing),
+];
 const STEADY: &[Figure] = &[
     rate(Beside::Nothing),
     p99(Beside::Nothing),
@@ -194,6 +199,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     ),
     workload("cost", "cost of a job", COST, When::Always),
     workload("memory", "a worker that drains 1,000,000 jobs", MEMORY, When::All),
+    workload("lanes", "1,000,000 jobs in as many queues, and a worker that starts in the middle", LANES, When::Named),
     workload("mixed", "20 kinds, 5 queues, failures, delays, priorities", &[rate(Beside::Nothing)], When::All),
     paced(
         "closed-256",

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::jobs::{Noop, Seen};
 use super::{CONCURRENCY, beside, fill};
@@ -97,5 +97,31 @@ pub(super) async fn memory(db: &Db) -> Result<Value> {
         "jobs_per_second": per_second(jobs, db.span_us().await?),
     });
     stop(vec![child]).await?;
+    Ok(figures)
+}
+
+/// The memory of a worker that drains 1,000,000 jobs in as many queues, and how soon one that starts in the middle has a
+/// job.
+pub(super) async fn lanes(db: &Db) -> Result<Value> {
+    let jobs = fill::backlog();
+    fill::jobs_of_many_queues(db, "noop", jobs).await?;
+    fill::settle(db).await?;
+    let first = start(CONCURRENCY)?;
+    let pid = first.id().context("the worker has ended")?;
+    let done = "SELECT count(*) FROM queue_history";
+    until(db, done, jobs / 2, Duration::from_secs(1)).await?;
+    let (workers, started) = (db.number("SELECT max(id) FROM queue_workers").await?, Instant::now());
+    let second = start(CONCURRENCY)?;
+    let held = format!("SELECT count(*) FROM (SELECT 1 FROM queue_jobs WHERE worker_id > {workers} LIMIT 1) AS held");
+    until(db, &held, 1, Duration::from_millis(20)).await?;
+    let joins = started.elapsed();
+    until(db, done, jobs, Duration::from_secs(1)).await?;
+    let figures = json!({
+        "peak_mib": process::memory(pid, "VmHWM"),
+        "late_mib": process::memory(pid, "VmRSS"),
+        "joins_s": joins.as_secs_f64(),
+        "jobs_per_second": per_second(jobs, db.span_us().await?),
+    });
+    stop(vec![first, second]).await?;
     Ok(figures)
 }

@@ -82,6 +82,14 @@ pub(super) async fn jobs(db: &Db, kind: &str, count: i64, tomorrow: bool) -> Res
     rows(db, "queue_jobs", &[("kind", format!("'{kind}'")), ("args", args(engine)), ("run_at", due)], count).await
 }
 
+/// Waiting jobs, each in a queue of its own.
+pub(super) async fn jobs_of_many_queues(db: &Db, kind: &str, count: i64) -> Result<()> {
+    let engine = db.engine();
+    let queue = engine.pick("'customer ' || n", "CONCAT('customer ', n)", "'customer ' || n");
+    rows(db, "queue_jobs", &[("kind", format!("'{kind}'")), ("queue", queue.into()), ("args", args(engine))], count)
+        .await
+}
+
 /// Jobs that completed in the last days, under numbers below zero.
 pub(super) async fn finished(db: &Db, count: i64) -> Result<()> {
     let engine = db.engine();

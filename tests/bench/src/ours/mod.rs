@@ -62,6 +62,7 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "steady" => steady::run(&db).await,
         "cost" => cost::run(db).await,
         "memory" => children::memory(&db).await,
+        "lanes" => children::lanes(&db).await,
         "mixed" => mixed::run(&db).await,
         // what this program starts itself
         "work" => children::work(&db).await,
