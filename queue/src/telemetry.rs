@@ -23,6 +23,7 @@ pub(crate) const WORKER_JOINED: &str = "worker.joined";
 /// The database does not answer. Once per outage, again each minute, and for each different error. Fields: `error`.
 pub(crate) const DATABASE_LOST: &str = "database.lost";
 /// The database is in memory, and the pool may close the connection that it lives in.
+#[cfg(feature = "sqlite")]
 pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";

@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ),
     ("queue/src/store/mysql.rs", "raw_sql(AssertSqlSafe(text))", 2, "runs what `one_text` made"),
     ("queue/src/store/text.rs", "text.push_str(", 2, "`one_text`: literals and constants, with `Digits`"),
-    ("queue/src/store/mysql.rs", "insert_row(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/mysql.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/mysql.rs", "fetch(conn, union.sql, &union.binds)", 3, "runs what `united` made"),
     ("queue/src/store/mysql.rs", "fetch(conn, sql, &binds)", 2, "runs what `of_kinds` and `united` made"),
     (

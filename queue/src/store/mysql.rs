@@ -14,14 +14,14 @@ use crate::migrate::Engine;
 use super::batch::fitting;
 use super::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
-    driver, question_marks, rows, without_signals,
+    driver, execute, question_marks, rows, without_signals,
 };
 use super::read::{claimed, lane_head, lane_of, shares};
 use super::runs::Runs;
 use super::session::Sessions;
 use super::settings::mysql as settings;
 use super::sql::json;
-use super::text::{Digits, one_text};
+use super::text::one_text;
 use super::together::{RELEASE, SAVEPOINT, Together, Whose};
 use super::union::{LANES, Part, ask_of, united};
 use super::{Ask, Claimed, Finish, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
@@ -192,16 +192,19 @@ async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Er
 }
 
 /// Locks the next rows of the asks and nothing beside them: in a transaction.
-async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Locked, Error> {
     MySql::raw(conn, settings::BEGIN).await?;
+    let together = false;
     if let [ask] = asks {
         let (sql, binds) = claim_one(worker, ask);
         let rows = rows::<MySql>(conn, sql, &binds).await?;
-        return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
+        let jobs = rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<_, _>>()?;
+        return Ok(Locked { jobs, together });
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
-    rows.iter().map(|row| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone())).collect()
+    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
+    Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
 }
 
 /// The same for those of a lane that have these numbers, in their order.
@@ -210,19 +213,27 @@ async fn lock_numbers(
     worker: WorkerId,
     ask: &Ask,
     numbers: &[i64],
-) -> Result<Vec<Claimed>, Error> {
+) -> Result<Locked, Error> {
     let retries = i64::from(ask.max_retries.min(i32::MAX as u32));
     let most = i64::try_from(ARGS_AT_CLAIM_BYTES).unwrap_or(i64::MAX);
     let values = [numbers.into(), worker.into(), retries.into(), most.into()];
     let text = one_text(&[(settings::BEGIN, &[]), (include_str!("sql/claim_numbers.mysql.sql"), &values)]);
-    let mut jobs = HashMap::new();
+    let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
         let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
+        together &= row.int(12)? == 0;
         if job.lane == ask.lane {
             jobs.insert(job.id.get(), job);
         }
     }
-    Ok(numbers.iter().filter_map(|number| jobs.remove(number)).collect())
+    Ok(Locked { jobs: numbers.iter().filter_map(|number| jobs.remove(number)).collect(), together })
+}
+
+/// Rows that are locked, in a transaction.
+struct Locked {
+    jobs: Vec<Claimed>,
+    /// The rest of the transaction may travel as one text.
+    together: bool,
 }
 
 /// Marks the locked rows, makes a note of whose they are, and commits.
@@ -230,33 +241,47 @@ async fn mark(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     asks: &[Ask],
-    mut jobs: Vec<Claimed>,
+    locked: Locked,
 ) -> Result<Vec<Claimed>, Error> {
+    let Locked { mut jobs, together } = locked;
     let mut taken: Vec<[i64; 2]> = jobs.iter().map(|job| [job.id.get(), i64::from(job.max_retries)]).collect();
     taken.sort_unstable();
     let ids: Vec<i64> = taken.iter().map(|[id, _]| *id).collect();
-    let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
-    let (marks, values) = match one.zip(Runs::of(&ids)) {
-        Some((ask, runs)) => {
-            let retries = i64::from(ask.max_retries.min(i32::MAX as u32));
-            let values = [worker, retries].into_iter().chain(runs.numbers()).map(Digits::from).collect();
-            (include_str!("sql/claim_mark_runs.mysql.sql"), values)
+    let claim = if together {
+        let marked = [worker.into(), taken.as_slice().into()];
+        let note = [worker.into(), ids.as_slice().into()];
+        let text = one_text(&[
+            (include_str!("sql/claim_mark.mysql.sql"), &marked),
+            (include_str!("sql/claim_note.mysql.sql"), &note),
+            (settings::COMMIT, &[]),
+        ]);
+        let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
+        let mut claim = 0;
+        while let Some(answer) = answers.try_next().await? {
+            // of the three only the note has a number
+            claim = answer.left().map_or(0, |done| done.last_insert_id().cast_signed()).max(claim);
         }
-        None => (include_str!("sql/claim_mark.mysql.sql"), vec![Digits::from(worker), taken.as_slice().into()]),
+        claim
+    } else {
+        let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
+        match one.zip(Runs::of(&ids)) {
+            Some((ask, runs)) => {
+                let binds = runs.behind(&[worker.into(), retries(ask)]);
+                execute::<MySql>(conn, include_str!("sql/claim_mark_runs.mysql.sql"), &binds).await?;
+            }
+            None => {
+                let list = json(&taken);
+                let binds = [worker.into(), list.as_str().into()];
+                execute::<MySql>(conn, include_str!("sql/claim_mark.mysql.sql"), &binds).await?;
+            }
+        }
+        let note = [worker.into(), ids.as_slice().into()];
+        let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.mysql.sql"), &note)?;
+        let claim = MySql::insert_row(conn, sql, arguments).await?;
+        MySql::raw(conn, settings::COMMIT).await?;
+        claim
     };
-    let note = [worker.into(), ids.as_slice().into()];
-    let text = one_text(&[
-        (marks, values.as_slice()),
-        (include_str!("sql/claim_note.mysql.sql"), &note),
-        (settings::COMMIT, &[]),
-    ]);
-    let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
-    let mut claim = None;
-    while let Some(answer) = answers.try_next().await? {
-        // of the three only the note has a number
-        claim = answer.left().map(|done| done.last_insert_id()).filter(|number| *number > 0).or(claim);
-    }
-    jobs.iter_mut().for_each(|job| job.claim = claim.map(u64::cast_signed));
+    jobs.iter_mut().for_each(|job| job.claim = Some(claim));
     Ok(jobs)
 }
 
@@ -265,13 +290,13 @@ async fn take(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     asks: &[Ask],
-    locked: Result<Vec<Claimed>, Error>,
+    locked: Result<Locked, Error>,
 ) -> Result<Vec<Claimed>, Error> {
     let taken = match locked {
-        Ok(jobs) if !jobs.is_empty() => mark(conn, worker, asks, jobs).await,
+        Ok(locked) if !locked.jobs.is_empty() => mark(conn, worker, asks, locked).await,
         none => {
             MySql::raw(conn, settings::ROLLBACK).await?;
-            return none;
+            return none.map(|locked| locked.jobs);
         }
     };
     if taken.is_err() {
@@ -412,8 +437,10 @@ impl Dialect for MySql {
     const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
     const BEGIN_LENT: Option<&'static str> = None;
     const SESSION: Option<&'static str> = None;
-    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> =
-        Some(("SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'", "SET SESSION wsrep_sync_wait = 7"));
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = Some((
+        "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'",
+        "SET SESSION wsrep_sync_wait = 7, @queue_in_cluster = 1",
+    ));
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = settings::LINE;
     const LOCK_MIGRATION: Option<&'static str> =

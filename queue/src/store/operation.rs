@@ -380,7 +380,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 
     /// Whether the connection for endings is there.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "postgres"))]
     pub(super) async fn keeps_endings(&self) -> bool {
         self.0.endings.lock().await.is_some()
     }

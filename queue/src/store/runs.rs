@@ -30,14 +30,10 @@ impl Runs {
         found.next().is_none().then_some(Self(runs))
     }
 
-    /// The first and the last number of each, in order.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = i64> {
-        self.0.iter().flat_map(|(first, last)| [*first, *last])
-    }
-
     /// As values of a statement, behind its others.
     pub(super) fn behind<'a>(&self, others: &[Bind<'a>]) -> Vec<Bind<'a>> {
-        others.iter().copied().chain(self.numbers().map(Bind::from)).collect()
+        let ends = self.0.iter().flat_map(|(first, last)| [*first, *last]).map(Bind::from);
+        others.iter().copied().chain(ends).collect()
     }
 }
 

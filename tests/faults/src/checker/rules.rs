@@ -176,7 +176,10 @@ impl Checker<'_> {
             }
         }
         for (index, event) in job.runs.iter().enumerate() {
-            let What::Ended { attempt, how, .. } = event.what else { continue };
+            let What::Ended { job: id, attempt, how, .. } = event.what else { continue };
+            if self.was_refused(job, event, id) {
+                continue;
+            }
             let (outcome, retry_ms) = match how {
                 How::Failed { retry_ms } => ("failed", retry_ms),
                 How::Snoozed { retry_ms } => ("snoozed", retry_ms),
@@ -187,7 +190,7 @@ impl Checker<'_> {
                 let process = self.of_worker.get(&it.worker);
                 it.outcome == outcome && it.attempt == attempt && process == Some(&event.process)
             });
-            let before = job.runs[..index].iter().filter(|it| {
+            let before = job.runs[..index].iter().filter(|it| !self.was_refused(job, it, id)).filter(|it| {
                 let same = matches!(it.what, What::Ended { attempt: of, how: so, .. } if of == attempt && so == how);
                 same && it.process == event.process
             });
@@ -200,6 +203,18 @@ impl Checker<'_> {
                 broken(Rule::Early, early(next.at, due));
             }
         }
+    }
+
+    /// Whether the process that saw this end was told that the database refuses it, before it began the job again.
+    fn was_refused(&self, job: &Story<'_>, end: &Event, id: i64) -> bool {
+        let again = job
+            .runs
+            .iter()
+            .find(|it| it.process == end.process && it.at > end.at && matches!(it.what, What::Started { .. }));
+        let until = again.map_or(i64::MAX, |again| again.at);
+        let events = self.processes.get(&end.process).into_iter().flatten();
+        let refused = |it: &&&Event| matches!(it.what, What::Refused { job } if job == id);
+        events.filter(refused).any(|it| (end.at..until).contains(&it.at))
     }
 }
 

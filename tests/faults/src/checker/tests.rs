@@ -453,6 +453,18 @@ fn a_job_before_its_time() {
     };
     again("lost", 2).breaks(&[]);
     again("snoozed", 1).breaks(&[Rule::Early]);
+    // the attempt did not count, so that another one has its number: its pause is kept
+    let uncounted = |refused: bool| {
+        let pause = How::Snoozed { retry_ms: 1500 };
+        let mut plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, pause);
+        if refused {
+            plot = plot.event(4, ONE, What::Refused { job: 70 });
+        }
+        let plot = plot.start(5, ONE, 1).end(6, ONE, 1, pause).start(8, ONE, 1).end(9, ONE, 1, How::Ok);
+        plot.attempt(1, 1, 1, "unstarted").attempt(2, 1, 1, "snoozed").row("completed", 1, 3, 1)
+    };
+    uncounted(true).breaks(&[]);
+    uncounted(false).breaks(&[Rule::Early]);
     // by the database's clock it is due, when that is put forward in between; not when that was before
     retried(2500).event(5, ONE, What::ClockForward).breaks(&[]);
     retried(2500).event(3, ONE, What::ClockForward).breaks(&[Rule::Early]);

@@ -63,6 +63,13 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
         let tags = enqueue_batch(&scene.desk, &scene.db, plans, options.clone(), None).await?;
         let began = async |scene: &Scene| Ok((starts(scene, &tags, None)?.len() == jobs).then_some(()));
         scene.wait("all jobs run", PATIENCE, began).await?;
+        // else they begin anew as their first attempt, in which they last for minutes
+        let noted = async |scene: &Scene| {
+            let noted =
+                scene.number("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0 AND started = lease").await?;
+            Ok((usize::try_from(noted)? >= jobs).then_some(()))
+        };
+        scene.wait("the database knows that they run", PATIENCE, noted).await?;
         let process = crew.pid(cut_off).context("a running worker")?;
         // The last that the server hears of it is a transaction without an end, where jobs are claimed in one.
         proxy.hold_next_commit();
