@@ -67,8 +67,12 @@ fn peek_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
     )
 }
 
+fn most_retries(ask: &Ask) -> i64 {
+    i64::from(ask.max_retries.min(i32::MAX as u32))
+}
+
 fn retries(ask: &Ask) -> Bind<'_> {
-    i64::from(ask.max_retries.min(i32::MAX as u32)).into()
+    most_retries(ask).into()
 }
 
 fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
@@ -107,8 +111,8 @@ fn known_start(ask: &Ask) -> Option<Ask> {
     ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
 }
 
-/// So many rows are locked by their numbers, in the round trip that begins the transaction. More are locked in order: that
-/// is less work for the server.
+/// Up to this many rows are locked by their numbers, in the round trip that begins the transaction. More rows are locked
+/// in order, which is less work for the server.
 const FEW: usize = 32;
 
 /// What is due of an ask.
@@ -119,10 +123,11 @@ enum Due {
     Behind(Ask),
 }
 
-/// What is due of an ask; None when nothing is, or when rows of the `served` kinds wait in another lane. A read that locks
-/// in order is to begin and to end at rows that are there. To step over the remains of rows that were taken costs it some
-/// twenty times what it costs this one, because it asks of each who may have locked it; and when the last row is not enough
-/// for its limit it goes on, over all remains behind it up to the next row of any lane or worker.
+/// What is due of an ask. None: nothing is, or rows of the `served` kinds wait in another lane.
+///
+/// It is asked first, because a read that locks must begin and end at rows that exist. Such a read asks of each removed row
+/// whether somebody holds a lock on it, which costs twenty times what a plain read does. If it finds fewer rows than its
+/// limit, it goes on to the next row of any lane or worker.
 async fn due(conn: &mut MySqlConnection, ask: &Ask, served: Option<&[String]>) -> Result<Option<Due>, Error> {
     if let Some(known) = known_start(ask) {
         let free = match served {
@@ -214,9 +219,7 @@ async fn lock_numbers(
     ask: &Ask,
     numbers: &[i64],
 ) -> Result<Locked, Error> {
-    let retries = i64::from(ask.max_retries.min(i32::MAX as u32));
-    let most = i64::try_from(ARGS_AT_CLAIM_BYTES).unwrap_or(i64::MAX);
-    let values = [numbers.into(), worker.into(), retries.into(), most.into()];
+    let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
     let text = one_text(&[(settings::BEGIN, &[]), (include_str!("sql/claim_numbers.mysql.sql"), &values)]);
     let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {

@@ -120,7 +120,9 @@ async fn note_running(shared: &Shared) -> Result<bool, Error> {
     for held in shared.held().values() {
         let Some(began) = held.started.get() else { continue };
         if held.worker != worker || held.noted.load(Ordering::Relaxed) {
-        } else if now.saturating_duration_since(*began) < SOON {
+            continue;
+        }
+        if now.saturating_duration_since(*began) < SOON {
             all = false;
         } else {
             starts.push(Start { id: held.job.id.get(), lease: held.job.lease, beside: None });

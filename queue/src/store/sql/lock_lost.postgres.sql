@@ -2,8 +2,8 @@
 --   dead       its last attempt was lost
 --   cancelled  somebody asked for it
 --   ready      the attempt counts, and others are left
---   unstarted  the attempt never began, so it does not count. A worker always notes the beginning first of a job that was
---              lost before, or has at most one retry left
+--   unstarted  the attempt never began, so it does not count. Of a job that was lost before, or has at most one retry
+--              left, a worker always notes the beginning first
 --   unknown    nobody knows whether the attempt began, so it does not count for now
 -- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
 SELECT j.id,

@@ -1,6 +1,6 @@
 -- The rows are locked. $1: what lock_lost.postgres.sql says of them.
--- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not all
--- meet again.
+-- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not
+-- all meet again.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS d (id bigint, fate text, doubts integer, losses integer, error text)
 ), lost AS MATERIALIZED (

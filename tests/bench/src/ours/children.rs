@@ -100,8 +100,8 @@ pub(super) async fn memory(db: &Db) -> Result<Value> {
     Ok(figures)
 }
 
-/// The memory of a worker that drains 1,000,000 jobs in as many queues, and how soon one that starts in the middle has a
-/// job.
+/// The memory of a worker that drains 1,000,000 jobs in as many queues. A second worker starts in the middle: how soon
+/// has it a job?
 pub(super) async fn lanes(db: &Db) -> Result<Value> {
     let jobs = fill::backlog();
     fill::jobs_of_many_queues(db, "noop", jobs).await?;
