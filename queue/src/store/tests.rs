@@ -1611,10 +1611,13 @@ async fn a_claim_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
     claim(&[3, 68, 70], 80).await;
     claim(&(83..200).step_by(2).collect::<Vec<_>>(), 61).await;
     claim(&[199], 58).await;
+    // and the few that are left: on MySQL and MariaDB they are locked by their numbers
+    db.insert(&vec![job("a"); 10]).await;
+    claim(&[199], 10).await;
     let marked = format!(
         "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = {worker} AND lease = 1 AND attempt = 1 AND max_retries = 1"
     );
-    assert_eq!(db.int(marked).await, i64::from(JOBS) - 1);
+    assert_eq!(db.int(marked).await, i64::from(JOBS) + 10 - 1);
 }
 
 /// How many rows were read one after the other.
