@@ -21,7 +21,7 @@ const YEAR_1: i64 = -62_135_596_800_000_000;
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 /// So many of them, those that gave last: they take places of a comparison from others.
 const MOST_REMEMBERED: usize = 32;
-/// The head of a lane that the last look found empty, and that is remembered all the same.
+/// The head of a lane that was found empty, and that is remembered all the same.
 const EMPTY: Place = (i64::MAX, i64::MAX);
 /// Before every place.
 const BEGINNING: Place = (i64::MIN, i64::MIN);
@@ -56,6 +56,11 @@ impl Known {
         self.scanned.is_none_or(|at| now - at >= self.cost.pause())
     }
 
+    /// Something in it is due, as far as is known.
+    fn has_due(&self, now: Instant) -> bool {
+        self.due <= now && self.head != EMPTY
+    }
+
     /// Before what its next row does not come.
     fn next(&self) -> Rank {
         let place = if self.newest_first { BEGINNING } else { self.cursor.max(self.head) };
@@ -80,7 +85,14 @@ impl Known {
 
     /// It gave less than was asked: scan it from before its cursor when that is allowed again, else wait for the next look. No
     /// need where one was a moment ago.
-    fn exhausted(&mut self, ask: &Ask, now: Instant) {
+    ///
+    /// Where looks do not see all lanes, those that have nothing left are many, and they stood before all others: there they
+    /// come last, until they are forgotten.
+    fn exhausted(&mut self, ask: &Ask, now: Instant, partial: bool) {
+        if partial {
+            (self.head, self.due) = (EMPTY, now + self.cost.pause());
+            return;
+        }
         let looked_at = self.looked.is_some_and(|at| now - at < RESCAN);
         if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) && !looked_at {
             self.scanned = None;
@@ -94,12 +106,16 @@ impl Known {
 
 /// The lanes that had rows at the last look.
 #[derive(Default)]
-pub(super) struct Lanes(HashMap<Lane, Known>);
+pub(super) struct Lanes {
+    known: HashMap<Lane, Known>,
+    /// The last look did not see all that there are.
+    partial: bool,
+}
 
 impl Lanes {
     /// A look begins: what it will find is as of now.
     pub(super) fn look_begins(&mut self) {
-        self.0.values_mut().for_each(|known| known.then = known.cursor);
+        self.known.values_mut().for_each(|known| known.then = known.cursor);
     }
 
     /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
@@ -115,8 +131,9 @@ impl Lanes {
         most_kept: usize,
         newest_first: impl Fn(&Lane) -> bool,
     ) {
-        let soon = |known: &Known| dear.is_some() && !known.newest_first && known.gave_lately(now);
-        let mut remembered = std::mem::take(&mut self.0);
+        self.partial = most_kept > 0;
+        let soon = |known: &Known| (dear.is_some() || most_kept > 0) && !known.newest_first && known.gave_lately(now);
+        let mut remembered = std::mem::take(&mut self.known);
         for LaneHead { lane, first: head, due_in } in heads {
             let due = now + due_in.saturating_sub(dear.unwrap_or_default()).min(FAR);
             let run_at = head.0;
@@ -145,28 +162,28 @@ impl Lanes {
                     gave: None,
                 },
             };
-            self.0.insert(lane, known);
+            self.known.insert(lane, known);
         }
-        let keep = |known: &Known| most_kept > 0 && known.due <= now;
+        let keep = |known: &Known| most_kept > 0 && known.has_due(now);
         let (mut kept, empty): (Vec<_>, Vec<_>) = remembered.into_values().partition(keep);
         if kept.len() > most_kept {
             kept.select_nth_unstable_by_key(most_kept, Known::next);
             kept.truncate(most_kept);
         }
-        self.0.extend(kept.into_iter().map(|known| (known.lane.clone(), known)));
+        self.known.extend(kept.into_iter().map(|known| (known.lane.clone(), known)));
         let mut empty: Vec<_> = empty.into_iter().filter(|known| soon(known)).collect();
         empty.sort_unstable_by_key(|known| Reverse(known.gave));
         for known in empty.into_iter().take(MOST_REMEMBERED) {
             // what comes next in it is younger than what the look has found
             let known = Known { head: EMPTY, due: known.due.min(now + RESCAN), ..known };
-            self.0.insert(known.lane.clone(), known);
+            self.known.insert(known.lane.clone(), known);
         }
     }
 
     /// Something was enqueued: lanes that had nothing left are asked at once.
     pub(super) fn woken(&mut self, now: Instant) {
         let soon = |known: &&mut Known| known.due <= now + LONGEST_SCAN;
-        self.0.values_mut().filter(soon).for_each(|known| known.due = now);
+        self.known.values_mut().filter(soon).for_each(|known| known.due = now);
     }
 
     /// What to ask of the first `most` lanes that are due and served, in the order of what may be next in them, and what
@@ -178,7 +195,7 @@ impl Lanes {
         now: Instant,
         retries: impl Fn(&Lane) -> Option<u32>,
     ) -> (Vec<Ask>, Option<Rank>) {
-        let due = self.0.values().filter(|known| known.due <= now);
+        let due = self.known.values().filter(|known| known.due <= now);
         let mut served: Vec<_> = due.filter_map(|known| Some((known, retries(&known.lane)?))).collect();
         let mut next = None;
         if served.len() > most {
@@ -191,7 +208,7 @@ impl Lanes {
     }
 
     pub(super) fn have_due(&self, now: Instant) -> bool {
-        self.0.values().any(|known| known.due <= now)
+        self.known.values().any(|known| known.has_due(now))
     }
 
     /// What to ask of the only lane that is known: whether something is due in it or not, if `told` that something may be there.
@@ -202,7 +219,7 @@ impl Lanes {
         now: Instant,
         retries: impl Fn(&Lane) -> Option<u32>,
     ) -> Option<Ask> {
-        let mut all = self.0.values();
+        let mut all = self.known.values();
         let known = all.next().filter(|known| all.len() == 0 && !known.newest_first)?;
         let gave = known.gave.is_some_and(|at| now - at < RESCAN);
         if !told && !gave && known.due > now {
@@ -213,7 +230,7 @@ impl Lanes {
 
     /// The place right behind the cursor, for an ask that starts there.
     pub(super) fn next_place(&self, ask: &Ask) -> Option<Place> {
-        let cursor = self.0.get(&ask.lane)?.cursor;
+        let cursor = self.known.get(&ask.lane)?.cursor;
         Some((cursor.0, cursor.1.checked_add(1)?)).filter(|_| ask.behind == Some(cursor) && !ask.newest_first)
     }
 
@@ -227,7 +244,7 @@ impl Lanes {
                 count += 1;
                 last = last.max(Some((job.run_at, job.id.get())));
             }
-            let Some(known) = self.0.get_mut(&ask.lane) else { continue };
+            let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
                 // from now on its cursor says what may be next in it
@@ -235,7 +252,7 @@ impl Lanes {
             }
             let all = count < ask.take;
             if all {
-                known.exhausted(ask, now);
+                known.exhausted(ask, now, self.partial);
             } else {
                 // it may have been asked although it was thought to have nothing left
                 known.due = now;
@@ -252,8 +269,8 @@ impl Lanes {
 
     /// Nothing was due behind the cursor of this ask.
     pub(super) fn empty(&mut self, ask: &Ask, now: Instant) {
-        if let Some(known) = self.0.get_mut(&ask.lane) {
-            known.exhausted(ask, now);
+        if let Some(known) = self.known.get_mut(&ask.lane) {
+            known.exhausted(ask, now, self.partial);
             if ask.behind != Some(known.cursor) {
                 known.scanned = Some(now);
             }
@@ -266,7 +283,7 @@ impl Lanes {
         let in_order = asks.iter().zip(shares).filter(|(ask, _)| !ask.newest_first);
         let last = in_order.clone().filter_map(|(ask, share)| Some((ask.lane.priority, share.ends?.1))).max();
         for (ask, share) in in_order {
-            let Some(known) = self.0.get_mut(&ask.lane) else { continue };
+            let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             match (share.ends, last) {
                 (Some((first, _)), _) => known.head = first,
                 (None, Some((priority, last))) if priority == ask.lane.priority => known.head = known.head.max(last),
@@ -280,7 +297,7 @@ impl Lanes {
     pub(super) fn make_room(&mut self, asks: &[Ask], shares: &[Share], before: Rank, now: Instant) -> bool {
         let mut others = false;
         for (ask, share) in asks.iter().zip(shares) {
-            let Some(known) = self.0.get_mut(&ask.lane) else { continue };
+            let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if share.ends.is_none() && ask.lane.priority < before.0 {
                 // nothing in it is due
                 known.due = now + known.cost.pause();
@@ -294,7 +311,7 @@ impl Lanes {
     /// but what would wake it anyway: it does not wake by itself to ask.
     pub(super) fn next_due(&self, idle: bool, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
         let now = Instant::now();
-        let wanted = self.0.values().filter(|known| wanted(&known.lane) && !(idle && known.head == EMPTY));
+        let wanted = self.known.values().filter(|known| wanted(&known.lane) && !(idle && known.head == EMPTY));
         // a millisecond more: the database's clock is read a little later than ours
         wanted.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
     }

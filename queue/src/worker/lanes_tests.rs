@@ -285,7 +285,7 @@ fn no_time_is_too_early() {
     for run_at in [i64::MIN, YEAR_1 - 1, YEAR_1, YEAR_1 + 1] {
         let mut lanes = lanes(&[("a", 0, run_at)]);
         assert_eq!(start(&lanes), (run_at >= YEAR_1).then_some((run_at, i64::MIN)));
-        lanes.0.values_mut().for_each(|known| known.scanned = None);
+        lanes.known.values_mut().for_each(|known| known.scanned = None);
         assert_eq!(start(&lanes), None);
     }
 }
@@ -338,4 +338,34 @@ fn lanes_that_were_thought_to_come_first_make_room() {
     assert!(lanes.make_room(&first, &shares, next, now));
     let (first, next) = asks(&lanes, 2);
     assert_eq!((queues(&first), next), (vec![("a", 0), ("c", 0)], Some((0, before(14)))), "nothing of urgent is due");
+}
+
+/// As a look that stopped midway leaves them.
+#[test]
+fn where_looks_do_not_see_all_lanes_those_that_have_nothing_left_come_last_and_are_forgotten() {
+    let found = |lanes: &mut Lanes, heads: &[(&str, i64)]| {
+        let heads = heads.iter().map(|&(queue, run_at)| LaneHead {
+            lane: lane(queue, 0),
+            first: before(run_at),
+            due_in: Duration::ZERO,
+        });
+        lanes.found(heads.collect(), Instant::now(), None, 10, |_| false);
+    };
+    let due = |lanes: &mut Lanes| lanes.known.values_mut().for_each(|known| known.due = Instant::now());
+    let mut lanes = Lanes::default();
+    found(&mut lanes, &[("a", 10), ("b", 11), ("c", 12), ("d", 13)]);
+    let (first, _) = asks(&lanes, 3);
+    lanes.claimed(&first[..1], &[job("a", 10, 1)], Instant::now());
+    lanes.empty(&first[1], Instant::now());
+    assert_eq!(queues(&asks(&lanes, 9).0), [("c", 0), ("d", 0)], "a gave less than was asked, b had nothing");
+    due(&mut lanes);
+    assert_eq!(queues(&asks(&lanes, 2).0), [("c", 0), ("d", 0)]);
+    lanes.claimed(&asks(&lanes, 2).0, &[job("c", 12, 3)], Instant::now());
+    due(&mut lanes);
+    assert!(!lanes.have_due(Instant::now()), "it is time to look for others");
+    lanes.look_begins();
+    found(&mut lanes, &[("e", 20)]);
+    let mut kept: Vec<_> = lanes.known.keys().map(|lane| lane.queue.to_string()).collect();
+    kept.sort();
+    assert_eq!(kept, ["a", "c", "e"], "those that gave something may get more soon");
 }
