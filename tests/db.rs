@@ -445,7 +445,7 @@ impl Db {
 
     /// Waits until the database knows that the job's attempt has begun: from then on it counts when its worker is lost.
     pub async fn knows_it_began(&self, job: JobId) {
-        let began = format!("queue_jobs WHERE id = {job} AND started = lease AND worker_id <> 0");
+        let began = format!("queue_jobs WHERE id = {job} AND started_fence = fence AND worker_id <> 0");
         eventually("a note that the attempt began", async || (self.count(&began).await == 1).then_some(())).await;
     }
 
@@ -465,7 +465,7 @@ impl Db {
     pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
         self.note_claim(which, worker).await;
         self.sql(format!(
-            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started = lease + 1, lease = lease + 1, claimed_at = {},
+            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started_fence = fence + 1, fence = fence + 1, claimed_at = {},
                  max_retries = COALESCE(max_retries, {max_retries})
              WHERE {which}",
             self.time(0)

@@ -16,13 +16,13 @@ CREATE TABLE IF NOT EXISTS queue_jobs (
         CHECK (enqueued_at >= '0001-01-01' AND MONTH(enqueued_at) > 0 AND DAYOFMONTH(enqueued_at) > 0),
     attempt int NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
-    lease int NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
-    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
-    started int NOT NULL DEFAULT 0,
+    fence int NOT NULL DEFAULT 0 CHECK (fence BETWEEN 0 AND 1000000000),
+    -- the fence of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started_fence int NOT NULL DEFAULT 0,
     -- how many workers were lost with it, since an attempt of it last ended by itself
     losses smallint NOT NULL DEFAULT 0,
-    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
-    beside int,
+    -- how many other jobs the worker may run beside the attempt in `started_fence`; NULL: any number
+    max_neighbours int,
     -- 0: nobody holds it
     worker_id bigint NOT NULL DEFAULT 0,
     -- counts while somebody holds it; never NULL, because a row that changes its size at the claim costs many times the log
@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS queue_history (
     priority smallint NOT NULL,
     max_retries int,
     attempt int NOT NULL,
-    lease int NOT NULL,
+    fence int NOT NULL,
     worker_id bigint NOT NULL,
     enqueued_at datetime(6) NOT NULL,
     run_at datetime(6) NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS queue_dead (
     priority smallint NOT NULL,
     max_retries int,
     attempt int NOT NULL,
-    lease int NOT NULL,
+    fence int NOT NULL,
     worker_id bigint NOT NULL,
     enqueued_at datetime(6) NOT NULL,
     run_at datetime(6) NOT NULL,
@@ -85,14 +85,14 @@ CREATE TABLE IF NOT EXISTS queue_dead (
 -- Every attempt that did not complete its job (the completing one is in the history row itself).
 CREATE TABLE IF NOT EXISTS queue_attempts (
     job_id bigint NOT NULL,
-    lease int NOT NULL,
+    fence int NOT NULL,
     attempt int NOT NULL,
     worker_id bigint NOT NULL,
     started_at datetime(6) NOT NULL,
     ended_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     outcome varchar(16) NOT NULL,
     error text,
-    PRIMARY KEY (job_id, lease)
+    PRIMARY KEY (job_id, fence)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Worker processes.

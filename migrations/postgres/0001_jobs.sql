@@ -12,13 +12,13 @@ CREATE TABLE queue_jobs (
     enqueued_at timestamptz NOT NULL DEFAULT now(),
     attempt integer NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
-    lease integer NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
-    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
-    started integer NOT NULL DEFAULT 0,
+    fence integer NOT NULL DEFAULT 0 CHECK (fence BETWEEN 0 AND 1000000000),
+    -- the fence of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started_fence integer NOT NULL DEFAULT 0,
     -- how many workers were lost with it, since an attempt of it last ended by itself
     losses smallint NOT NULL DEFAULT 0,
-    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
-    beside integer,
+    -- how many other jobs the worker may run beside the attempt in `started_fence`; NULL: any number
+    max_neighbours integer,
     -- 0: nobody holds it
     worker_id bigint NOT NULL DEFAULT 0,
     claimed_at timestamptz,
@@ -82,7 +82,7 @@ CREATE TABLE queue_history (
     priority smallint NOT NULL,
     max_retries integer,
     attempt integer NOT NULL,
-    lease integer NOT NULL,
+    fence integer NOT NULL,
     worker_id bigint NOT NULL,
     enqueued_at timestamptz NOT NULL,
     run_at timestamptz NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE queue_dead (
     priority smallint NOT NULL,
     max_retries integer,
     attempt integer NOT NULL,
-    lease integer NOT NULL,
+    fence integer NOT NULL,
     worker_id bigint NOT NULL,
     enqueued_at timestamptz NOT NULL,
     run_at timestamptz NOT NULL,
@@ -119,14 +119,14 @@ CREATE TABLE queue_dead (
 -- Every attempt that did not complete its job (the completing one is in the history row itself).
 CREATE TABLE queue_attempts (
     job_id bigint NOT NULL,
-    lease integer NOT NULL,
+    fence integer NOT NULL,
     attempt integer NOT NULL,
     worker_id bigint NOT NULL,
     started_at timestamptz NOT NULL,
     ended_at timestamptz NOT NULL DEFAULT now(),
     outcome text NOT NULL,
     error text,
-    PRIMARY KEY (job_id, lease)
+    PRIMARY KEY (job_id, fence)
 );
 
 -- Worker processes.

@@ -16,13 +16,13 @@ CREATE TABLE queue_jobs (
     enqueued_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
     -- the fence: one more at each claim, named by every write of the attempt
-    lease INTEGER NOT NULL DEFAULT 0 CHECK (lease BETWEEN 0 AND 1000000000),
-    -- the lease of the attempt that is known to have begun: one that never began does not count when its worker is lost
-    started INTEGER NOT NULL DEFAULT 0,
+    fence INTEGER NOT NULL DEFAULT 0 CHECK (fence BETWEEN 0 AND 1000000000),
+    -- the fence of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    started_fence INTEGER NOT NULL DEFAULT 0,
     -- how many workers were lost with it, since an attempt of it last ended by itself
     losses INTEGER NOT NULL DEFAULT 0,
-    -- how many other jobs the worker may run beside the attempt in `started`; NULL: any number
-    beside INTEGER,
+    -- how many other jobs the worker may run beside the attempt in `started_fence`; NULL: any number
+    max_neighbours INTEGER,
     -- 0: nobody holds it
     worker_id INTEGER NOT NULL DEFAULT 0,
     claimed_at INTEGER,
@@ -48,7 +48,7 @@ CREATE TABLE queue_history (
     priority INTEGER NOT NULL,
     max_retries INTEGER,
     attempt INTEGER NOT NULL,
-    lease INTEGER NOT NULL,
+    fence INTEGER NOT NULL,
     worker_id INTEGER NOT NULL,
     enqueued_at INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE queue_dead (
     priority INTEGER NOT NULL,
     max_retries INTEGER,
     attempt INTEGER NOT NULL,
-    lease INTEGER NOT NULL,
+    fence INTEGER NOT NULL,
     worker_id INTEGER NOT NULL,
     enqueued_at INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
@@ -81,24 +81,24 @@ CREATE TABLE queue_dead (
 -- What enters one of these leaves queue_jobs within the same statement, if it is that attempt.
 CREATE TRIGGER queue_history_takes AFTER INSERT ON queue_history
 BEGIN
-    DELETE FROM queue_jobs WHERE id = NEW.id AND lease = NEW.lease AND worker_id = NEW.worker_id;
+    DELETE FROM queue_jobs WHERE id = NEW.id AND fence = NEW.fence AND worker_id = NEW.worker_id;
 END;
 CREATE TRIGGER queue_dead_takes AFTER INSERT ON queue_dead
 BEGIN
-    DELETE FROM queue_jobs WHERE id = NEW.id AND lease = NEW.lease AND worker_id = NEW.worker_id;
+    DELETE FROM queue_jobs WHERE id = NEW.id AND fence = NEW.fence AND worker_id = NEW.worker_id;
 END;
 
 -- Every attempt that did not complete its job (the completing one is in the history row itself).
 CREATE TABLE queue_attempts (
     job_id INTEGER NOT NULL,
-    lease INTEGER NOT NULL,
+    fence INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     worker_id INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     ended_at INTEGER NOT NULL,
     outcome TEXT NOT NULL,
     error TEXT,
-    PRIMARY KEY (job_id, lease)
+    PRIMARY KEY (job_id, fence)
 ) STRICT, WITHOUT ROWID;
 
 -- Worker processes.

@@ -14,7 +14,7 @@
 //! * `completed` and `cancelled` rows are in `queue_history`, `dead` ones in `queue_dead`.
 //!
 //! Each edge is one method of the store, and nothing else writes a state. Every edge out of `running` that a worker takes is
-//! fenced by the attempt's lease number: one that was paused or cut off cannot move a job that another one holds by now. A
+//! fenced by the attempt's fence: one that was paused or cut off cannot move a job that another one holds by now. A
 //! rescue moves only what a worker holds that is gone for good.
 
 use serde::{Deserialize, Serialize};

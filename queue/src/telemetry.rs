@@ -27,7 +27,7 @@ pub(crate) const DATABASE_LOST: &str = "database.lost";
 pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
-/// A job runs that was lost with two workers or more. Fields: the job's, `job.losses`, and `job.beside`, the most jobs
+/// A job runs that was lost with two workers or more. Fields: the job's, `job.losses`, and `job.max_neighbours`, the most jobs
 /// that may run beside it.
 pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.

@@ -60,7 +60,7 @@ impl Desk {
         self.db.time(secs * 1000)
     }
 
-    /// Puts jobs there as if they had come to this state: enqueued an hour ago, the second attempt under lease 5.
+    /// Puts jobs there as if they had come to this state: enqueued an hour ago, the second attempt under fence 5.
     async fn put(&self, state: JobState, ids: impl IntoIterator<Item = i64>, kind: &str, queue: &str) {
         let hour_ago = self.in_secs(-3600);
         let run_at = self.in_secs(if state == JobState::Scheduled { 3600 } else { -60 });
@@ -81,7 +81,7 @@ impl Desk {
                 attempts.push(format!("({id}, 5, 2, {}, {start}, {end}, 'panicked', NULL)", WORKER + 1));
             }
         }
-        let common = "id, kind, queue, args, priority, max_retries, attempt, lease, enqueued_at, run_at";
+        let common = "id, kind, queue, args, priority, max_retries, attempt, fence, enqueued_at, run_at";
         let into = match state {
             JobState::Completed | JobState::Cancelled => {
                 format!("queue_history ({common}, state, worker_id, started_at, finished_at, result, error)")
@@ -98,7 +98,7 @@ impl Desk {
         }
         for attempts in attempts.chunks(500) {
             self.db.sql(format!(
-                "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error) \
+                "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error) \
                  VALUES {}",
                 attempts.join(", ")
             ))
@@ -225,7 +225,7 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
     let times = format!("{}, {}", db.in_secs(-2), db.in_secs(-1));
     db.db
         .sql(format!(
-            "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome)
+            "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
              VALUES ({}, 5, 2, {WORKER}, {times}, 'failed'), ({}, 6, 3, {WORKER}, {times}, 'failed')",
             id_of(JobState::Running),
             id_of(JobState::Ready)
@@ -377,8 +377,8 @@ async fn send_back_starts_dead_letters_afresh(db: Db) {
     assert_eq!((job.attempt, job.max_retries, job.worker), (0, Some(1), None));
     assert!(near(job.run_at, 0) && near(job.enqueued_at, -3600) && job.finished_at.is_none());
     assert_eq!(detail.attempts.len(), 2, "what it had stays on record");
-    let lease = db.db.int(format!("SELECT lease FROM queue_jobs WHERE id = {}", job.id)).await;
-    assert_eq!(lease, 5, "the fence goes on from where it stood");
+    let fence = db.db.int(format!("SELECT fence FROM queue_jobs WHERE id = {}", job.id)).await;
+    assert_eq!(fence, 5, "the fence goes on from where it stood");
 }
 
 async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {

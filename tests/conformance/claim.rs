@@ -191,7 +191,7 @@ async fn leaves_unknown_kinds_alone(db: Db) {
     db.beats(3).await;
     worker.stop().await;
     assert_eq!(db.counts().await, (40, 20, 0));
-    assert_eq!(db.count("queue_jobs WHERE worker_id = 0 AND attempt = 0 AND lease = 0").await, 40);
+    assert_eq!(db.count("queue_jobs WHERE worker_id = 0 AND attempt = 0 AND fence = 0").await, 40);
 }
 
 /// A rolling deploy: the old build runs what it knows, the new one the rest.

@@ -33,7 +33,7 @@ fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
 
 /// Takes a job from under the attempt that runs, as a rescue would.
 async fn steal(db: &Db, id: JobId) {
-    db.sql(format!("UPDATE queue_jobs SET worker_id = 0, lease = lease + 1 WHERE id = {id} AND worker_id <> 0")).await;
+    db.sql(format!("UPDATE queue_jobs SET worker_id = 0, fence = fence + 1 WHERE id = {id} AND worker_id <> 0")).await;
 }
 
 async fn refuses_a_late_end_of_any_kind(db: Db) {
@@ -85,7 +85,7 @@ async fn refuses_a_late_end_while_another_worker_holds_the_job(db: Db) {
         db.probe.wait_for(What::Started, &n.to_string(), 1).await;
     }
     // taken over with a new lease number, and with the same one: worker and lease must both be right
-    db.sql(format!("UPDATE queue_jobs SET worker_id = {other}, lease = lease + 1 WHERE id <> {}", ids[0])).await;
+    db.sql(format!("UPDATE queue_jobs SET worker_id = {other}, fence = fence + 1 WHERE id <> {}", ids[0])).await;
     db.sql(format!("UPDATE queue_jobs SET worker_id = {other} WHERE id = {}", ids[0])).await;
     db.probe.release("go");
     db.probe.wait_for_all(What::Ended, 3).await;
@@ -280,7 +280,7 @@ async fn rescues_after_a_dropped_run(db: Db) {
     let victim = short().await;
     db.probe.wait_for_all(What::Started, 30).await;
     eventually("the database knows that they have started", async || {
-        (db.count("queue_jobs WHERE started = lease AND worker_id <> 0").await == 30).then_some(())
+        (db.count("queue_jobs WHERE started_fence = fence AND worker_id <> 0").await == 30).then_some(())
     })
     .await;
     victim.kill().await;
@@ -312,7 +312,7 @@ async fn rescues_each_job_once(db: Db) {
         worker.stop().await;
     }
     assert_eq!(db.counts().await, (0, 300, 0));
-    assert_eq!(db.count("queue_attempts WHERE outcome = 'lost' AND lease = 1").await, 300);
+    assert_eq!(db.count("queue_attempts WHERE outcome = 'lost' AND fence = 1").await, 300);
     assert_eq!((db.count("queue_attempts").await, db.probe.labels(What::Started).len()), (300, 300));
 }
 

@@ -102,7 +102,7 @@ impl Account {
 const SCHEMA: [&str; 6] = [
     "CREATE TABLE mine (id integer)",
     "ALTER TABLE queue_jobs ADD COLUMN mine integer",
-    "CREATE INDEX mine ON queue_jobs (lease)",
+    "CREATE INDEX mine ON queue_jobs (fence)",
     "DROP TABLE queue_jobs",
     "TRUNCATE TABLE queue_jobs",
     "SELECT * FROM orders",
@@ -236,7 +236,7 @@ async fn a_producer_enqueues_and_no_more(db: Db) {
             "SELECT * FROM queue_workers",
             "UPDATE queue_jobs SET priority = 1",
             "DELETE FROM queue_jobs",
-            "INSERT INTO queue_jobs (kind, lease) VALUES ('note', 7)",
+            "INSERT INTO queue_jobs (kind, fence) VALUES ('note', 7)",
             "INSERT INTO queue_jobs (kind, attempt) VALUES ('note', 7)",
             "INSERT INTO queue_jobs (kind, worker_id) VALUES ('note', 7)",
             "INSERT INTO queue_jobs (kind, enqueued_at) VALUES ('note', '2020-01-01')",

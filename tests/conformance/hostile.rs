@@ -126,7 +126,7 @@ async fn arguments_that_nest_too_deeply_are_refused_or_set_aside(db: Db) {
 }
 
 async fn numbers_at_their_end_do_not_stop_the_claim(db: Db) {
-    for column in ["lease", "attempt"] {
+    for column in ["fence", "attempt"] {
         let retries = 2_147_483_647;
         db.sql(format!(
             "INSERT INTO queue_jobs (kind, args, {column}, max_retries)

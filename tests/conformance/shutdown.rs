@@ -96,8 +96,8 @@ async fn gives_back_at_once_what_was_not_started(db: Db) {
     assert!(begin.elapsed() < Duration::from_secs(10), "given back after {:?}", begin.elapsed());
     assert!(!worker.is_over(), "the slow one still runs");
     assert_eq!(db.count("queue_jobs WHERE worker_id = 0 AND attempt = 0").await, 200);
-    let leased = db.count("queue_jobs WHERE worker_id = 0 AND lease > 0").await;
-    assert!(leased > 0, "nothing was claimed ahead, so nothing was tested");
+    let claimed = db.count("queue_jobs WHERE worker_id = 0 AND fence > 0").await;
+    assert!(claimed > 0, "nothing was claimed ahead, so nothing was tested");
     db.probe.release("go");
     worker.ended().await.expect("a good end");
     assert_eq!(db.counts().await, (200, 401, 0));

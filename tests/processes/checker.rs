@@ -84,12 +84,12 @@ impl Checker {
     }
 
     /// These jobs are running in this process, under this lease.
-    pub(crate) fn held_by(&mut self, process: i64, lease: i64, jobs: &[i64]) {
+    pub(crate) fn held_by(&mut self, process: i64, fence: i64, jobs: &[i64]) {
         for &job in jobs {
             self.has_state(job, "running");
             let row = self.row(job).cloned();
-            if row.is_some_and(|row| self.process(row.worker) != Some(process) || row.lease != lease) {
-                self.violation(job, format!("not held by process {process} under lease {lease}"));
+            if row.is_some_and(|row| self.process(row.worker) != Some(process) || row.fence != fence) {
+                self.violation(job, format!("not held by process {process} under fence {fence}"));
             }
         }
     }
@@ -105,7 +105,7 @@ impl Checker {
         if row.attempt != counted + 1 {
             self.violation(job, format!("attempt {} after {counted} attempts that count", row.attempt));
         }
-        if attempts.iter().any(|it| it.lease >= row.lease) {
+        if attempts.iter().any(|it| it.fence >= row.fence) {
             self.violation(job, "an earlier attempt has the last lease");
         }
         let process = self.process(row.worker);
@@ -181,8 +181,8 @@ impl Checker {
         for it in self.attempts(job) {
             let _ = writeln!(
                 text,
-                "    lease {}: attempt {} by worker {} (process {}): {}",
-                it.lease,
+                "    fence {}: attempt {} by worker {} (process {}): {}",
+                it.fence,
                 it.attempt,
                 it.worker,
                 process(it.worker),
@@ -192,9 +192,9 @@ impl Checker {
         for it in self.tables.jobs.get(&job).into_iter().flatten() {
             let _ = writeln!(
                 text,
-                "    {}: lease {}, attempt {}, worker {} (process {}) {}",
+                "    {}: fence {}, attempt {}, worker {} (process {}) {}",
                 it.state,
-                it.lease,
+                it.fence,
                 it.attempt,
                 it.worker,
                 process(it.worker),

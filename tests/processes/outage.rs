@@ -194,7 +194,7 @@ pub(crate) async fn writes_arrive_late(scene: &Scene) {
         checker.started(id, 2);
         let ended_late = checker.records(id).iter().any(|it| it.what == What::End && it.process == late_id);
         let row = checker.row(id).cloned();
-        if !ended_late || row.is_some_and(|row| checker.process(row.worker) != Some(other.id()) || row.lease != 2) {
+        if !ended_late || row.is_some_and(|row| checker.process(row.worker) != Some(other.id()) || row.fence != 2) {
             checker.violation(id, "not ended by the one worker and completed by the other, under the second lease");
         }
     }

@@ -79,7 +79,7 @@ pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     let mut checker = Checker::of(scene).await;
     for &id in &ids {
         let row = checker.row(id).cloned();
-        if row.is_some_and(|row| checker.process(row.worker) != Some(other.id()) || row.lease != 2) {
+        if row.is_some_and(|row| checker.process(row.worker) != Some(other.id()) || row.fence != 2) {
             checker.violation(id, "not completed by the other worker under the second lease");
         }
         checker.started(id, 2);

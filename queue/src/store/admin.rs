@@ -28,9 +28,9 @@ pub(crate) trait AdminDialect: Signals {
     const JOBS_OVER: &'static str;
     /// Binds: after, kind, queue, limit. Rows as before.
     const JOBS_DEAD: &'static str;
-    /// Binds: id. A row as before; then lease, args, result, name of the worker.
+    /// Binds: id. A row as before; then fence, args, result, name of the worker.
     const JOB: &'static str;
-    /// Binds: id, lease. Rows of attempt, worker, name of the worker, start, end, outcome, error.
+    /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
     const ATTEMPTS: &'static str;
     /// Rows of queue, pause, and the numbers of scheduled, ready and running jobs.
     const QUEUES: &'static str;
@@ -256,14 +256,14 @@ async fn detail<DB: Dialect + AdminDialect>(
     let found = rows::<DB>(conn, DB::JOB, &[id.get().into()]).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let job = read_job(row)?;
-    let lease = row.int(14)?;
-    // the attempt under this lease, when it is not (or not yet) among the recorded ones
+    let fence = row.int(14)?;
+    // the attempt under this fence, when it is not (or not yet) among the recorded ones
     let current = match job.state {
         JobState::Running => Some("running"),
         JobState::Completed => Some("completed"),
         _ => None,
     };
-    let recorded = if current.is_some() { lease.saturating_sub(1) } else { lease };
+    let recorded = if current.is_some() { fence.saturating_sub(1) } else { fence };
     let mut attempts: Vec<Attempt> = rows::<DB>(conn, DB::ATTEMPTS, &[id.get().into(), recorded.into()])
         .await?
         .iter()

@@ -238,14 +238,14 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// session holds the lock that says that it lives (NULL: it holds none), within which time the next heartbeat comes.
     ///
     /// The row of the last one, if any: is the worker alive, does a job of those kinds wait, the held jobs that
-    /// somebody asked to cancel (JSON: `[[id, lease], …]`; NULL: none), the number of this session on the server, and
+    /// somebody asked to cancel (JSON: `[[id, fence], …]`; NULL: none), the number of this session on the server, and
     /// other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of
     /// those: what their locks say as 0 or 1, what their rows say of the run, for how many microseconds the next
     /// heartbeat has been due, in how many the lease runs out (negative: it has), and for how many it was given.
     const BEAT: &'static [&'static str];
     /// Locks that the server drops with a connection; None: there is no server.
     const SESSIONS: Option<Sessions>;
-    /// Binds: worker. Rows `(id, lease)`.
+    /// Binds: worker. Rows `(id, fence)`.
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;

@@ -34,7 +34,7 @@ impl<DB: Dialect> SqlStore<DB> {
         });
         let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| (ending.id(), ending.lease())); // all lock in one order
+        batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();
         let args = (worker, E::list::<DB>(&batch), all);
         self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
@@ -70,7 +70,7 @@ impl<DB: Dialect> SqlStore<DB> {
 /// The start or the end of one attempt, in a batch.
 pub(super) trait Ending: serde::Serialize + Clone + Sync {
     fn id(&self) -> i64;
-    fn lease(&self) -> i32;
+    fn fence(&self) -> i32;
     /// Whether the attempt goes into `queue_attempts`.
     fn recorded(&self) -> bool {
         false
@@ -78,12 +78,12 @@ pub(super) trait Ending: serde::Serialize + Clone + Sync {
     fn error(&mut self) -> Option<&mut String> {
         None
     }
-    /// The lease up to which the job's attempts that do not count are forgotten, if that is to be done now.
+    /// The fence up to which the job's attempts that do not count are forgotten, if that is to be done now.
     fn forget(&self) -> Option<i32> {
         None
     }
 
-    /// A batch, by job and lease.
+    /// A batch, by job and fence.
     fn list<DB: Dialect>(batch: &[Self]) -> List
     where
         Self: Sized,
@@ -107,8 +107,8 @@ impl Ending for Start {
     fn id(&self) -> i64 {
         self.id
     }
-    fn lease(&self) -> i32 {
-        self.lease
+    fn fence(&self) -> i32 {
+        self.fence
     }
 }
 
@@ -116,8 +116,8 @@ impl Ending for Finish {
     fn id(&self) -> i64 {
         self.id
     }
-    fn lease(&self) -> i32 {
-        self.lease
+    fn fence(&self) -> i32 {
+        self.fence
     }
     fn recorded(&self) -> bool {
         self.state != Outcome::Completed
@@ -134,8 +134,8 @@ impl Ending for PutBack {
     fn id(&self) -> i64 {
         self.id
     }
-    fn lease(&self) -> i32 {
-        self.lease
+    fn fence(&self) -> i32 {
+        self.fence
     }
     fn recorded(&self) -> bool {
         self.record
@@ -144,7 +144,7 @@ impl Ending for PutBack {
         self.error.as_mut()
     }
     fn forget(&self) -> Option<i32> {
-        (self.uncount > 0 && self.lease % KEPT == 0).then_some(self.lease - KEPT)
+        (self.uncount > 0 && self.fence % KEPT == 0).then_some(self.fence - KEPT)
     }
     fn list<DB: Dialect>(batch: &[Self]) -> List {
         #[derive(serde::Serialize)]
@@ -161,8 +161,8 @@ impl Ending for Bury {
     fn id(&self) -> i64 {
         self.id
     }
-    fn lease(&self) -> i32 {
-        self.lease
+    fn fence(&self) -> i32 {
+        self.fence
     }
     fn recorded(&self) -> bool {
         true

@@ -100,7 +100,7 @@ pub(crate) struct Holding<'a> {
 pub(crate) struct Beat {
     /// False: this worker was declared dead and holds nothing any more.
     pub(crate) alive: bool,
-    /// Running jobs that somebody asked to cancel, with the lease under which they are held.
+    /// Running jobs that somebody asked to cancel, with the fence under which they are held.
     pub(crate) cancelled: Vec<(JobId, i32)>,
     /// The leases of other workers.
     pub(crate) leases: Vec<Lease>,
@@ -266,7 +266,7 @@ pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
 pub(crate) struct Claimed {
     pub(crate) id: JobId,
     /// The fence: the number of this claim of the job. Every write of the attempt names it.
-    pub(crate) lease: i32,
+    pub(crate) fence: i32,
     pub(crate) attempt: u32,
     pub(crate) max_retries: u32,
     pub(crate) lane: Lane,
@@ -288,7 +288,7 @@ impl Claimed {
     pub(crate) fn example(lane: Lane, run_at: i64, id: i64) -> Self {
         Self {
             id: id.into(),
-            lease: 1,
+            fence: 1,
             attempt: 1,
             max_retries: 2,
             lane,
@@ -335,16 +335,16 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Start {
     pub(crate) id: i64,
-    pub(crate) lease: i32,
+    pub(crate) fence: i32,
     /// How many others its worker runs beside it at most; None: any number.
-    pub(crate) beside: Option<u32>,
+    pub(crate) max_neighbours: Option<u32>,
 }
 
 /// A running job that ends as completed or cancelled.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Finish {
     pub(crate) id: i64,
-    pub(crate) lease: i32,
+    pub(crate) fence: i32,
     /// How long the attempt ran.
     pub(crate) ran_us: i64,
     /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
@@ -359,7 +359,7 @@ pub(crate) struct Finish {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PutBack {
     pub(crate) id: i64,
-    pub(crate) lease: i32,
+    pub(crate) fence: i32,
     pub(crate) ran_us: i64,
     pub(crate) outcome: Outcome,
     /// From now until it may run again; None keeps its place (`run_at` unchanged).
@@ -375,7 +375,7 @@ pub(crate) struct PutBack {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Bury {
     pub(crate) id: i64,
-    pub(crate) lease: i32,
+    pub(crate) fence: i32,
     pub(crate) ran_us: i64,
     pub(crate) outcome: Outcome,
     pub(crate) error: String,
@@ -465,7 +465,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn is_kept_waiting(&self, error: &Error) -> bool;
     /// Whether heartbeats say that jobs wait, so that an idle worker need not ask.
     fn beat_looks(&self) -> bool;
-    /// The jobs that the database counts as held by the worker, with the lease of each.
+    /// The jobs that the database counts as held by the worker, with the fence of each.
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>>;
     /// The worker ended by itself and holds nothing.
     fn leave(&self, worker: WorkerId) -> Reply<'_, ()>;
@@ -494,7 +494,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
     /// The arguments of a job that the worker holds, which were too long to come with the claim. None: it is not held
     /// any more.
-    fn args(&self, worker: WorkerId, id: i64, lease: i32) -> Reply<'_, Option<String>>;
+    fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
     /// Whether there is a [`claim_alone`](Self::claim_alone).
     fn claims_alone(&self) -> bool;
     /// The same for one lane, if no other lane has rows of these kinds that wait, in whatever queue; else nothing. It walks
@@ -502,9 +502,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
     /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted;
-    /// the rest is not this lease's any more.
+    /// the rest is not this claim's any more.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
-    /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this lease's any more.
+    /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this claim's any more.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
     /// running → scheduled or ready. Returns the ids that were accepted.
     fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>>;

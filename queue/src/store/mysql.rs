@@ -529,7 +529,7 @@ impl Dialect for MySql {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        let row = |it: &'_ Finish| (it.id, it.lease, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        let row = |it: &'_ Finish| (it.id, it.fence, it.ran_us, it.state, it.result.clone(), it.error.clone());
         json(&batch.iter().map(row).collect::<Vec<_>>()).into()
     }
 

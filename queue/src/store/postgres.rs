@@ -199,7 +199,7 @@ impl Dialect for Postgres {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        // of the same job under two leases one is refused in any case: the lesser one, which is older unless a thousand million
+        // of the same job under two fences one is refused in any case: the lesser one, which is older unless a thousand million
         // claims lie between them, is not sent
         let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
         for end in batch {
@@ -208,7 +208,7 @@ impl Dialect for Postgres {
         }
         let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
         List {
-            numbers: vec![numbers(|end| end.id), numbers(|end| end.lease.into()), numbers(|end| end.ran_us)],
+            numbers: vec![numbers(|end| end.id), numbers(|end| end.fence.into()), numbers(|end| end.ran_us)],
             text: Told::of(&ends),
         }
     }
@@ -401,8 +401,8 @@ mod tests {
 
     #[test]
     fn what_no_end_has_is_not_sent() {
-        let end = |id, lease| Finish { id, lease, ran_us: 9, state: Outcome::Completed, result: None, error: None };
-        let numbers = |ids: &[i64], leases: &[i64]| vec![ids.to_vec(), leases.to_vec(), vec![9; ids.len()]];
+        let end = |id, fence| Finish { id, fence, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let numbers = |ids: &[i64], fences: &[i64]| vec![ids.to_vec(), fences.to_vec(), vec![9; ids.len()]];
         let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
         assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
         let with_result = Finish { result: Some("[]".into()), ..end(2, 3) };
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_job_is_in_a_list_once() {
-        let end = |id, lease| Finish { id, lease, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let end = |id, fence| Finish { id, fence, ran_us: 9, state: Outcome::Completed, result: None, error: None };
         let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
         assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
     }

@@ -29,12 +29,12 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, lease, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may
 /// be), `losses`.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
-        lease: number(row.int(1)?)?,
+        fence: number(row.int(1)?)?,
         attempt: nearest(row.int(2)?),
         max_retries: nearest(row.int(3)?),
         lane,
@@ -190,14 +190,14 @@ mod tests {
 
         /// A row of the right types is always read, whatever its numbers: it is claimed by then.
         #[test]
-        fn any_claimed_row_is_read(numbers in prop::array::uniform7(number()), lease in any::<i32>(), args in any::<Option<String>>()) {
+        fn any_claimed_row_is_read(numbers in prop::array::uniform7(number()), fence in any::<i32>(), args in any::<Option<String>>()) {
             let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;
             let mut cells: Vec<_> =
-                [id, lease.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
+                [id, fence.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
             cells.push(Cell::Int(losses));
             let job = claimed(&Row(cells), lane(0)).unwrap();
-            prop_assert_eq!((job.id.get(), job.lease, job.run_at, job.args), (id, lease, run_at, args.ok_or(size)));
+            prop_assert_eq!((job.id.get(), job.fence, job.run_at, job.args), (id, fence, run_at, args.ok_or(size)));
         }
 
         #[test]

@@ -381,7 +381,7 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
                         vouched: held.is_some(),
                         alive: row.int(0)? != 0,
                         work: row.int(1)? != 0,
-                        cancelled: to_cancel.into_iter().map(|(id, lease)| (JobId::from(id), lease)).collect(),
+                        cancelled: to_cancel.into_iter().map(|(id, fence)| (JobId::from(id), fence)).collect(),
                     })
                 }
                 .boxed()
@@ -529,11 +529,11 @@ impl<DB: Dialect + admin::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn args(&self, worker: WorkerId, id: i64, lease: i32) -> Reply<'_, Option<String>> {
-        let args = (id, worker, i64::from(lease));
-        self.run(From::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, lease)| {
+    fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>> {
+        let args = (id, worker, i64::from(fence));
+        self.run(From::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
             async move {
-                let binds = [(*id).into(), (*worker).into(), (*lease).into()];
+                let binds = [(*id).into(), (*worker).into(), (*fence).into()];
                 rows::<DB>(conn, include_str!("sql/args.sql"), &binds).await?.first().map(|row| row.text(0)).transpose()
             }
             .boxed()

@@ -64,9 +64,9 @@ fn retries(ask: &Ask) -> i32 {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum End<'a> {
-    /// Completed without a result, as nearly all are: the lease, and the milliseconds that it ran above these bits.
+    /// Completed without a result, as nearly all are: the fence, and the milliseconds that it ran above these bits.
     Plain(i64),
-    /// Lease, microseconds that it ran, state, result, error.
+    /// Fence, microseconds that it ran, state, result, error.
     Other(i32, i64, Outcome, Option<&'a str>, Option<&'a str>),
 }
 
@@ -74,12 +74,12 @@ impl End<'_> {
     const LEASE_BITS: u32 = 30;
 
     fn of(end: &Finish) -> End<'_> {
-        let Finish { lease, ran_us, state, result, error, .. } = end;
-        let (low, high) = (i64::from(*lease), ran_us / 1000);
+        let Finish { fence, ran_us, state, result, error, .. } = end;
+        let (low, high) = (i64::from(*fence), ran_us / 1000);
         let fits = (0..1 << Self::LEASE_BITS).contains(&low) && (0..1 << (63 - Self::LEASE_BITS)).contains(&high);
         match (state, result, error) {
             (Outcome::Completed, None, None) if fits => End::Plain(high << Self::LEASE_BITS | low),
-            _ => End::Other(*lease, *ran_us, *state, result.as_deref(), error.as_deref()),
+            _ => End::Other(*fence, *ran_us, *state, result.as_deref(), error.as_deref()),
         }
     }
 }
@@ -182,7 +182,7 @@ impl Dialect for Sqlite {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        // the same job twice, under two leases, stays twice
+        // the same job twice, under two fences, stays twice
         let mut list = Vec::with_capacity(batch.len() * 32);
         let mut json = serde_json::Serializer::new(&mut list);
         json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
@@ -375,26 +375,26 @@ mod tests {
 
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
-        let end = Finish { id: 7, lease: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
+        let end = Finish { id: 7, fence: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
         let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
         let list = |end: &Finish| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
         assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
-        let longest = Finish { lease: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        let longest = Finish { fence: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
         assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
         let others = [
-            Finish { lease: 1 << 30, ..end.clone() },
-            Finish { lease: -1, ..end.clone() },
+            Finish { fence: 1 << 30, ..end.clone() },
+            Finish { fence: -1, ..end.clone() },
             Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
             Finish { ran_us: -1000, ..end.clone() },
             Finish { result: Some("1".into()), ..end.clone() },
             Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end.clone() },
         ];
         for other in others {
-            let (lease, ran_us) = (other.lease, other.ran_us);
-            assert!(list(&other).starts_with(&format!("{{\"7\":[{lease},{ran_us},\"")), "{}", list(&other));
+            let (fence, ran_us) = (other.fence, other.ran_us);
+            assert!(list(&other).starts_with(&format!("{{\"7\":[{fence},{ran_us},\"")), "{}", list(&other));
         }
-        let again = Finish { lease: 4, ..end.clone() };
+        let again = Finish { fence: 4, ..end.clone() };
         assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 

@@ -91,7 +91,7 @@ impl<DB: TestDb> Db<DB> {
 
     /// As a worker does that starts these.
     async fn begin(&self, worker: WorkerId, jobs: &[Claimed]) {
-        let start = |job: &Claimed| Start { id: job.id.get(), lease: job.lease, beside: None };
+        let start = |job: &Claimed| Start { id: job.id.get(), fence: job.fence, max_neighbours: None };
         let begun = self.store.started(worker, &jobs.iter().map(start).collect::<Vec<_>>()).await.unwrap();
         assert_eq!(begun.len(), jobs.len());
     }
@@ -143,7 +143,7 @@ fn ask(kind: &str, take: u32) -> Ask {
 fn done(job: &Claimed) -> Finish {
     Finish {
         id: job.id.get(),
-        lease: job.lease,
+        fence: job.fence,
         ran_us: 2_000_000,
         state: Outcome::Completed,
         result: Some("{\"a\":\"\\u0000é\"}".into()),
@@ -154,7 +154,7 @@ fn done(job: &Claimed) -> Finish {
 fn back(job: &Claimed) -> PutBack {
     PutBack {
         id: job.id.get(),
-        lease: job.lease,
+        fence: job.fence,
         ran_us: 5,
         outcome: Outcome::Failed,
         delay_us: Some(3_600_000_000),
@@ -165,7 +165,7 @@ fn back(job: &Claimed) -> PutBack {
 }
 
 fn buried(job: &Claimed) -> Bury {
-    Bury { id: job.id.get(), lease: job.lease, ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
+    Bury { id: job.id.get(), fence: job.fence, ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
 }
 
 async fn insert_gives_ids_in_order<DB: TestDb>(db: Db<DB>) {
@@ -323,7 +323,7 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     let mut got: Vec<_> = jobs.iter().map(|j| j.id.get()).collect();
     got.sort_unstable();
     assert_eq!(got, ids[2..4]);
-    assert!(jobs.iter().all(|j| j.attempt == 1 && j.lease == 1 && j.max_retries == 1 && &*j.lane.kind == "a"));
+    assert!(jobs.iter().all(|j| j.attempt == 1 && j.fence == 1 && j.max_retries == 1 && &*j.lane.kind == "a"));
     // newest first, and two lanes at once
     let other = Ask { lane: Lane { kind: "b".into(), queue: "other".into(), priority: 0 }, ..ask("b", 9) };
     let jobs = db.store.claim(worker, &[Ask { newest_first: true, ..ask("a", 1) }, other]).await.unwrap();
@@ -405,9 +405,9 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     let second = db.take(worker, 3).await;
     assert_eq!(second.len(), 3);
     for (a, b) in first.iter().zip(&second) {
-        assert_eq!((a.id, a.run_at, a.attempt, a.lease + 1), (b.id, b.run_at, b.attempt, b.lease));
+        assert_eq!((a.id, a.run_at, a.attempt, a.fence + 1), (b.id, b.run_at, b.attempt, b.fence));
     }
-    // same worker, older lease
+    // same worker, older fence
     assert!(db.store.finish(worker, &[done(&first[0])]).await.unwrap().is_empty());
     assert!(db.store.put_back(worker, &[back(&first[0])]).await.unwrap().is_empty());
     assert!(db.store.bury(worker, &[buried(&first[0])]).await.unwrap().is_empty());
@@ -417,7 +417,7 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert!(db.store.put_back(other, &[back(&second[0])]).await.unwrap().is_empty());
     assert!(db.store.bury(other, &[buried(&second[0])]).await.unwrap().is_empty());
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 3);
-    // a batch of good and bad, one job under both leases
+    // a batch of good and bad, one job under both fences
     let batch = [done(&second[0]), done(&first[1]), done(&first[0])];
     let accepted = db.store.finish(worker, &batch).await.unwrap();
     assert_eq!(accepted, [second[0].id.get()]);
@@ -431,7 +431,7 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.text("SELECT outcome FROM queue_attempts ORDER BY job_id").await, "failed");
     let (soon, late) = (DB::in_seconds(3_500), DB::in_seconds(3_700));
     let waiting = format!(
-        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0 AND attempt = 1 AND lease = 2 AND max_retries = 1 AND run_at BETWEEN {soon} AND {late}"
+        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0 AND attempt = 1 AND fence = 2 AND max_retries = 1 AND run_at BETWEEN {soon} AND {late}"
     );
     assert_eq!(db.int(waiting).await, 1);
 }
@@ -448,14 +448,14 @@ async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
         plain(&jobs[2], 200 * DAY_US),
         Finish { ran_us: DAY_US, result: Some("3".into()), ..done(&jobs[3]) },
         Finish { state: Outcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
-        Finish { lease: jobs[5].lease + 1, ..plain(&jobs[5], DAY_US) },
+        Finish { fence: jobs[5].fence + 1, ..plain(&jobs[5], DAY_US) },
     ];
     let mut accepted = db.store.finish(worker, &batch).await.unwrap();
     accepted.sort_unstable();
     assert_eq!(accepted, jobs[..5].iter().map(|job| job.id.get()).collect::<Vec<_>>());
     let began = |table: &str, days: i64| {
         let (from, to) = (DB::in_seconds(-days * 86_400 - 60), DB::in_seconds(-days * 86_400));
-        format!("SELECT COUNT(*) FROM {table} WHERE lease = 1 AND started_at BETWEEN {from} AND {to}")
+        format!("SELECT COUNT(*) FROM {table} WHERE fence = 1 AND started_at BETWEEN {from} AND {to}")
     };
     assert_eq!(db.int(began("queue_history", 0)).await, 1);
     assert_eq!(db.int(began("queue_history", 1)).await, 3);
@@ -480,30 +480,30 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
     let failed = db.take(worker, 1).await;
     db.store.put_back(worker, &[PutBack { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
     let other = db.store.claim(worker, &[ask("b", 1)]).await.unwrap();
-    for lease in 2..=350 {
+    for fence in 2..=350 {
         let mut jobs = db.take(worker, 1).await;
-        let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {lease}"));
-        assert_eq!(job.lease, lease);
-        let outcome = if lease % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
+        let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {fence}"));
+        assert_eq!(job.fence, fence);
+        let outcome = if fence % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
         let snoozed = PutBack { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
-        if lease == 300 {
-            let stale = PutBack { lease: 299, ..snoozed.clone() };
+        if fence == 300 {
+            let stale = PutBack { fence: 299, ..snoozed.clone() };
             let count = "SELECT COUNT(*) FROM queue_attempts";
             let before = db.int(count).await;
             assert!(db.store.put_back(worker, &[stale]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
             // one that is not accepted forgets nothing, whatever it says
-            let foreign = PutBack { lease: 400, ..snoozed.clone() };
+            let foreign = PutBack { fence: 400, ..snoozed.clone() };
             assert!(db.store.put_back(worker, &[foreign]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
         }
         // beside another that forgets nothing
-        let batch = if lease == 200 { vec![back(&other[0]), snoozed] } else { vec![snoozed] };
+        let batch = if fence == 200 { vec![back(&other[0]), snoozed] } else { vec![snoozed] };
         assert_eq!(db.store.put_back(worker, &batch).await.unwrap().len(), batch.len());
     }
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE lease > 200 AND lease <= 350").await, 150);
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE lease BETWEEN 2 AND 200").await, 0);
-    let failures = "SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'failed' AND lease = 1";
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence > 200 AND fence <= 350").await, 150);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence BETWEEN 2 AND 200").await, 0);
+    let failures = "SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'failed' AND fence = 1";
     assert_eq!(db.int(failures).await, 2, "of what counts everything is kept");
 }
 
@@ -511,9 +511,9 @@ async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 3).await;
-    // a row that should not be there, of another lease: SQLite's trigger would take the job
+    // a row that should not be there, of another fence: SQLite's trigger would take the job
     db.sql(format!(
-        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at)
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at, finished_at)
          SELECT id, kind, queue, 'completed', args, priority, attempt, 0, worker_id, enqueued_at, run_at, run_at
          FROM queue_jobs WHERE id = {}", jobs[1].id)).await;
     let batch: Vec<_> = jobs.iter().map(done).collect();
@@ -550,7 +550,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         .await
         .unwrap();
     assert!(beat.alive && beat.leases.is_empty() && !beat.work);
-    let mut told: Vec<_> = beat.cancelled.iter().map(|(id, lease)| (id.get(), *lease)).collect();
+    let mut told: Vec<_> = beat.cancelled.iter().map(|(id, fence)| (id.get(), *fence)).collect();
     told.sort_unstable();
     assert_eq!(told, asked.iter().map(|id| (*id, 1)).collect::<Vec<_>>());
     let mut accepted = db.store.put_back(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
@@ -666,7 +666,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     };
     assert_eq!((seen("began"), seen("fresh"), seen("suspect"), seen("last")), ((2, 1), (1, 1), (2, 1), (1, 0)));
     // `fresh` alone, where it is known to have begun: it answers for the attempt of which nobody knew
-    let alone = |job: &Claimed| Start { id: job.id.get(), lease: job.lease, beside: Some(0) };
+    let alone = |job: &Claimed| Start { id: job.id.get(), fence: job.fence, max_neighbours: Some(0) };
     db.store.started(two, &[alone(&of(&again, "fresh"))]).await.unwrap();
     db.begin(two, &[of(&again, "began")]).await;
     assert_eq!(lose(two).await, Rescued { ready: 4, ..Rescued::default() });
@@ -720,16 +720,19 @@ async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
     let jobs = db.take(worker, 9).await;
     assert_eq!(jobs[0].args.as_ref().err(), Some(&(args.len() as i64)), "they stay where they are for now");
     assert!(jobs[1].args.is_ok());
-    let (id, lease) = (jobs[0].id.get(), jobs[0].lease);
-    let start = |lease| [Start { id, lease, beside: Some(3) }];
-    for (worker, lease) in [(other, lease), (worker, lease + 1), (worker, lease - 1)] {
-        assert!(db.store.started(worker, &start(lease)).await.unwrap().is_empty());
-        assert_eq!(db.store.args(worker, id, lease).await.unwrap(), None);
+    let (id, fence) = (jobs[0].id.get(), jobs[0].fence);
+    let start = |fence| [Start { id, fence, max_neighbours: Some(3) }];
+    for (worker, fence) in [(other, fence), (worker, fence + 1), (worker, fence - 1)] {
+        assert!(db.store.started(worker, &start(fence)).await.unwrap().is_empty());
+        assert_eq!(db.store.args(worker, id, fence).await.unwrap(), None);
     }
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started <> 0 OR beside IS NOT NULL").await, 0);
-    assert_eq!(db.store.started(worker, &start(lease)).await.unwrap(), [id]);
-    assert_eq!(db.store.args(worker, id, lease).await.unwrap(), Some(args));
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started = lease AND beside = 3").await, 1);
+    assert_eq!(
+        db.int("SELECT COUNT(*) FROM queue_jobs WHERE started_fence <> 0 OR max_neighbours IS NOT NULL").await,
+        0
+    );
+    assert_eq!(db.store.started(worker, &start(fence)).await.unwrap(), [id]);
+    assert_eq!(db.store.args(worker, id, fence).await.unwrap(), Some(args));
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started_fence = fence AND max_neighbours = 3").await, 1);
 }
 
 /// SQLite writes whole rows, so its claims end early where arguments are long, and skip nothing.
@@ -762,7 +765,7 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
     let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
     let ids = db.insert(&[doomed("a"), job("a"), job("a"), doomed("a")]).await;
     db.sql(format!(
-        "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, lease, worker_id, enqueued_at, run_at, finished_at, error) \
+        "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at, finished_at, error) \
          SELECT id, kind, queue, args, priority, 1, 1, 1, enqueued_at, run_at, run_at, 'x' FROM queue_jobs WHERE id = {}",
         ids[0]
     ))
@@ -1408,8 +1411,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != migrate::Engine::Postgres {
         return;
     }
-    let ended = r#"[{"id":1,"lease":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let cancelled = Finish { id: 1, lease: 1, ran_us: 1, state: Outcome::Cancelled, result: None, error: None };
+    let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
+    let cancelled = Finish { id: 1, fence: 1, ran_us: 1, state: Outcome::Cancelled, result: None, error: None };
     let finished = DB::finish_list(&[cancelled]);
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
@@ -1420,7 +1423,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     };
     let ask =
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
-    let held = r#"[{"id":1,"lease":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
+    let held = r#"[{"id":1,"fence":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
     let statements: [(&str, &[Bind<'_>]); 15] = [
         (DB::STARTED[0].1, &[1.into(), held.into()]),
         (include_str!("sql/claim.postgres.sql"), &claim(None)),
@@ -1507,12 +1510,12 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     // so many that there are runs of them
     db.insert(&vec![job("a"); 32]).await;
     db.sql(
-        "INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome)
+        "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
          SELECT id, 1, 1, 1, run_at, run_at, 'failed' FROM queue_jobs",
     )
     .await;
     db.sql(
-        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, lease, worker_id, enqueued_at, run_at)
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at)
          SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at FROM queue_jobs",
     )
     .await;
@@ -1615,7 +1618,7 @@ async fn a_claim_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
     db.insert(&vec![job("a"); 10]).await;
     claim(&[199], 10).await;
     let marked = format!(
-        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = {worker} AND lease = 1 AND attempt = 1 AND max_retries = 1"
+        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = {worker} AND fence = 1 AND attempt = 1 AND max_retries = 1"
     );
     assert_eq!(db.int(marked).await, i64::from(JOBS) + 10 - 1);
 }

@@ -68,12 +68,12 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// The job, and the lease under which it ended.
+    /// The job, and the fence under which it ended.
     pub(crate) fn key(&self) -> (i64, i32) {
         match self {
-            Self::Finish(it) => (it.id, it.lease),
-            Self::PutBack(it) => (it.id, it.lease),
-            Self::Bury(it) => (it.id, it.lease),
+            Self::Finish(it) => (it.id, it.fence),
+            Self::PutBack(it) => (it.id, it.fence),
+            Self::Bury(it) => (it.id, it.fence),
         }
     }
 
@@ -81,7 +81,7 @@ impl Ended {
     pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
         Self::PutBack(PutBack {
             id: job.id.get(),
-            lease: job.lease,
+            fence: job.fence,
             ran_us: micros(ran),
             outcome: Outcome::Released,
             delay_us: None,
@@ -93,14 +93,14 @@ impl Ended {
 
     /// Gives a job back that was never started.
     pub(crate) fn unstarted(job: &Claimed) -> Self {
-        Self::stray((job.id.get(), job.lease))
+        Self::stray((job.id.get(), job.fence))
     }
 
-    /// Gives a job back of which only the number and the lease are known.
-    pub(crate) fn stray((id, lease): (i64, i32)) -> Self {
+    /// Gives a job back of which only the number and the fence are known.
+    pub(crate) fn stray((id, fence): (i64, i32)) -> Self {
         Self::PutBack(PutBack {
             id,
-            lease,
+            fence,
             ran_us: 0,
             outcome: Outcome::Released,
             delay_us: None,
@@ -220,12 +220,12 @@ impl Attempt {
         let elapsed = self.started.elapsed();
         let ran_us = micros(elapsed);
         let duration_ms = elapsed.as_secs_f64() * 1e3;
-        let (id, lease) = (self.job.id.get(), self.job.lease);
+        let (id, fence) = (self.job.id.get(), self.job.fence);
         Some(match raw {
             Raw::Returned(Ok(result)) => {
                 tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
                 let result = result.filter(|json| may_be_kept(json));
-                Ended::Finish(Finish { id, lease, ran_us, state: Outcome::Completed, result, error: None })
+                Ended::Finish(Finish { id, fence, ran_us, state: Outcome::Completed, result, error: None })
             }
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
                 let delay_us = micros(delay);
@@ -310,7 +310,7 @@ impl Attempt {
     fn put_back(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
         Ended::PutBack(PutBack {
             id: self.job.id.get(),
-            lease: self.job.lease,
+            fence: self.job.fence,
             ran_us: micros(self.started.elapsed()),
             outcome,
             delay_us,
@@ -325,7 +325,7 @@ impl Attempt {
         tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = elapsed.as_secs_f64() * 1e3, "cancelled");
         Ended::Finish(Finish {
             id: self.job.id.get(),
-            lease: self.job.lease,
+            fence: self.job.fence,
             ran_us: micros(elapsed),
             state: Outcome::Cancelled,
             result: None,
@@ -343,7 +343,7 @@ impl Attempt {
         tracing::trace!(error, "why it is dead");
         Ended::Bury(Bury {
             id: self.job.id.get(),
-            lease: self.job.lease,
+            fence: self.job.fence,
             ran_us: micros(self.started.elapsed()),
             outcome,
             error: storable(error),

@@ -298,7 +298,7 @@ impl Store for Fake {
 
     unused! {
         fn open() -> ();
-        fn args(worker: WorkerId, id: i64, lease: i32) -> Option<String>;
+        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
         fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;

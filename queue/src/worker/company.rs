@@ -225,7 +225,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// How many others may run beside it; None: any number.
-    pub(crate) fn beside(&self) -> Option<u32> {
+    pub(crate) fn max_neighbours(&self) -> Option<u32> {
         self.most.map(|most| most - 1)
     }
 

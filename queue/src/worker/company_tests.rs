@@ -67,7 +67,7 @@ async fn one_alone_waits_for_all_and_all_wait_for_it() {
     assert!(!alone.is_finished());
     drop(second);
     let alone = alone.await.expect("no panic").expect("its turn");
-    assert_eq!(alone.beside(), Some(0));
+    assert_eq!(alone.max_neighbours(), Some(0));
     tokio::task::yield_now().await;
     assert!(!behind.is_finished());
     assert!(company.is_closed());
@@ -95,7 +95,7 @@ async fn nobody_waits_without_end() {
     let began = Instant::now();
     let place = place(&company, Some(1)).await;
     assert!(began.elapsed() <= PATIENCE + LINGER * 2, "{:?}", began.elapsed());
-    assert_eq!(place.beside(), None, "it is not alone, and nobody says so");
+    assert_eq!(place.max_neighbours(), None, "it is not alone, and nobody says so");
     assert!(!company.is_closed());
 }
 
@@ -108,7 +108,7 @@ async fn one_that_opens_lets_others_in() {
     assert!(!other.is_finished());
     alone.open();
     assert!(other.await.expect("no panic").is_some());
-    assert_eq!(alone.beside(), None);
+    assert_eq!(alone.max_neighbours(), None);
 }
 
 #[tokio::test(start_paused = true)]

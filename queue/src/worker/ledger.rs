@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{Claimed, WorkerId};
 
-/// A job and its lease.
+/// A job and its fence.
 type Key = (i64, i32);
 
 #[derive(Default)]
@@ -47,12 +47,12 @@ impl Ledger {
             return;
         }
         for (job, claim) in noted {
-            inner.open.insert((job.id.get(), job.lease), claim);
+            inner.open.insert((job.id.get(), job.fence), claim);
             *inner.left.entry(claim).or_default() += 1;
         }
     }
 
-    /// The database has answered that these ended, or that they are not held under these leases.
+    /// The database has answered that these ended, or that they are not held under these fences.
     pub(crate) fn ended(&self, worker: WorkerId, jobs: impl Iterator<Item = Key>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.worker != worker || inner.open.is_empty() {
@@ -92,9 +92,9 @@ mod tests {
     use super::*;
     use crate::store::Lane;
 
-    fn job(id: i64, lease: i32, claim: Option<i64>) -> Claimed {
+    fn job(id: i64, fence: i32, claim: Option<i64>) -> Claimed {
         let lane = Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority: 0 };
-        Claimed { lease, claim, ..Claimed::example(lane, 0, id) }
+        Claimed { fence, claim, ..Claimed::example(lane, 0, id) }
     }
 
     /// Of worker 1, whose heartbeat was answered in session 5.

@@ -419,7 +419,7 @@ impl Store for MadeUp {
         fn ends_looks_beside() -> ();
         fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_turn() -> bool;
-        fn args(worker: WorkerId, id: i64, lease: i32) -> Option<String>;
+        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
         fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
         fn give_turn() -> ();
         fn stats() -> Vec<Stat>;

@@ -148,7 +148,7 @@ pub(crate) struct Shared {
     made: Instant,
     /// Until when the lease holds for sure, by this process's clock: microseconds.
     lease_end: AtomicU64,
-    /// Attempts in hand, by job and lease.
+    /// Attempts in hand, by job and fence.
     held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
     pub(crate) health: Health,
     pub(crate) recorder: Recorder,
@@ -204,7 +204,7 @@ impl Held {
     }
 
     pub(crate) fn key(&self) -> (i64, i32) {
-        (self.job.id.get(), self.job.lease)
+        (self.job.id.get(), self.job.fence)
     }
 
     fn begin(&self) -> Instant {
@@ -233,7 +233,7 @@ impl Held {
 #[derive(Default)]
 struct Admitted<'a> {
     /// How many others may run beside it; None: any number.
-    beside: Option<u32>,
+    max_neighbours: Option<u32>,
     /// Held until it has begun, where others wait for that.
     one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
     /// The arguments, where they did not come with the claim.
@@ -241,8 +241,8 @@ struct Admitted<'a> {
 }
 
 /// Says that a job runs that was lost with its worker more than once.
-fn tell_of_losses(job: &Claimed, beside: Option<u32>) {
-    let how = match beside {
+fn tell_of_losses(job: &Claimed, max_neighbours: Option<u32>) {
+    let how = match max_neighbours {
         Some(_) => "it runs beside few others or none until an attempt ends by itself",
         None => "it was to run beside few others or none, but those that run did not end in time",
     };
@@ -253,7 +253,7 @@ fn tell_of_losses(job: &Claimed, beside: Option<u32>) {
         job.queue = %job.lane.queue,
         job.attempt = job.attempt,
         job.losses = job.losses,
-        job.beside = beside,
+        job.max_neighbours = max_neighbours,
         "workers were lost while they ran this job: {how}"
     );
 }
@@ -374,7 +374,7 @@ impl Shared {
                 self.recorder.record(worker, Ended::unstarted(&job));
                 continue;
             };
-            let key = (job.id.get(), job.lease);
+            let key = (job.id.get(), job.fence);
             let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
             self.held().insert(key, held.clone());
             let Some(first) = self.admit(&held).await else {
@@ -408,7 +408,7 @@ impl Shared {
             Some(place) => place,
             None => Box::pin(self.enter_company(held, most)).await?,
         };
-        let beside = place.beside();
+        let max_neighbours = place.max_neighbours();
         held.take_place(place);
         // in hand first: a lease that is lost from here on finds it there, and tells it to stop
         if held.worker != self.id() || !self.lease_holds() {
@@ -423,11 +423,11 @@ impl Shared {
         };
         let mut admitted = Admitted { long_args, ..Admitted::default() };
         if job.losses > 0 || job.attempt >= job.max_retries {
-            admitted.one_by_one = Box::pin(self.note_before(held, beside)).await?;
-            admitted.beside = beside;
+            admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await?;
+            admitted.max_neighbours = max_neighbours;
         }
         if most.is_some() {
-            tell_of_losses(job, beside);
+            tell_of_losses(job, max_neighbours);
         }
         Some(admitted)
     }
@@ -446,7 +446,7 @@ impl Shared {
     async fn fetch_args(&self, held: &Held) -> Option<LongArgs> {
         let fetched = async {
             let turn = self.long_args.clone().acquire_owned().await.ok()?;
-            let args = self.config.store.args(held.worker, held.job.id.get(), held.job.lease).await.ok()??;
+            let args = self.config.store.args(held.worker, held.job.id.get(), held.job.fence).await.ok()??;
             Some(LongArgs::new(args, turn))
         };
         tokio::select! {
@@ -457,11 +457,15 @@ impl Shared {
 
     /// Notes a start of which it must be known that it began. The guard, if any, is held until it has. None: the job is
     /// not ours any more.
-    async fn note_before(&self, held: &Held, beside: Option<u32>) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
+    async fn note_before(
+        &self,
+        held: &Held,
+        max_neighbours: Option<u32>,
+    ) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
         let job = &held.job;
         let noted = async {
             let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
-            let start = Start { id: job.id.get(), lease: job.lease, beside };
+            let start = Start { id: job.id.get(), fence: job.fence, max_neighbours };
             (self.starts.note(held.worker, start).await, one_by_one)
         };
         tokio::select! {
@@ -477,7 +481,7 @@ impl Shared {
 
     /// Runs an attempt to its end. None: there is nothing to record.
     async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
-        let Admitted { beside, one_by_one, long_args } = admitted;
+        let Admitted { max_neighbours, one_by_one, long_args } = admitted;
         let started = held.begin();
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
@@ -500,7 +504,7 @@ impl Shared {
         }
         let ended = match ended {
             Some(Poll::Ready(ended)) => ended,
-            _ if beside.is_some() => {
+            _ if max_neighbours.is_some() => {
                 let mut open = Box::pin(self.open_later(held));
                 tokio::select! {
                     biased;
@@ -516,7 +520,7 @@ impl Shared {
     /// Lets others run beside an attempt that has had the process to itself for long enough.
     async fn open_later(&self, held: &Held) -> Infallible {
         tokio::time::sleep(company::SECLUSION).await;
-        let start = Start { id: held.job.id.get(), lease: held.job.lease, beside: None };
+        let start = Start { id: held.job.id.get(), fence: held.job.fence, max_neighbours: None };
         // what it ran beside must be known before anything does
         while self.starts.note(held.worker, start).await.is_none() {
             tokio::time::sleep(STUCK).await;

@@ -35,7 +35,7 @@ pub(crate) const BACKLOG: usize = 4 * BATCH;
 /// The way to the recording loop.
 pub(crate) struct Recorder {
     ended: mpsc::UnboundedSender<(WorkerId, Ended)>,
-    /// What was handed over and is not written yet, by job and lease.
+    /// What was handed over and is not written yet, by job and fence.
     unrecorded: Mutex<HashSet<(i64, i32)>>,
 }
 
@@ -59,11 +59,11 @@ impl Recorder {
     fn written<E: Edge>(&self, batch: &[E]) {
         let mut unrecorded = self.keys();
         for end in batch {
-            unrecorded.remove(&(end.id(), end.lease()));
+            unrecorded.remove(&(end.id(), end.fence()));
         }
     }
 
-    /// Jobs and leases whose end is still to be written.
+    /// Jobs and fences whose end is still to be written.
     pub(crate) fn keys(&self) -> MutexGuard<'_, HashSet<(i64, i32)>> {
         self.unrecorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ trait Edge: Clone + Send + Sync {
     /// Whether the job will be claimed again.
     const WAITS_AGAIN: bool;
     fn id(&self) -> i64;
-    fn lease(&self) -> i32;
+    fn fence(&self) -> i32;
     /// About how long it is in a statement.
     fn bytes(&self) -> usize;
     fn write(
@@ -175,8 +175,8 @@ macro_rules! edge {
                 self.id
             }
 
-            fn lease(&self) -> i32 {
-                self.lease
+            fn fence(&self) -> i32 {
+                self.fence
             }
 
             fn bytes(&self) -> usize {
@@ -227,17 +227,17 @@ macro_rules! edge {
         fn last_words(&self, error: &Error) -> Ended {
             let error = ascii(&format!("{}; it cannot leave queue_jobs: {error}", self.error));
             tracing::error!(job.id = self.id, error, "a job that ended cannot leave queue_jobs; it is put off by a century");
-            let (id, lease, ran_us, outcome) = (self.id, self.lease, self.ran_us, self.outcome);
+            let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, self.outcome);
             let (delay_us, error) = (Some(micros(Duration::MAX)), Some(cut(error)));
-            Ended::PutBack(PutBack { id, lease, ran_us, outcome, delay_us, uncount: 0, record: true, error })
+            Ended::PutBack(PutBack { id, fence, ran_us, outcome, delay_us, uncount: 0, record: true, error })
         }
     };
     (@dead) => {
         fn last_words(&self, error: &Error) -> Ended {
             let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
             tracing::error!(event = telemetry::JOB_DEAD, job.id = self.id, error, "the end of a job could not be recorded");
-            let (id, lease, ran_us, outcome) = (self.id, self.lease, self.ran_us, Outcome::Failed);
-            Ended::Bury(Bury { id, lease, ran_us, outcome, error: cut(error) })
+            let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, Outcome::Failed);
+            Ended::Bury(Bury { id, fence, ran_us, outcome, error: cut(error) })
         }
     };
 }
@@ -485,7 +485,7 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
         let error = match E::write(&*shared.config.store, worker, batch).await {
             Ok(accepted) => {
                 shared.health.up(&mut failures);
-                shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.lease())));
+                shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.fence())));
                 shared.recorder.written(batch);
                 report_refused(batch, &accepted);
                 if E::WAITS_AGAIN {

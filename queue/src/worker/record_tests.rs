@@ -24,16 +24,16 @@ impl Scene {
 
     fn finish(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (lease, ran_us, state) = (1, 0, Outcome::Completed);
-            let end = Finish { id, lease, ran_us, state, result: None, error: None };
+            let (fence, ran_us, state) = (1, 0, Outcome::Completed);
+            let end = Finish { id, fence, ran_us, state, result: None, error: None };
             self.shared.recorder.record(1, Ended::Finish(end));
         }
     }
 
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (lease, ran_us, outcome) = (1, 0, Outcome::Failed);
-            self.shared.recorder.record(1, Ended::Bury(Bury { id, lease, ran_us, outcome, error: "no".into() }));
+            let (fence, ran_us, outcome) = (1, 0, Outcome::Failed);
+            self.shared.recorder.record(1, Ended::Bury(Bury { id, fence, ran_us, outcome, error: "no".into() }));
         }
     }
 
@@ -236,7 +236,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
 }
 
 fn finish_with(id: i64, result: Option<String>) -> Finish {
-    Finish { id, lease: 1, ran_us: 0, state: Outcome::Completed, result, error: None }
+    Finish { id, fence: 1, ran_us: 0, state: Outcome::Completed, result, error: None }
 }
 
 #[tokio::test(start_paused = true)]

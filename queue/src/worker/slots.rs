@@ -337,9 +337,9 @@ impl Slots {
         stale.into_iter().map(|w| (w.job, w.worker)).collect()
     }
 
-    /// Jobs and leases that wait.
+    /// Jobs and fences that wait.
     pub(crate) fn keys(&self) -> Vec<(i64, i32)> {
-        self.lock().waiting.iter().map(|w| (w.job.id.get(), w.job.lease)).collect()
+        self.lock().waiting.iter().map(|w| (w.job.id.get(), w.job.fence)).collect()
     }
 
     pub(crate) fn is_idle(&self) -> bool {

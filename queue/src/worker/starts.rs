@@ -125,7 +125,7 @@ async fn note_running(shared: &Shared) -> Result<bool, Error> {
         if now.saturating_duration_since(*began) < SOON {
             all = false;
         } else {
-            starts.push(Start { id: held.job.id.get(), lease: held.job.lease, beside: None });
+            starts.push(Start { id: held.job.id.get(), fence: held.job.fence, max_neighbours: None });
             noted.push(held.clone());
         }
     }

@@ -145,7 +145,7 @@ pub fn pool(url: &str, connections: u32, busy_timeout: Duration) -> Result<Db> {
                 .synchronous(SqliteSynchronous::Normal)
                 .busy_timeout(busy_timeout);
             let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(wait);
-            // what docs/operations.md advises for transactions of one's own: see "SQLite"
+            // what docs/databases.md advises for transactions of the application: see "SQLite"
             let pool = pool.before_acquire(|conn, _| Box::pin(async { Ok(!conn.is_in_transaction()) }));
             Db::Sqlite(pool.connect_lazy_with(options))
         }

@@ -109,7 +109,7 @@ impl Names {
 
 /// Leases only matter by how far they are behind the row's.
 fn age(row: Option<&Row>, end: &End) -> [u8; 2] {
-    row.map_or([255, 255], |row| [byte(row.lease.wrapping_sub(end.lease)), byte(row.claims - end.claim)])
+    row.map_or([255, 255], |row| [byte(row.fence.wrapping_sub(end.fence)), byte(row.claims - end.claim)])
 }
 
 fn process_key(world: &World, process: usize) -> [u8; 7] {

@@ -80,7 +80,7 @@ impl Database {
             row.cancel = false;
             row.noted = true;
             row.claims += 1;
-            row.lease += u32::from(rules.has(Guard::LeaseRises));
+            row.fence += u32::from(rules.has(Guard::LeaseRises));
             row.attempt += i32::from(rules.has(Guard::CountAttempt));
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Database {
         for end in ends {
             let Some(row) = &self.jobs[end.job].row else { continue };
             let is_holder = row.holder == number || !rules.has(Guard::FenceWorker);
-            let is_lease = row.lease == end.lease || !rules.has(Guard::FenceLease);
+            let is_lease = row.fence == end.fence || !rules.has(Guard::FenceLease);
             if !is_holder || !is_lease {
                 continue;
             }

@@ -184,7 +184,7 @@ impl Replay {
     }
 
     fn add(&mut self, event: &Event, holding: Holding) -> Result<&'static str, String> {
-        if self.jobs.contains_key(&event.id) || holding != (Holding { worker: 0, lease: 0, attempt: 0 }) {
+        if self.jobs.contains_key(&event.id) || holding != (Holding { worker: 0, fence: 0, attempt: 0 }) {
             return Err("a new row that is no new job".to_owned());
         }
         self.jobs.insert(event.id, self.database.jobs.len());
@@ -265,15 +265,15 @@ impl Replay {
         if outcome == Outcome::Failed && was.attempt > self.database.jobs[job].retries {
             return Err("put back after its last attempt".to_owned());
         }
-        let end = End { job, lease: was.lease, claim: was.lease, outcome };
+        let end = End { job, fence: was.fence, claim: was.fence, outcome };
         self.database.end(Rules::default(), number, &[end]).map_err(|violation| violation.to_string())?;
         Ok(step)
     }
 
     fn holding(&self, job: usize) -> Option<Holding> {
-        let Row { holder, lease, attempt, .. } = *self.database.jobs[job].row.as_ref()?;
+        let Row { holder, fence, attempt, .. } = *self.database.jobs[job].row.as_ref()?;
         let worker = if holder == 0 { Some(0) } else { self.numbers.iter().find(|it| *it.1 == holder).map(|it| *it.0) };
-        Some(Holding { worker: worker?, lease, attempt })
+        Some(Holding { worker: worker?, fence, attempt })
     }
 
     /// Whether the model's tables say what the real ones do.
@@ -300,7 +300,7 @@ impl Replay {
             Some((Over::Dead, attempt)) => Some((attempt, "dead")),
         };
         let real = over.map(|(holding, state)| (holding.attempt, state));
-        let same_lease = over.is_none_or(|(it, _)| (it.worker, it.lease) == (was.worker, was.lease));
+        let same_lease = over.is_none_or(|(it, _)| (it.worker, it.fence) == (was.worker, was.fence));
         if state != real || !same_lease {
             return Err(format!("the model's end is {state:?}, the real one {over:?}"));
         }

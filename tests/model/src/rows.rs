@@ -11,7 +11,7 @@ pub struct Row {
     /// `worker_id`.
     pub holder: Number,
     /// The fence.
-    pub lease: u32,
+    pub fence: u32,
     /// Attempts that count, with the current one.
     pub attempt: i32,
     /// Ticks until `run_at`.
@@ -84,8 +84,8 @@ pub enum Outcome {
 pub struct End {
     /// Which job.
     pub job: usize,
-    /// Under which lease it ran.
-    pub lease: u32,
+    /// Under which fence it ran.
+    pub fence: u32,
     /// Which claim that was.
     pub claim: u32,
     /// How it ended.
@@ -103,7 +103,7 @@ impl Row {
 impl Job {
     /// Enqueued just now.
     pub fn new(retries: i32) -> Self {
-        let row = Row { holder: 0, lease: 0, attempt: 0, delay: 0, cancel: false, noted: false, claims: 0 };
+        let row = Row { holder: 0, fence: 0, attempt: 0, delay: 0, cancel: false, noted: false, claims: 0 };
         Self { row: Some(row), over: None, counted: 0, asked: false, retries }
     }
 

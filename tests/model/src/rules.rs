@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Guard {
     /// A write of an attempt names the worker: `worker_id = $1`.
     FenceWorker,
-    /// A write of an attempt names the claim: `lease = d.lease`.
+    /// A write of an attempt names the claim: `fence = d.fence`.
     FenceLease,
-    /// Every claim adds one to `lease`.
+    /// Every claim adds one to `fence`.
     LeaseRises,
     /// The claim asks for a lease that runs: `stopped_at IS NULL AND expires_at > now`.
     LeaseAtClaim,

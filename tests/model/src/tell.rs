@@ -85,7 +85,7 @@ fn arrival(message: &Message, jobs: &[usize]) -> String {
         Message::Claim(number) => format!("number {number}'s claim arrives after all and takes {}", list(jobs)),
         Message::Ends(number, ends) => {
             let what: Vec<_> =
-                ends.iter().map(|end| format!("job {} under lease {}", end.job + 1, end.lease)).collect();
+                ends.iter().map(|end| format!("job {} under fence {}", end.job + 1, end.fence)).collect();
             format!("number {number}'s write arrives after all: {} {}", what.join(", "), word(ends[0].outcome))
         }
         Message::Rescue(lost) => {

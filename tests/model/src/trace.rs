@@ -9,8 +9,8 @@ use std::fmt;
 pub struct Holding {
     /// `worker_id`
     pub worker: i64,
-    /// `lease`
-    pub lease: u32,
+    /// `fence`
+    pub fence: u32,
     /// `attempt`
     pub attempt: i32,
 }

@@ -80,7 +80,7 @@ pub struct Hand {
     pub number: Number,
     /// As it was claimed.
     pub attempt: i32,
-    /// Job, lease, and once it has ended how; until then `ended` is false and the outcome means nothing.
+    /// Job, fence, and once it has ended how; until then `ended` is false and the outcome means nothing.
     pub end: End,
     /// It has ended, and its end could not be written yet.
     pub ended: bool,
@@ -235,7 +235,7 @@ impl World {
             process,
             number,
             attempt: row.attempt,
-            end: End { job, lease: row.lease, claim: row.claims, outcome: Outcome::Completed },
+            end: End { job, fence: row.fence, claim: row.claims, outcome: Outcome::Completed },
             ended: false,
         })
         .collect()
@@ -256,11 +256,11 @@ impl World {
     /// Jobs that the database counts as a process's although it does not know of them.
     pub fn strays(&self, process: usize) -> Vec<usize> {
         let number = self.processes[process].number;
-        let known = |job: usize, lease: u32| {
-            self.hands.iter().any(|hand| hand.process == process && hand.end.job == job && hand.end.lease == lease)
+        let known = |job: usize, fence: u32| {
+            self.hands.iter().any(|hand| hand.process == process && hand.end.job == job && hand.end.fence == fence)
         };
         let held = (0..).zip(&self.database.jobs).filter_map(|(index, job)| Some((index, job.row.as_ref()?)));
-        held.filter(|(job, row)| number != 0 && row.holder == number && row.noted && !known(*job, row.lease))
+        held.filter(|(job, row)| number != 0 && row.holder == number && row.noted && !known(*job, row.fence))
             .map(|(job, _)| job)
             .collect()
     }

@@ -46,7 +46,7 @@ fn without_the_fences_worker_a_put_back_that_is_sent_again_counts_twice() {
 #[test]
 fn without_the_fences_lease_a_late_put_back_ends_the_same_workers_next_attempt() {
     let story = breaks(&[Guard::FenceLease], Promise::CurrentAttemptKept, 1, 1);
-    tells(&story, &["may still arrive", "sends again", "claims job 1", "arrives after all: job 1 under lease 1"]);
+    tells(&story, &["may still arrive", "sends again", "claims job 1", "arrives after all: job 1 under fence 1"]);
 }
 
 #[test]

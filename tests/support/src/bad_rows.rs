@@ -48,17 +48,17 @@ pub struct Row {
     run_at: String,
     max_retries: String,
     attempt: String,
-    lease: String,
+    fence: String,
 }
 
 /// The columns that [`Row::values`] gives.
-pub const COLUMNS: &str = "kind, args, queue, priority, run_at, max_retries, attempt, lease";
+pub const COLUMNS: &str = "kind, args, queue, priority, run_at, max_retries, attempt, fence";
 
 impl Row {
     /// As a list in parentheses.
     pub fn values(&self) -> String {
-        let Self { kind, args, queue, priority, run_at, max_retries, attempt, lease } = self;
-        format!("({kind}, {args}, {queue}, {priority}, {run_at}, {max_retries}, {attempt}, {lease})")
+        let Self { kind, args, queue, priority, run_at, max_retries, attempt, fence } = self;
+        format!("({kind}, {args}, {queue}, {priority}, {run_at}, {max_retries}, {attempt}, {fence})")
     }
 }
 
@@ -122,7 +122,7 @@ impl Rows {
         let priority = self.pick(&["0", "0", "0", "32767", "-32768", "1", "-1"]).to_owned();
         let max_retries = self.pick(&["NULL", "0", "2147483647"]).to_owned();
         let attempt = self.pick(&["0", "0", "0", "0", "1000000000"]).to_owned();
-        let lease = self.pick(&["0", "0", "0", "0", "1000000000"]).to_owned();
+        let fence = self.pick(&["0", "0", "0", "0", "1000000000"]).to_owned();
         let label = ["odd", "😀😀", "\\u0000", "\\ud83d\\ude00", "\\\"\\\\"][self.rng.usize(..5)];
         let args = json(self.engine, &format!(r#"{{"label":"{label}"}}"#));
         Row {
@@ -133,7 +133,7 @@ impl Rows {
             run_at: self.past(),
             max_retries,
             attempt,
-            lease,
+            fence,
         }
     }
 

@@ -38,7 +38,7 @@ pub struct Row {
     /// Attempts counted so far.
     pub attempt: i64,
     /// The number of the last claim.
-    pub lease: i64,
+    pub fence: i64,
     /// The worker that holds it or held it last; 0 for none.
     pub worker: i64,
     /// Of a dead letter, or the reason of a cancellation.
@@ -51,7 +51,7 @@ pub struct Row {
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// The number of the claim.
-    pub lease: i64,
+    pub fence: i64,
     /// The number of the attempt.
     pub attempt: i64,
     /// Whose it was.
@@ -141,7 +141,7 @@ impl Db {
         };
         let row = |table: &str, state: &str, error: &str| {
             AssertSqlSafe(format!(
-                "SELECT id, {state}, CAST(attempt AS {int}), CAST(lease AS {int}), worker_id, COALESCE({error}, ''), CAST(args AS {text}) FROM {table}"
+                "SELECT id, {state}, CAST(attempt AS {int}), CAST(fence AS {int}), worker_id, COALESCE({error}, ''), CAST(args AS {text}) FROM {table}"
             ))
         };
         let mut tables = Tables::default();
@@ -151,19 +151,19 @@ impl Db {
             row("queue_jobs", "CASE WHEN worker_id = 0 THEN 'waiting' ELSE 'running' END", "NULL"),
         ] {
             let rows: Vec<Cells> = each!(self, pool => sqlx::query_as(sql).fetch_all(pool).await).expect("rows");
-            for (id, state, attempt, lease, worker, error, args) in rows {
-                let row = Row { state, attempt, lease, worker, error, args };
+            for (id, state, attempt, fence, worker, error, args) in rows {
+                let row = Row { state, attempt, fence, worker, error, args };
                 tables.jobs.entry(id).or_default().push(row);
             }
         }
         let sql = AssertSqlSafe(format!(
-            "SELECT job_id, CAST(lease AS {int}), CAST(attempt AS {int}), worker_id, outcome FROM queue_attempts \
-             ORDER BY job_id, lease"
+            "SELECT job_id, CAST(fence AS {int}), CAST(attempt AS {int}), worker_id, outcome FROM queue_attempts \
+             ORDER BY job_id, fence"
         ));
         let rows: Vec<(i64, i64, i64, i64, String)> =
             each!(self, pool => sqlx::query_as(sql).fetch_all(pool).await).expect("rows");
-        for (job, lease, attempt, worker, outcome) in rows {
-            let attempt = Attempt { lease, attempt, worker, outcome };
+        for (job, fence, attempt, worker, outcome) in rows {
+            let attempt = Attempt { fence, attempt, worker, outcome };
             tables.attempts.entry(job).or_default().push(attempt);
         }
         let sql = "SELECT id, pid FROM queue_workers";

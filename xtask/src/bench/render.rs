@@ -13,53 +13,61 @@ use queue_test_servers::Engine;
 /// How everything is measured.
 const HEAD: &str = "# Benchmarks
 
-Written by `cargo xtask bench`. Payload `{\"n\": i64, \"s\": 32 characters}`. Medians over the rounds, with minimum and
-maximum. Read differences under 25 % as none, and compare only within one run: the ratio is what counts.
+`cargo xtask bench` writes this page. Each figure is the median over the rounds, with minimum and maximum. Treat
+differences under 25 % as noise. Compare figures only within one run: the ratio is what counts.
+
+| Column | Meaning |
+|---|---|
+| floor | Hand-written SQL that does the same work on the same server |
+| ours | This library with its default settings |
+| ratio | Ours divided by the floor, or by ours in the workload that the cell names. For times, less is better |
+| ours ÷ peer | Ours divided by the peer's figure of the same run |
 
 ## How it is measured
 
-- **Servers**: started by the command, with the settings that they come with; only the address and 500 allowed connections
-  are set. Durability on: PostgreSQL `fsync` and `synchronous_commit`, MySQL and MariaDB
-  `innodb_flush_log_at_trx_commit = 1` (MySQL with its binary log), SQLite with a write-ahead log and its default
-  `synchronous = FULL`. Client and server share the machine.
-- **In turn**: a round is every workload on every engine, the sides one after the other: the floor, ours, each peer with its
-  defaults and with its best settings. Each run is a process of its own on a database made anew; nothing is warmed up unless
-  said.
-- **The floor**: hand-written statements that do the same on the same server, rows of the plainest table that a queue needs
-  (one index), finished ones moved to a history table. Single enqueues: a prepared INSERT on each of 1 or 16 connections; on
-  SQLite 16 tasks hand their rows to one that commits what waits. In the caller's transaction: begin, INSERT and commit
-  through a pool of sqlx, as on our side. Bulk: UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB),
-  `json_each` of 5,000 (SQLite). Drain: claim 500, then delete them and write their history rows; two connections (SQLite:
-  one). Pick-up: INSERT with NOTIFY, the listener claims (PostgreSQL); elsewhere nothing tells a client of a new row, so the
-  claim follows at once on a second connection (on SQLite without forcing it to the disk, as on our side).
-- **Ours**: the defaults, pools of sqlx's default size. Concurrency 32, unless the workload says another.
-- **Single enqueues** are counted for 3 s. **Drain**: 50,000 jobs wait; from the start of the worker to the moment at which
-  the database has recorded all of them.
-- **Processes** (`drain-1`, `drain-4`, `drain-16`): the workers are up and have been idle for a second when 50,000 jobs are
-  enqueued at once; from the first start of a job to the last end, by the database's clock.
-- **Pick-up**: 200 jobs, one every 50 ms, two connections of the producer opened before; from the enqueue call to the first
-  line of the handler. **Far** (`pickup-far`, servers only): through a proxy that holds every byte back, so that a round trip
-  takes 0.5 ms more; before it the same locally. How many round trips more: the difference of the medians by 0.5 ms.
-  **Queues** (`pickup-queues`): a worker with four limited queues; 48 jobs, each on another queue than the last, one about every 0.6 s.
-- **Idle**: statements that sqlx logs in the worker's process (no BEGIN or COMMIT), from one second after its start, and again
-  from 75 s after (half as long). What the server counts, its transactions (PostgreSQL) or statements (MySQL, MariaDB),
-  stands beside it; peers are compared by that. CPU as Linux counts it, of the process and of the server with all its processes.
-- **Beside much else** (`drain-…`): the rows are written by SQL, once for all rounds; then VACUUM ANALYZE and CHECKPOINT, ANALYZE
-  TABLE and a pause until the pages are written, or a checkpoint. Then 50,000 jobs are enqueued
-  and drained; in `drain-ready` with a date that puts them before the others of their lane. The ratio is to `drain` of the
-  same run.
-- **Closed loop**: in the worker's process, two tasks enqueue 500 at a time whenever fewer than 5,000 would wait; the handler sleeps
-  for 1 ms. The first 2 s are not counted. Jobs by the database's dates of completion; times from the enqueue call to the
-  end of the handler. **Paced**: the same jobs arrive in groups, one every 5 ms, whether or not earlier ones are
-  written; times from the moment at which a group was due, which a thread of its own tells. The floor of it is a worker by
-  hand: a connection for each of INSERT, claim and end (SQLite: one for all), told of each group within the process, so many jobs at
-  a time and 500 ahead, what is done ended together; no lease, fence, retry or limit of time.
-- **Cost**: 50,000 enqueued at once and drained. Log: PostgreSQL WAL after a checkpoint, `Innodb_os_log_written`, SQLite's log with
-  checkpoints off in this workload. Commits: PostgreSQL's `xact_commit`, InnoDB's `trx_rw_commits`, those in SQLite's log. Kept:
-  size of history and attempts with indexes. **Memory**: `VmRSS` and `VmHWM` of a process that only works.
-- **Steady**: arrival as in `paced`, retention of two minutes.
-- **Peers**: programs in [tests/bench/peers](../tests/bench/peers), whose README says how each workload is done there. How many
-  jobs a drain takes is theirs, since some defaults do thirty a second.
+- **Servers.** The command starts them with their own default settings, except for the address and a limit of 500
+  connections. Client and server share the machine.
+- **Durability is on.** PostgreSQL: `fsync` and `synchronous_commit`. MySQL and MariaDB:
+  `innodb_flush_log_at_trx_commit = 1`, MySQL with its binary log. SQLite: write-ahead log and its default
+  `synchronous = FULL`.
+- **Rounds.** A round runs every workload on every engine. The sides take turns: the floor, ours, then each peer with
+  its defaults and with its best settings. Each run is a process of its own on a new database, without warm-up unless
+  noted.
+- **Ours.** The defaults, with pools of sqlx's default size. Concurrency is 32 unless the workload says otherwise.
+- **Payload.** `{\"n\": i64, \"s\": 32 characters}`.
+- **Peers.** The programs are in [tests/bench/peers](../tests/bench/peers). Their README describes each workload. Each
+  peer sets the number of jobs of its drain, because some defaults run only thirty a second.
+
+### Workloads
+
+| Workload | What is measured |
+|---|---|
+| `enqueue-1`, `enqueue-16`, `enqueue-tx` | Single enqueues for 3 s. |
+| `drain` | 50,000 jobs wait. The time from the start of the worker until the database has recorded all of them. |
+| `drain-1`, `drain-4`, `drain-16` | Worker processes that have been idle for a second get 50,000 jobs at once. The time from the first start of a job to the last end, by the database's clock. |
+| `pickup`, `pickup-other` | 200 jobs, one every 50 ms. The producer's two connections are open before. The time from the enqueue call to the first line of the handler. |
+| `pickup-far` | The same on servers, first locally, then through a proxy that adds 0.5 ms to each round trip. Extra round trips: the difference of the two medians, divided by 0.5 ms. |
+| `pickup-queues` | A worker with four limited queues. 48 jobs, one about every 0.6 s, never twice in a row on the same queue. |
+| `idle` | The statements that sqlx logs in the worker's process, without BEGIN and COMMIT. First from one second after the start, then from 75 s, for half as long. Beside them the server's own count: transactions (PostgreSQL) or statements (MySQL, MariaDB). Peers are compared by the server's count. CPU as Linux counts it, of the worker and of all processes of the server. |
+| `drain-ready`, `drain-future`, `drain-foreign`, `drain-history`, `drain-dead` | SQL writes the other rows once for all rounds. Then the database settles: VACUUM ANALYZE and CHECKPOINT on PostgreSQL; ANALYZE TABLE and a pause until the pages are written on MySQL and MariaDB; a checkpoint on SQLite. Then 50,000 jobs are enqueued and drained. In `drain-ready` a date puts them before the other jobs of their lane. |
+| `closed-64`, `closed-256`, `closed-pinned` | In the worker's process, two tasks enqueue 500 jobs at a time whenever fewer than 5,000 would wait. The handler sleeps for 1 ms. The first 2 s do not count. The rate is by the database's completion times. Times are from the enqueue call to the end of the handler. |
+| `paced-64`, `paced-256` | The same jobs arrive in groups, one every 5 ms, whether or not earlier groups are written. A thread of its own tells when a group is due. Times start at that moment. |
+| `cost` | 50,000 jobs, enqueued at once and drained. Log: PostgreSQL's WAL after a checkpoint, `Innodb_os_log_written`, or SQLite's log with checkpoints off. Commits: PostgreSQL's `xact_commit`, InnoDB's `trx_rw_commits`, or the commits in SQLite's log. Kept: the size of history and attempts, with indexes. |
+| `memory` | `VmRSS` and `VmHWM` of a process that only works. |
+| `steady` | Arrival as in `paced-256`, with a retention of two minutes. |
+
+### The floor
+
+The floor uses the plainest table that a queue needs, with one index. Finished rows move to a history table.
+
+| Workload | Floor |
+|---|---|
+| `enqueue-1`, `enqueue-16` | A prepared INSERT on each of 1 or 16 connections. On SQLite 16 tasks hand their rows to one task, which commits whatever waits. |
+| `enqueue-tx` | Begin, INSERT and commit through a pool of sqlx, as on our side. |
+| `bulk` | UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB), `json_each` of 5,000 rows (SQLite). |
+| `drain` | Claim 500 rows, then delete them and write their history rows. Two connections (SQLite: one). |
+| `pickup`, `pickup-other`, `pickup-far` | PostgreSQL: INSERT with NOTIFY, then the listener claims. Elsewhere nothing announces a new row, so the claim follows at once on a second connection. On SQLite that claim is not forced to disk, as on our side. |
+| `paced-64`, `paced-256` | A worker by hand that runs 64 or 256 jobs at a time, with one connection each for INSERT, claim and end (SQLite: one for all). It hears of each group within the process, claims 500 jobs ahead, and writes ends together. It has no lease, fence, retry or timeout. |
 ";
 
 /// The whole page.
@@ -99,7 +107,7 @@ fn drained(record: &Record) -> String {
     let (Some(date), Some((_, value, ours))) = (date, values.first()) else { return String::new() };
     let mut text = format!(
         "Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}. {}\n\n\
-         | | as it comes | best settings |\n|---|---|---|\n| queue | {} | nothing to tune |\n",
+         | | default settings | best settings |\n|---|---|---|\n| queue | {} | nothing to tune |\n",
         record.machine,
         short((value * ours).round())
     );
@@ -137,7 +145,7 @@ pub(super) fn tables(record: &Record, known: Option<&Record>) -> String {
         rows.iter().for_each(|row| text += &line(row));
         if !peers.is_empty() {
             let _ = writeln!(text, "\n### Peers on {engine}\n");
-            text += "| workload | figure | peer | default | ours ÷ it | best | ours ÷ it | measured |\n";
+            text += "| workload | figure | peer | defaults | ours ÷ peer | best settings | ours ÷ peer | measured |\n";
             text += "|---|---|---|---|---|---|---|---|\n";
             text += &peer_lines(&peers);
         }
@@ -175,7 +183,7 @@ fn measured(date: &str, rounds: usize) -> String {
 fn line(row: &Row) -> String {
     let about = find(&row.workload).map_or("", |it| it.about);
     let figure = figure(&row.workload, &row.figure);
-    let times = if figure.is_some_and(|it| it.better == Better::Less) { " x the time" } else { "" };
+    let times = if figure.is_some_and(|it| it.better == Better::Less) { " × the time" } else { "" };
     let ratio = match (row.ratio, figure.map(|it| it.beside)) {
         (Some(ratio), Some(Beside::Ours(base))) => format!("{ratio:.2}{times} of `{base}`"),
         (Some(ratio), _) => format!("{ratio:.2}{times}"),
@@ -277,7 +285,7 @@ mod tests {
         let begin = "a\n<!-- figures: written by `cargo xtask bench` -->\n";
         let before = format!("{begin}old\n<!-- end of figures -->\nz\n");
         let after = readme(&record, &before).expect("there is a place");
-        let table = "One run on 2024-02-29. A machine.\n\n| | as it comes | best settings |\n|---|---|---|\n\
+        let table = "One run on 2024-02-29. A machine.\n\n| | default settings | best settings |\n|---|---|---|\n\
                      | queue | 20,000 | nothing to tune |\n| one | 200 | 10,000 |\n<!-- end";
         assert!(after.starts_with(begin) && after.contains(table) && after.ends_with("-->\nz\n"), "{after}");
         assert!(!after.contains("old") && !after.contains("other"), "{after}");

@@ -35,7 +35,7 @@ SELECT EXISTS (SELECT FROM beat),
                CROSS JOIN LATERAL (SELECT 1 FROM queue_jobs AS j
                                    WHERE j.worker_id = 0 AND j.kind = served.kind
                                    ORDER BY j.kind, j.queue, j.priority, j.run_at LIMIT 1) AS waiting),
-       (SELECT json_agg(json_build_array(id, lease))::text FROM queue_jobs
+       (SELECT json_agg(json_build_array(id, fence))::text FROM queue_jobs
         WHERE id = ANY (ARRAY(SELECT running::bigint FROM json_array_elements_text($4::json) AS running))
           AND worker_id = $1 AND cancel_requested_at IS NOT NULL),
        pg_backend_pid(),

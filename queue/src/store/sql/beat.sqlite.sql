@@ -6,7 +6,7 @@ WHERE worker_id = $1 AND EXISTS (SELECT 1 FROM queue_workers AS w WHERE w.id = $
 RETURNING 1,
           EXISTS (SELECT 1 FROM json_each($3) AS served CROSS JOIN queue_jobs AS j INDEXED BY queue_jobs_waiting
                   WHERE j.worker_id = 0 AND j.kind = served.value),
-          (SELECT nullif(json_group_array(json_array(j.id, j.lease)), '[]')
+          (SELECT nullif(json_group_array(json_array(j.id, j.fence)), '[]')
            FROM json_each($4) AS running CROSS JOIN queue_jobs AS j ON j.id = running.value
            WHERE +j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
           NULL,

@@ -1,23 +1,23 @@
 -- What keeps the plan on the primary key whatever the statistics say: the ids travel as an array, and "IS TRUE" makes the
 -- fence a hash lookup instead of a join.
 WITH batch AS MATERIALIZED (
-    SELECT * FROM json_to_recordset($2::json) AS d (id bigint, lease integer, ran_us bigint, outcome text, error text)
+    SELECT * FROM json_to_recordset($2::json) AS d (id bigint, fence integer, ran_us bigint, outcome text, error text)
 ), gone AS (
     DELETE FROM queue_jobs AS j
     WHERE j.id = ANY (ARRAY(SELECT id FROM batch)) AND j.worker_id = $1
-      AND ((j.id, j.lease) IN (SELECT id, lease FROM batch)) IS TRUE
+      AND ((j.id, j.fence) IN (SELECT id, fence FROM batch)) IS TRUE
     RETURNING j.*
 ), ended AS MATERIALIZED (
     SELECT g.*, d.outcome, d.error, now() - d.ran_us * interval '1 microsecond' AS started_at
-    FROM gone AS g JOIN batch AS d USING (id, lease)
+    FROM gone AS g JOIN batch AS d USING (id, fence)
 ), recorded AS (
-    INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
-    SELECT id, lease, attempt, worker_id, started_at, now(), outcome, error FROM ended
+    INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
+    SELECT id, fence, attempt, worker_id, started_at, now(), outcome, error FROM ended
     ON CONFLICT DO NOTHING
 )
-INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, lease, worker_id, enqueued_at, run_at,
+INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
                         started_at, finished_at, error)
-SELECT id, kind, queue, args, priority, max_retries, attempt, lease, worker_id, enqueued_at, run_at,
+SELECT id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
        started_at, now(), error
 FROM ended
 RETURNING id

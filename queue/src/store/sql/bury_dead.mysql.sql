@@ -1,8 +1,8 @@
-INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, lease, worker_id, enqueued_at, run_at,
+INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
                         started_at, finished_at, error)
-SELECT j.id, j.kind, j.queue, j.args, j.priority, j.max_retries, j.attempt, j.lease, j.worker_id, j.enqueued_at,
+SELECT j.id, j.kind, j.queue, j.args, j.priority, j.max_retries, j.attempt, j.fence, j.worker_id, j.enqueued_at,
        j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', lease INT PATH '$.lease', ran_us BIGINT PATH '$.ran_us', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-WHERE j.worker_id = $1 AND j.lease = d.lease
+WHERE j.worker_id = $1 AND j.fence = d.fence

@@ -4,7 +4,7 @@
 -- never at what is left of the rows taken from it. (A pair that must be less would end no scan at a queue that is the same.)
 -- Arguments stored in 188 bytes are never too long: `pglz` shrinks a text to an eighty-seventh at best. Longer ones are
 -- made into text to be counted, which costs about a microsecond each.
--- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
+-- A fence or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 WITH others AS MATERIALIZED (
     SELECT CASE WHEN $10::json IS NOT NULL THEN
         EXISTS (
@@ -41,10 +41,10 @@ WITH others AS MATERIALIZED (
     RETURNING id
 )
 UPDATE queue_jobs
-SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
+SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
     cancel_requested_at = NULL, max_retries = coalesce(max_retries, $8::integer)
 WHERE id = ANY (ARRAY(SELECT id FROM next))
-RETURNING id, lease, attempt, max_retries, run_at, enqueued_at,
+RETURNING id, fence, attempt, max_retries, run_at, enqueued_at,
           CASE WHEN pg_column_size(args) > 188 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
           CASE WHEN pg_column_size(args) <= 188 OR octet_length(args::text) <= $9 THEN args END, losses,
           (SELECT noted.id FROM noted)

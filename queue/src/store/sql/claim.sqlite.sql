@@ -1,7 +1,7 @@
 -- One ask, the commonest case. It ends with the eighth row of long arguments: a claim writes whole rows.
--- A lease or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
+-- A fence or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
 UPDATE queue_jobs
-SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
+SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
     claimed_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
     max_retries = coalesce(max_retries, $8)
 WHERE id IN (
@@ -22,5 +22,5 @@ WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM queue_paused AS p WHERE p.queue = $3)
     ORDER BY run_at, id
     LIMIT +$7)
-RETURNING id, lease, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
+RETURNING id, fence, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
           CASE WHEN octet_length(args) <= $9 THEN args END, losses

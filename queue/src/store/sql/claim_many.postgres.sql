@@ -38,11 +38,11 @@ WITH ask AS MATERIALIZED (
     RETURNING id
 )
 UPDATE queue_jobs AS j
-SET worker_id = $1, lease = lease % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
+SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = least(attempt + 1, 1000000000), claimed_at = now(),
     cancel_requested_at = NULL,
     max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
 WHERE j.id = ANY (ARRAY(SELECT id FROM next))
-RETURNING j.id, j.lease, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
+RETURNING j.id, j.fence, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
           CASE WHEN pg_column_size(j.args) > 188 AND octet_length(j.args::text) > $3 THEN octet_length(j.args::text) END,
           CASE WHEN pg_column_size(j.args) <= 188 OR octet_length(j.args::text) <= $3 THEN j.args END, j.losses,
           j.kind, j.queue, j.priority, (SELECT noted.id FROM noted)

@@ -1,5 +1,5 @@
 -- Locks the rows of one ask and nothing beside them.
-SELECT j.id, j.lease % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $6),
+SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $6),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $7 THEN j.args END, j.losses
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)

@@ -1,8 +1,8 @@
--- Which jobs of the batch are still this lease's; locked, so that the statements that follow agree. (MySQL refuses to lock
+-- Which jobs of the batch are still this claim's; locked, so that the statements that follow agree. (MySQL refuses to lock
 -- beside a table function that is not wrapped.)
 SELECT j.id
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', lease INT PATH '$.lease')) AS t) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-WHERE j.worker_id = $1 AND j.lease = d.lease
+WHERE j.worker_id = $1 AND j.fence = d.fence
 FOR UPDATE

@@ -6,7 +6,7 @@ WITH told AS MATERIALIZED (
     SELECT $5::jsonb AS list
 ), gone AS (
     DELETE FROM queue_jobs
-    WHERE id = ANY ($2::bigint[]) AND worker_id = $1 AND lease = ($3::bigint[])[width_bucket(id, $2::bigint[])]
+    WHERE id = ANY ($2::bigint[]) AND worker_id = $1 AND fence = ($3::bigint[])[width_bucket(id, $2::bigint[])]
     RETURNING *, width_bucket(id, $2::bigint[]) AS place
 ), ended AS NOT MATERIALIZED (
     SELECT *, now() - ($4::bigint[])[place] * interval '1 microsecond' AS began,
@@ -15,14 +15,14 @@ WITH told AS MATERIALIZED (
            (SELECT list -> 'error' FROM told) ->> (place - 1) AS error
     FROM gone
 ), recorded AS (
-    INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
-    SELECT id, lease, attempt, worker_id, began, now(), state, error
+    INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
+    SELECT id, fence, attempt, worker_id, began, now(), state, error
     FROM ended WHERE $5 IS NOT NULL AND state = 'cancelled'
     ON CONFLICT DO NOTHING
 )
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
+INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, started_at, finished_at, result, error)
-SELECT id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
+SELECT id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
        run_at, began, now(), result::json, error
 FROM ended
 RETURNING id

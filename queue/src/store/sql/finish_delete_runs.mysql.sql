@@ -1,4 +1,4 @@
--- All are this lease's, and locked. The last of a run is named by itself: what reads a range locks the row behind its end, which
+-- All are this claim's, and locked. The last of a run is named by itself: what reads a range locks the row behind its end, which
 -- may be another's.
 DELETE j
 FROM queue_jobs AS j FORCE INDEX (PRIMARY)

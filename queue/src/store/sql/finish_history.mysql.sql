@@ -1,11 +1,11 @@
--- Locks the jobs that are still this lease's, so that the statements that follow agree. (MySQL refuses to lock beside a table
+-- Locks the jobs that are still this claim's, so that the statements that follow agree. (MySQL refuses to lock beside a table
 -- function that is not wrapped.)
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
+INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, started_at, finished_at, result, error)
-SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.lease, j.worker_id, j.enqueued_at,
+SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.fence, j.worker_id, j.enqueued_at,
        j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.result, d.error
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$[0]', lease INT PATH '$[1]', ran_us BIGINT PATH '$[2]', state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]', result LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS t) AS d
+    id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]', state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]', result LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-WHERE j.worker_id = $1 AND j.lease = d.lease
+WHERE j.worker_id = $1 AND j.fence = d.fence
 FOR UPDATE

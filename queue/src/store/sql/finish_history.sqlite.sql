@@ -1,18 +1,18 @@
--- $2: an object by id. A number is an end as nearly all are, completed without a result: its lower 30 bits are the lease, those
--- above them the milliseconds that it ran. Any other is an array: `[lease, ran_us, state, result, error]`.
+-- $2: an object by id. A number is an end as nearly all are, completed without a result: its lower 30 bits are the fence, those
+-- above them the milliseconds that it ran. Any other is an array: `[fence, ran_us, state, result, error]`.
 WITH batch AS NOT MATERIALIZED (
     SELECT CAST(key AS INTEGER) AS id,
-           iif(type = 'integer', value & 1073741823, value ->> 0) AS lease,
+           iif(type = 'integer', value & 1073741823, value ->> 0) AS fence,
            iif(type = 'integer', value >> 30, (value ->> 1) / 1000) AS ran_ms,
            iif(type = 'integer', 'completed', value ->> 2) AS state,
            iif(type = 'integer', NULL, value ->> 3) AS result,
            iif(type = 'integer', NULL, value ->> 4) AS error
     FROM json_each($2)
 )
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
+INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, started_at, finished_at, result, error)
-SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.lease, j.worker_id, j.enqueued_at,
+SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.fence, j.worker_id, j.enqueued_at,
        j.run_at, now - d.ran_ms, now, d.result, d.error
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
-WHERE +j.worker_id = $1 AND j.lease = d.lease
+WHERE +j.worker_id = $1 AND j.fence = d.fence

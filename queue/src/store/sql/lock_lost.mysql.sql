@@ -8,26 +8,26 @@
 -- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
 -- (MySQL refuses to lock beside a table function that is not wrapped. What a subquery reads is not locked.)
 SELECT j.id,
-       CASE WHEN j.started = j.lease AND j.attempt + IF(j.beside = 0, (
+       CASE WHEN j.started_fence = j.fence AND j.attempt + IF(j.max_neighbours = 0, (
                 SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)
                 WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0) > j.max_retries THEN 'dead'
             WHEN j.cancel_requested_at IS NOT NULL THEN 'cancelled'
-            WHEN j.started = j.lease THEN 'ready'
+            WHEN j.started_fence = j.fence THEN 'ready'
             WHEN j.losses > 0 OR j.attempt >= j.max_retries THEN 'unstarted'
             ELSE 'unknown' END,
-       IF(j.started = j.lease AND j.beside = 0, (
+       IF(j.started_fence = j.fence AND j.max_neighbours = 0, (
            SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)
            WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0),
        j.losses,
        CONCAT('the worker',
               COALESCE((SELECT CONCAT(' (', w.host, ':', w.pid, ')')
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
-              IF(j.started = j.lease, ' running this job was lost', ' was lost before it was known to have started this job'),
+              IF(j.started_fence = j.fence, ' running this job was lost', ' was lost before it was known to have started this job'),
               COALESCE((SELECT CONCAT(' (no heartbeat since ', DATE_FORMAT(w.heartbeat_at, '%Y-%m-%d %H:%i:%s'), ' UTC)')
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
-              CASE WHEN j.started <> j.lease OR j.beside IS NULL THEN ''
-                   WHEN j.beside = 0 THEN '; no other job ran beside it'
-                   ELSE CONCAT('; it ran beside at most ', j.beside, ' others') END)
+              CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
+                   WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'
+                   ELSE CONCAT('; it ran beside at most ', j.max_neighbours, ' others') END)
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', worker_id BIGINT PATH '$.worker_id')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

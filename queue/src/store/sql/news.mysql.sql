@@ -2,7 +2,7 @@
 SELECT (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
         WHERE w.id = $1 AND w.stopped_at IS NULL),
        FALSE,
-       (SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(j.id, j.lease)) AS CHAR)
+       (SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(j.id, j.fence)) AS CHAR)
         FROM JSON_TABLE($4, '$[*]' COLUMNS (id BIGINT PATH '$')) AS running
         STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = running.id
         WHERE j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),

@@ -1,6 +1,6 @@
 -- As claim.mysql.sql, for one of several asks that claim_allowed.mysql.sql has allowed: a union of many with all their
 -- conditions costs the server more than another statement.
-SELECT j.id, j.lease % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $7),
+SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $7),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $8 THEN j.args END, j.losses
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)

@@ -1,6 +1,6 @@
 -- Delays: see insert_one_later.sqlite.sql.
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'lease' AS lease, value ->> 'delay_us' AS delay_us, value ->> 'uncount' AS uncount,
+    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'delay_us' AS delay_us, value ->> 'uncount' AS uncount,
            value ->> 'outcome' AS outcome
     FROM json_each($2)
 )
@@ -9,6 +9,6 @@ SET worker_id = 0, claimed_at = NULL, attempt = attempt - d.uncount, losses = ii
     run_at = coalesce(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
                       + iif(d.delay_us > 0, (d.delay_us + 2999) / 1000, d.delay_us), run_at)
 FROM batch AS d
-WHERE queue_jobs.id = d.id AND +queue_jobs.worker_id = $1 AND queue_jobs.lease = d.lease
+WHERE queue_jobs.id = d.id AND +queue_jobs.worker_id = $1 AND queue_jobs.fence = d.fence
   AND queue_jobs.cancel_requested_at IS NULL
 RETURNING queue_jobs.id

@@ -1,7 +1,7 @@
 -- Of a job that comes back again and again without counting (snoozes, give-backs), only the last of those attempts are kept.
 DELETE a
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', lease INT PATH '$.lease', forget INT PATH '$.forget')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', forget INT PATH '$.forget')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = j.id AND a.lease <= d.forget
-WHERE j.worker_id = $1 AND j.lease = d.lease AND a.outcome IN ('snoozed', 'released')
+STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = j.id AND a.fence <= d.forget
+WHERE j.worker_id = $1 AND j.fence = d.fence AND a.outcome IN ('snoozed', 'released')

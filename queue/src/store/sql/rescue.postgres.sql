@@ -12,21 +12,21 @@ WITH batch AS MATERIALIZED (
     UPDATE queue_attempts SET outcome = 'lost'
     WHERE job_id = ANY (ARRAY(SELECT id FROM batch WHERE doubts > 0)) AND outcome = 'unstarted'
 ), recorded AS (
-    INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
-    SELECT id, lease, attempt + doubts, worker_id, coalesce(claimed_at, now()), now(),
+    INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
+    SELECT id, fence, attempt + doubts, worker_id, coalesce(claimed_at, now()), now(),
            CASE fate WHEN 'unknown' THEN 'unstarted' ELSE 'lost' END, error
     FROM lost WHERE fate <> 'unstarted'
     ON CONFLICT DO NOTHING
 ), history AS (
-    INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id,
+    INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id,
                                enqueued_at, run_at, started_at, finished_at, error)
-    SELECT id, kind, queue, 'cancelled', args, priority, max_retries, attempt + doubts, lease, worker_id,
+    SELECT id, kind, queue, 'cancelled', args, priority, max_retries, attempt + doubts, fence, worker_id,
            enqueued_at, run_at, claimed_at, now(), 'cancelled on request; ' || error
     FROM lost WHERE fate = 'cancelled'
 ), dead AS (
-    INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, lease, worker_id, enqueued_at, run_at,
+    INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
                             started_at, finished_at, error)
-    SELECT id, kind, queue, args, priority, max_retries, attempt + doubts, lease, worker_id, enqueued_at, run_at,
+    SELECT id, kind, queue, args, priority, max_retries, attempt + doubts, fence, worker_id, enqueued_at, run_at,
            claimed_at, now(), error
     FROM lost WHERE fate = 'dead'
 ), gone AS (

@@ -1,5 +1,5 @@
-INSERT INTO queue_attempts (job_id, lease, attempt, worker_id, started_at, ended_at, outcome, error)
-SELECT j.id, j.lease, j.attempt + d.doubts, j.worker_id, COALESCE(j.claimed_at, UTC_TIMESTAMP(6)), UTC_TIMESTAMP(6),
+INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
+SELECT j.id, j.fence, j.attempt + d.doubts, j.worker_id, COALESCE(j.claimed_at, UTC_TIMESTAMP(6)), UTC_TIMESTAMP(6),
        IF(d.fate = 'unknown', 'unstarted', 'lost'), d.error
 FROM JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fate VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.fate', doubts INT PATH '$.doubts',

@@ -1,5 +1,5 @@
 UPDATE JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', lease INT PATH '$.lease', beside INT PATH '$.beside')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', max_neighbours INT PATH '$.max_neighbours')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-SET j.started = j.lease, j.beside = d.beside
-WHERE j.worker_id = $1 AND j.lease = d.lease
+SET j.started_fence = j.fence, j.max_neighbours = d.max_neighbours
+WHERE j.worker_id = $1 AND j.fence = d.fence

@@ -55,9 +55,9 @@ impl Checker<'_> {
                 broken(
                     Rule::StaleWrite,
                     format!(
-                        "attempt {attempt} {outcome} in process {process} under lease {}, {count} times, and it ended so \
+                        "attempt {attempt} {outcome} in process {process} under fence {}, {count} times, and it ended so \
                          there {ends} times while it was current",
-                        it.lease
+                        it.fence
                     ),
                 );
             }
@@ -78,17 +78,17 @@ impl Checker<'_> {
             );
         }
         let last = job.attempts.last();
-        if last.is_none_or(|it| (it.lease, it.attempt, it.worker) != (row.lease, row.attempt, row.worker)) {
+        if last.is_none_or(|it| (it.fence, it.attempt, it.worker) != (row.fence, row.attempt, row.worker)) {
             let what = last.map_or("no attempt is recorded".to_owned(), |it| {
                 format!(
-                    "the last attempt on record is {} under lease {}, by worker {}",
-                    it.attempt, it.lease, it.worker
+                    "the last attempt on record is {} under fence {}, by worker {}",
+                    it.attempt, it.fence, it.worker
                 )
             });
-            let Row { state, attempt, lease, worker, .. } = row;
+            let Row { state, attempt, fence, worker, .. } = row;
             broken(
                 Rule::StaleWrite,
-                format!("{state} in attempt {attempt} under lease {lease}, by worker {worker}; {what}"),
+                format!("{state} in attempt {attempt} under fence {fence}, by worker {worker}; {what}"),
             );
         }
     }

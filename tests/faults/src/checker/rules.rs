@@ -47,14 +47,14 @@ impl Checker<'_> {
         let [(_, row)] = job.rows.as_slice() else { return };
         // a cancelled attempt is on record itself, a completed one is not; for dead letters see `outcomes`
         let late = job.attempts.iter().find(|it| match row.state.as_str() {
-            "completed" => it.lease >= row.lease,
-            "cancelled" => it.lease > row.lease,
+            "completed" => it.fence >= row.fence,
+            "cancelled" => it.fence > row.fence,
             _ => false,
         });
         if let Some(late) = late {
             broken(
                 Rule::StaleWrite,
-                format!("{} under lease {}, after lease {} was given", row.state, row.lease, late.lease),
+                format!("{} under fence {}, after fence {} was given", row.state, row.fence, late.fence),
             );
         }
         if row.state != "completed" {
@@ -154,7 +154,7 @@ impl Checker<'_> {
         if !options.by_claimer {
             return Some(options.max_retries);
         }
-        let first = job.attempts.first().filter(|it| it.lease == 1)?;
+        let first = job.attempts.first().filter(|it| it.fence == 1)?;
         self.of(*self.of_worker.get(&first.worker)?).find_map(|event| match event.what {
             What::Retries { by_default } => Some(by_default),
             _ => None,

@@ -64,8 +64,8 @@ impl Checker<'_> {
         for it in &job.attempts {
             let _ = writeln!(
                 text,
-                "    queue_attempts: lease {}, attempt {}, worker {} (process {}): {}",
-                it.lease,
+                "    queue_attempts: fence {}, attempt {}, worker {} (process {}): {}",
+                it.fence,
                 it.attempt,
                 it.worker,
                 process(&it.worker),
@@ -77,7 +77,7 @@ impl Checker<'_> {
                 text,
                 "    job {id} is {}: lease {}, attempt {}, worker {} (process {}) {}",
                 it.state,
-                it.lease,
+                it.fence,
                 it.attempt,
                 it.worker,
                 process(&it.worker),

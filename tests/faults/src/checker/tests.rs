@@ -44,20 +44,20 @@ impl Plot {
         self.event(at, process, What::Ended { job: 70, tag: TAG, attempt, how })
     }
 
-    fn row(self, state: &str, attempt: i64, lease: i64, worker: i64) -> Plot {
-        self.row_of(70, TAG, state, attempt, lease, worker)
+    fn row(self, state: &str, attempt: i64, fence: i64, worker: i64) -> Plot {
+        self.row_of(70, TAG, state, attempt, fence, worker)
     }
 
-    fn row_of(mut self, id: i64, tag: i64, state: &str, attempt: i64, lease: i64, worker: i64) -> Plot {
+    fn row_of(mut self, id: i64, tag: i64, state: &str, attempt: i64, fence: i64, worker: i64) -> Plot {
         let args = format!("{{\"tag\":{tag}}}");
-        let row = Row { state: state.into(), attempt, lease, worker, error: String::new(), args };
+        let row = Row { state: state.into(), attempt, fence, worker, error: String::new(), args };
         self.0.tables.jobs.entry(id).or_default().push(row);
         self
     }
 
-    fn attempt(mut self, lease: i64, attempt: i64, worker: i64, outcome: &str) -> Plot {
+    fn attempt(mut self, fence: i64, attempt: i64, worker: i64, outcome: &str) -> Plot {
         let outcome = outcome.into();
-        self.0.tables.attempts.entry(70).or_default().push(Attempt { lease, attempt, worker, outcome });
+        self.0.tables.attempts.entry(70).or_default().push(Attempt { fence, attempt, worker, outcome });
         self
     }
 

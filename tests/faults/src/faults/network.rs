@@ -66,7 +66,7 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
         // else they begin anew as their first attempt, in which they last for minutes
         let noted = async |scene: &Scene| {
             let noted =
-                scene.number("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0 AND started = lease").await?;
+                scene.number("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0 AND started_fence = fence").await?;
             Ok((usize::try_from(noted)? >= jobs).then_some(()))
         };
         scene.wait("the database knows that they run", PATIENCE, noted).await?;

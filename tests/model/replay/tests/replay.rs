@@ -161,7 +161,7 @@ async fn doctored_traces_are_refused() {
     refused(&doctored, "the model's row is");
     let mut doctored = trace.clone();
     let What::Changed(_, is, _) = &mut doctored.events[claim].what else { unreachable!() };
-    is.lease -= 1;
+    is.fence -= 1;
     refused(&doctored, "the model's row is");
 
     // a rescue that comes before the worker is gone

@@ -1,7 +1,7 @@
--- The last recorded attempts of a job up to a lease. None is added under a lease that is over, so these are the ones that the job's row,
+-- The last recorded attempts of a job up to a fence. None is added under a fence that is over, so these are the ones that the job's row,
 -- read just before, had behind it.
 SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), outcome, error
 FROM queue_attempts AS a LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = worker_id
-WHERE job_id = $1 AND lease <= $2
-ORDER BY lease DESC LIMIT 1000
+WHERE job_id = $1 AND fence <= $2
+ORDER BY fence DESC LIMIT 1000

@@ -1,7 +1,7 @@
 -- Half of scheduled or ready to cancelled (remove_waiting is the other half); the rows are locked.
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, lease, worker_id, enqueued_at,
+INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, error)
-SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, lease, 0, enqueued_at, run_at, b.reason
+SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, fence, 0, enqueued_at, run_at, b.reason
 FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', reason TEXT CHARACTER SET utf8mb4 PATH '$.reason')) AS b
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id
 WHERE worker_id = 0

@@ -7,7 +7,7 @@ SELECT id, kind, queue,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)), CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
-       cancel_requested_at IS NOT NULL, CAST(NULL AS CHAR), lease, args, CAST(NULL AS CHAR),
+       cancel_requested_at IS NOT NULL, CAST(NULL AS CHAR), fence, args, CAST(NULL AS CHAR),
        (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
@@ -15,7 +15,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, lease, args, result,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args, result,
        (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_history AS j WHERE id = $1
 UNION ALL
@@ -23,7 +23,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, lease, args,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args,
        CAST(NULL AS CHAR),
        (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_dead AS j WHERE id = $1

@@ -5,7 +5,7 @@ SELECT id, kind, queue,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        claimed_at, NULL::timestamptz, nullif(worker_id, 0),
-       cancel_requested_at IS NOT NULL, NULL::text, lease, args, NULL::json,
+       cancel_requested_at IS NOT NULL, NULL::text, fence, args, NULL::json,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
@@ -13,7 +13,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
-       finished_at, nullif(worker_id, 0), false, error, lease, args, result,
+       finished_at, nullif(worker_id, 0), false, error, fence, args, result,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_history AS j WHERE id = $1
 UNION ALL
@@ -21,6 +21,6 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
-       finished_at, nullif(worker_id, 0), false, error, lease, args, NULL::json,
+       finished_at, nullif(worker_id, 0), false, error, fence, args, NULL::json,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_dead AS j WHERE id = $1

@@ -7,7 +7,7 @@ SELECT id, kind, queue,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        claimed_at * 1000, NULL, nullif(worker_id, 0),
-       cancel_requested_at IS NOT NULL, NULL, lease, args, NULL,
+       cancel_requested_at IS NOT NULL, NULL, fence, args, NULL,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
@@ -15,7 +15,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
-       finished_at * 1000, nullif(worker_id, 0), 0, error, lease, args, result,
+       finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, result,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_history AS j WHERE id = $1
 UNION ALL
@@ -23,6 +23,6 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
-       finished_at * 1000, nullif(worker_id, 0), 0, error, lease, args, NULL,
+       finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, NULL,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_dead AS j WHERE id = $1

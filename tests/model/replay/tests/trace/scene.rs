@@ -103,7 +103,7 @@ impl Scene {
         let first = async || self.records("start").into_iter().find(|line| runs(*line)).map(|[job, ..]| job);
         let job = eventually("the worker runs one", first).await;
         // only what is known to have begun counts when its worker is lost
-        let known = format!("queue_jobs WHERE id = {job} AND (started = lease OR worker_id = 0)");
+        let known = format!("queue_jobs WHERE id = {job} AND (started_fence = fence OR worker_id = 0)");
         eventually("that is known", async || self.any(&known).await.then_some(())).await;
     }
 
@@ -159,7 +159,7 @@ impl Scene {
             "at",
             "tx",
             "worker",
-            "lease",
+            "fence",
             "attempt",
             "was_worker",
             "was_lease",
@@ -187,7 +187,7 @@ fn event(row: &[Option<String>]) -> Event {
     let number = |at: usize| row[at].as_ref().map_or(0, |text| text.parse::<i64>().expect("a number"));
     let holding = |at: usize| Holding {
         worker: number(at),
-        lease: u32::try_from(number(at + 1)).expect("a lease"),
+        fence: u32::try_from(number(at + 1)).expect("a fence"),
         attempt: i32::try_from(number(at + 2)).expect("an attempt"),
     };
     let what = match text(0).as_str() {
