@@ -1,4 +1,4 @@
-//! The `#[job]` attribute of [`queue`](https://docs.rs/queue). Use it as `queue::job`.
+//! The `#[job]` attribute of `queue`. Use it as `queue::job`.
 
 mod attr;
 mod check;
