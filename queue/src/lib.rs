@@ -76,7 +76,6 @@ mod error;
 mod finite;
 mod job;
 mod limits;
-mod maintenance;
 mod migrate;
 mod outcome;
 mod pool;

@@ -14,7 +14,7 @@ use crate::store::{AnyStore, Store};
 use crate::target::Pool;
 use crate::telemetry;
 
-use super::Worker;
+use crate::worker::Worker;
 
 /// Settings of a [`Worker`]. Every one has a default that is meant for production.
 ///

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Shared;
-use super::attempt::Ended;
-use super::health::Failures;
-use super::slots::Slots;
 use crate::store::WorkerId;
 use crate::telemetry;
+use crate::worker::lease::health::Failures;
+use crate::worker::run::attempt::Ended;
+use crate::worker::run::slots::Slots;
+use crate::worker::shared::Shared;
 
 /// When to look, after a claim that failed. The server gives up a claim that waits for locks after 2 s.
 const LOOKS: [Duration; 7] = [

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
-use super::attempt::{Attempt, Ended, Stop, until};
-use super::health::Failures;
-use super::liveness::{Gone, Pace, Witness, gone};
-use super::{STUCK, Shared};
 use crate::error::Error;
-use crate::maintenance::rescue;
-use crate::maintenance::retention::Retention;
 use crate::store::{Holding, WorkerId};
 use crate::telemetry;
+use crate::worker::duties::rescue;
+use crate::worker::duties::retention::Retention;
+use crate::worker::lease::health::Failures;
+use crate::worker::lease::liveness::{Gone, Pace, Witness, gone};
+use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
+use crate::worker::{run::STUCK, shared::Shared};
 
 /// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
 const RESCUE_EVERY: u32 = 48;
@@ -280,7 +280,7 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     let grace = shared.config.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
         let held = shared.held();
-        let past = |held: &&Arc<super::Held>| {
+        let past = |held: &&Arc<crate::worker::run::Held>| {
             held.definition.timeout.is_some_and(|timeout| held.ran() > timeout.saturating_add(grace))
         };
         held.values().filter(past).cloned().collect()

@@ -8,8 +8,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Subscriber, set_default};
 use tracing::{Event, Metadata};
 
-use super::super::made_up::{Answer, NO_RIGHT, NO_VALUE, error};
 use super::*;
+use crate::worker::fake::{Answer, NO_RIGHT, NO_VALUE, error};
 
 /// All events, one a line.
 #[derive(Clone, Default)]

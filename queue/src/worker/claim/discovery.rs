@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Shared;
-use super::cost::Cost;
-use super::lanes::Lanes;
 use crate::error::Error;
 use crate::store::{Found, Lane};
+use crate::worker::claim::budget::Cost;
+use crate::worker::claim::lanes::Lanes;
+use crate::worker::shared::Shared;
 
 /// Looks that take longer than this are done beside the claims …
 const SLOW: Duration = Duration::from_millis(20);

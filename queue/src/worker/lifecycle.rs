@@ -11,18 +11,22 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::attempt::{Ended, Stop};
-use super::company::Company;
-use super::config::Config;
-use super::health::Health;
-use super::ledger::Ledger;
-use super::record::Recorder;
-use super::slots::{Slots, Total};
-use super::starts::{self, Starts};
-use super::{Shared, claim, heartbeat, record, stray};
 use crate::error::Error;
 use crate::store::{NewWorker, Scope};
 use crate::telemetry;
+use crate::worker::claim;
+use crate::worker::claim::orphans as stray;
+use crate::worker::config::Config;
+use crate::worker::lease::health::Health;
+use crate::worker::lease::heartbeat;
+use crate::worker::record;
+use crate::worker::record::Recorder;
+use crate::worker::record::claims::Ledger;
+use crate::worker::run::attempt::{Ended, Stop};
+use crate::worker::run::isolation::Company;
+use crate::worker::run::slots::{Slots, Total};
+use crate::worker::run::starts::{self, Starts};
+use crate::worker::shared::Shared;
 
 /// How long what was dropped may take to be gone.
 const STRAGGLE: Duration = Duration::from_millis(500);
@@ -193,7 +197,7 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
         ledger: Ledger::default(),
         starts,
         company: Company::new(room.clone()),
-        long_args: Arc::new(Semaphore::new(super::LONG_ARGS_AT_ONCE)),
+        long_args: Arc::new(Semaphore::new(crate::worker::run::LONG_ARGS_AT_ONCE)),
         wake,
         at_work: Notify::new(),
         others: AtomicBool::new(false),
@@ -307,5 +311,5 @@ fn host() -> String {
 }
 
 #[cfg(all(test, feature = "sqlite"))]
-#[path = "shutdown_tests.rs"]
+#[path = "lifecycle_tests.rs"]
 mod tests;

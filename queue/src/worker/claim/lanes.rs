@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cost::{Cost, LONGEST_SCAN, RESCAN};
 use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
+use crate::worker::claim::budget::{Cost, LONGEST_SCAN, RESCAN};
 
 /// So long before the last job that was taken a scan begins, in microseconds. A job that is enqueued in a transaction has the
 /// time of its beginning: what was committed later than others belongs here.

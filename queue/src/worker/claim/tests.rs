@@ -16,13 +16,13 @@ use crate::store::{
     Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share,
     Start, Store,
 };
-use crate::worker::attempt::Ended;
+use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
-use crate::worker::made_up::{Answer, MadeUp, job, nothing, unused};
-use crate::worker::patience::WITHOUT;
+use crate::worker::fake::{Answer, MadeUp, job, nothing, unused};
+use crate::worker::lifecycle as shutdown;
 use crate::worker::record::{self, Recorder};
-use crate::worker::shutdown;
-use crate::worker::starts::{self, Starts};
+use crate::worker::run::attempt::Ended;
+use crate::worker::run::starts::{self, Starts};
 
 /// The tables, and what happened to them.
 #[derive(Default)]

@@ -5,6 +5,8 @@
 //! missing, somebody's trigger, a limit of time or size) is set aside and goes out again by itself, in ever smaller parts and
 //! after growing pauses, while all other ends go on.
 
+pub(crate) mod claims;
+
 use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +16,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Shared;
-use super::attempt::{Ended, until};
-use super::health::Failures;
 use crate::error::Error;
 use crate::limits::{ascii, ascii_json, bytes_in_json, cut, micros};
 use crate::state::JobState;
 use crate::store::{Bury, Finish, Outcome, PutBack, Store, WorkerId};
 use crate::telemetry;
+use crate::worker::lease::health::Failures;
+use crate::worker::run::attempt::{Ended, until};
+use crate::worker::shared::Shared;
 
 /// Ends recorded in one transaction.
 const BATCH: usize = 1000;
@@ -566,5 +568,4 @@ fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {
 }
 
 #[cfg(test)]
-#[path = "record_tests.rs"]
 mod tests;

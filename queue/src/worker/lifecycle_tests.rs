@@ -4,9 +4,9 @@ use std::future::pending;
 
 use futures_util::FutureExt;
 
-use super::super::config::Timing;
-use super::super::made_up::{Answer, Asked, MadeUp, job, nothing};
 use super::*;
+use crate::worker::config::Timing;
+use crate::worker::fake::{Answer, Asked, MadeUp, job, nothing};
 
 /// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the database
 /// was asked at the end, and how long that took.

@@ -14,11 +14,6 @@ use sqlx::error::DatabaseError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::config::{Config, Timing};
-use super::record::Recorder;
-use super::shutdown;
-use super::starts::{self, Starts};
-use super::{Ended, Shared};
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
 use crate::error::Error;
@@ -30,6 +25,11 @@ use crate::store::{
     Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
     Share, Store, WorkerId,
 };
+use crate::worker::config::{Config, Timing};
+use crate::worker::lifecycle as shutdown;
+use crate::worker::record::Recorder;
+use crate::worker::run::starts::{self, Starts};
+use crate::worker::{run::attempt::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]

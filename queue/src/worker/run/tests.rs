@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
-use super::config::Timing;
-use super::made_up::{Answer, Asked, MadeUp, Start, job};
 use super::*;
+use crate::worker::config::Timing;
+use crate::worker::fake::{Answer, Asked, MadeUp, Start, job};
 
 /// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is held
 /// up right before it puts the job in hand; then the number is gone, and all that is in hand is told to stop.
@@ -44,8 +44,8 @@ async fn beside_a_queue_without_end(queues: usize, limit: u32, start: Start) -> 
     let queues = ["a", "b", "c", "d"].iter().take(queues).map(|queue| ((*queue).to_owned(), limit));
     let (shared, ends) = store.shared(queues.collect(), Timing::default(), start);
     let _over = shared.over.clone().drop_guard();
-    tokio::spawn(record::run(shared.clone(), ends));
-    let claiming = tokio::spawn(claim::run(shared.clone()));
+    tokio::spawn(crate::worker::record::run(shared.clone(), ends));
+    let claiming = tokio::spawn(crate::worker::claim::run(shared.clone()));
     // not in step with anything
     tokio::time::sleep(Duration::from_millis(10_007)).await;
     store.brings.lock().unwrap().push(job("b", 7));

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::{sleep, timeout};
 
-use super::super::config::Timing;
-use super::super::made_up::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
 use super::*;
+use crate::worker::config::Timing;
+use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
 
 /// A recording loop at work.
 struct Scene {

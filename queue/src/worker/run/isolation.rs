@@ -246,5 +246,5 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-#[path = "company_tests.rs"]
+#[path = "isolation_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Running one attempt: decode, run, classify. Recording is another's work ([`super::record`]).
+//! Running one attempt: decode, run, classify. Recording is another's work ([`crate::worker::record`]).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -377,7 +377,7 @@ fn may_be_kept(json: &str) -> bool {
 }
 
 /// Until then; for ever for none.
-pub(super) async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::Shared;
-use super::attempt::until;
 use crate::error::Error;
 use crate::store::{Start, WorkerId};
+use crate::worker::run::attempt::until;
+use crate::worker::shared::Shared;
 
 /// How soon the first start after a pause is noted.
 const SOON: Duration = Duration::from_millis(1);

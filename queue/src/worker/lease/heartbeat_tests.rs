@@ -1,8 +1,8 @@
 //! The heartbeat beside a database made up that is away.
 
-use super::super::config::Timing;
-use super::super::made_up::{Answer, Asked, LOCKED, MadeUp, NO_RIGHT, nothing};
 use super::*;
+use crate::worker::config::Timing;
+use crate::worker::fake::{Answer, Asked, LOCKED, MadeUp, NO_RIGHT, nothing};
 
 /// The shortest lease that there can be.
 fn short() -> Timing {

@@ -2,11 +2,11 @@
 
 use tokio::time::Instant;
 
-use super::Shared;
-use super::horizon::Horizon;
-use super::lanes::Lanes;
 use crate::error::Error;
 use crate::store::{Ask, Claimed, Reach};
+use crate::worker::claim::horizon::Horizon;
+use crate::worker::claim::lanes::Lanes;
+use crate::worker::shared::Shared;
 
 /// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
 /// make as many as there are names for queues.

@@ -1,8 +1,16 @@
 //! Claiming: the loop that takes jobs while there is room for them.
 //!
-//! A [look](super::looks) (what lanes there are) walks over the remains of all rows that were taken earlier, while an old
+//! A [look](crate::worker::claim::discovery) (what lanes there are) walks over the remains of all rows that were taken earlier, while an old
 //! snapshot keeps the database from removing them; a claim that starts before its cursor, over those that were taken lately.
 //! Both are therefore rationed to a small share of the time; in between, claims start behind the last place taken.
+
+mod budget;
+mod discovery;
+mod horizon;
+mod lanes;
+mod lock;
+pub(crate) mod orphans;
+mod plan;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,17 +19,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::Shared;
-use super::attempt::Ended;
-use super::health::Failures;
-use super::lanes::Lanes;
-use super::looks::{Looks, REST};
-use super::order::{COMPARED, Next, Order};
-use super::patience::Patience;
-use super::record::BACKLOG;
-use super::stray::Strays;
 use crate::error::Error;
 use crate::store::{Ask, Claimed, Lane, WorkerId};
+use crate::worker::claim::discovery::{Looks, REST};
+use crate::worker::claim::lanes::Lanes;
+use crate::worker::claim::lock::Patience;
+use crate::worker::claim::orphans::Strays;
+use crate::worker::claim::plan::{COMPARED, Next, Order};
+use crate::worker::lease::health::Failures;
+use crate::worker::record::BACKLOG;
+use crate::worker::run::attempt::Ended;
+use crate::worker::shared::Shared;
 
 /// So many lanes are asked at once, with all queues that have limits of their own: SQLite takes 500 parts in one statement, and
 /// their number is rounded up to a power of two.
@@ -466,5 +474,4 @@ impl Claims {
 }
 
 #[cfg(test)]
-#[path = "claim_tests.rs"]
 mod tests;
