@@ -3,13 +3,13 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::enqueue::target::Pool;
 use crate::error::Error;
 use crate::job::JobId;
 use crate::limits::check_name;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
 use crate::store::{AnyStore, Store};
-use crate::target::Pool;
 
 /// Administration of the jobs in one database. Cheap to clone.
 ///

@@ -8,9 +8,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::backoff::Backoff;
 use crate::context::JobContext;
 use crate::enqueue::Enqueue;
+use crate::enqueue::target::Target;
 use crate::error::Error;
 use crate::outcome::JobError;
-use crate::target::Target;
 
 /// The number of a job: unique within one database. The number of a job that was committed is never used again. (SQLite
 /// gives that of an enqueue that was rolled back to the next one.)

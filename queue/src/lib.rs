@@ -78,15 +78,11 @@ mod job;
 mod limits;
 mod migrate;
 mod outcome;
-mod pool;
 mod registry;
-mod signal;
 mod state;
 mod store;
-mod target;
 mod telemetry;
 mod worker;
-mod writer;
 
 #[doc(hidden)]
 pub mod __private;
@@ -94,6 +90,7 @@ pub mod __private;
 pub use admin::{Admin, Attempt, Filter, Job as JobRow, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 pub use backoff::Backoff;
 pub use context::{Cancellation, JobContext, State};
+pub use enqueue::target::{Pool, Target};
 pub use enqueue::{Enqueue, enqueue_all};
 pub use error::Error;
 pub use job::{Job, JobId, StateType};
@@ -103,7 +100,6 @@ pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
 #[doc(inline)]
 pub use queue_macros::job;
 pub use state::{JobState, UnknownState};
-pub use target::{Pool, Target};
 pub use worker::{Worker, WorkerBuilder};
 
 /// What the examples in this documentation share.

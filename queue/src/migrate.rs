@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
+use crate::enqueue::target;
 use crate::error::{Doing, Error};
 use crate::store::SqlStore;
-use crate::store::dialect::{Cells, Dialect, execute, rows};
-use crate::store::operation::{From, Mode};
-use crate::target;
+use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
+use crate::store::engine::operation::{From, Mode};
 
 /// A database engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,9 +110,9 @@ pub fn migration_sql(engine: Engine) -> String {
 
 const fn table(engine: Engine) -> &'static str {
     match engine {
-        Engine::Postgres => include_str!("store/sql/migrations.postgres.sql"),
-        Engine::MySql => include_str!("store/sql/migrations.mysql.sql"),
-        Engine::Sqlite => include_str!("store/sql/migrations.sqlite.sql"),
+        Engine::Postgres => include_str!("store/postgres/sql/migrations.sql"),
+        Engine::MySql => include_str!("store/mysql/sql/migrations.sql"),
+        Engine::Sqlite => include_str!("store/sqlite/sql/migrations.sql"),
     }
 }
 
@@ -212,7 +212,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
         DB::raw(conn, migration.sql(DB::KIND)).await.doing(doing())?;
         let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
-        execute::<DB>(conn, include_str!("store/sql/migrated.sql"), &binds).await.doing(doing())?;
+        execute::<DB>(conn, include_str!("store/engine/sql/migrated.sql"), &binds).await.doing(doing())?;
         tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
     }
     let found = versions::<DB>(conn).await.doing(DOING)?;

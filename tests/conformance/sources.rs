@@ -7,85 +7,105 @@ use std::path::{Path, PathBuf};
 /// The file, what stands there, how often, and why it may.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     // what is run and is no literal where it is run
-    ("queue/src/store/dialect.rs", "AssertSqlSafe(sql)", 2, "runs what `prepare` or `united` made of files under sql/"),
-    ("queue/src/store/dialect.rs", "DB::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
-    ("queue/src/store/dialect.rs", "DB::execute(conn, sql, arguments)", 1, "runs what `prepare` made"),
-    ("queue/src/store/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
-    ("queue/src/store/beside.rs", "(sql).fetch_one(conn)", 1, "takes a &'static str"),
-    ("queue/src/store/sql.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
-    ("queue/src/store/postgres.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
-    ("queue/src/store/postgres.rs", "Self::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
-    ("queue/src/store/sqlite.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file under sql/"),
-    ("queue/src/store/sqlite.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
-    ("queue/src/store/sqlite.rs", "Self::fetch(conn, union.sql.into(), ", 2, "runs what `united` made"),
     (
-        "queue/src/store/mysql.rs",
+        "queue/src/store/engine/dialect.rs",
+        "AssertSqlSafe(sql)",
+        2,
+        "runs what `prepare` or `united` made of files in sql/",
+    ),
+    ("queue/src/store/engine/dialect.rs", "DB::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/engine/dialect.rs", "DB::execute(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/engine/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
+    ("queue/src/store/sqlite/connections.rs", "(sql).fetch_one(conn)", 1, "takes a &'static str"),
+    ("queue/src/store/engine/mod.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
+    ("queue/src/store/postgres/mod.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
+    ("queue/src/store/postgres/mod.rs", "Self::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
+    ("queue/src/store/sqlite/mod.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file in sql/"),
+    ("queue/src/store/sqlite/mod.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
+    ("queue/src/store/sqlite/mod.rs", "Self::fetch(conn, union.sql.into(), ", 2, "runs what `united` made"),
+    (
+        "queue/src/store/mysql/mod.rs",
         "AssertSqlSafe(sql)",
         3,
         "runs what `prepare` made, the INSERT of many rows, and a look",
     ),
-    ("queue/src/store/mysql.rs", "raw_sql(AssertSqlSafe(text))", 2, "runs what `one_text` made"),
-    ("queue/src/store/text.rs", "text.push_str(", 2, "`one_text`: literals and constants, with `Digits`"),
-    ("queue/src/store/mysql.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
-    ("queue/src/store/mysql.rs", "fetch(conn, union.sql, &union.binds)", 3, "runs what `united` made"),
-    ("queue/src/store/mysql.rs", "fetch(conn, sql, &binds)", 2, "runs what `of_kinds` and `united` made"),
+    ("queue/src/store/mysql/mod.rs", "raw_sql(AssertSqlSafe(text))", 2, "runs what `one_text` made"),
+    ("queue/src/store/mysql/text.rs", "text.push_str(", 2, "`one_text`: literals and constants, with `Digits`"),
+    ("queue/src/store/mysql/mod.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
+    ("queue/src/store/mysql/mod.rs", "fetch(conn, union.sql, &union.binds)", 3, "runs what `united` made"),
+    ("queue/src/store/mysql/mod.rs", "fetch(conn, sql, &binds)", 2, "runs what `of_kinds` and `united` made"),
     (
-        "queue/src/store/mysql.rs",
+        "queue/src/store/mysql/mod.rs",
         "fetch(conn, sql, &all)",
         1,
         "runs what `of_kinds` and `question_marks` made of three files",
     ),
-    ("queue/src/store/mysql.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
-    ("queue/src/signal.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
-    ("queue/src/store/beside.rs", "query_scalar::<_, i64>(sql)", 1, "takes a &'static str"),
-    ("queue/src/store/postgres.rs", "raw_sql(settings::NO_END_OF_IDLE)", 1, "a constant"),
+    ("queue/src/store/mysql/mod.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
+    ("queue/src/enqueue/notify.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
+    ("queue/src/store/sqlite/connections.rs", "query_scalar::<_, i64>(sql)", 1, "takes a &'static str"),
+    ("queue/src/store/postgres/mod.rs", "raw_sql(settings::NO_END_OF_IDLE)", 1, "a constant"),
     // what puts a text together
-    ("queue/src/store/mysql.rs", "head.replace(LANES, &union.sql)", 1, "a file under sql/, with what `united` made"),
-    ("queue/src/store/dialect.rs", "text.push", 4, "`question_marks`: a literal with ? for each $1"),
-    ("queue/src/store/union.rs", "union.sql.push_str(", 2, "`united`: literals, and numbers of their parts"),
+    ("queue/src/store/mysql/mod.rs", "head.replace(LANES, &union.sql)", 1, "a file in sql/, with what `united` made"),
+    ("queue/src/store/engine/dialect.rs", "text.push", 4, "`question_marks`: a literal with ? for each $1"),
     (
-        "queue/src/store/mysql.rs",
+        "queue/src/store/engine/many_lanes.rs",
+        "union.sql.push_str(",
+        2,
+        "`united`: literals, and numbers of their parts",
+    ),
+    (
+        "queue/src/store/mysql/mod.rs",
         "around.replace(LANES, ",
         1,
-        "with what `of_kinds` and `united` made of files under sql/",
+        "with what `of_kinds` and `united` made of files in sql/",
     ),
-    ("queue/src/store/mysql.rs", "around.replace(OTHERS, &others)", 1, "a file under sql/, with two others"),
-    ("queue/src/store/mysql.rs", ".replace(\"/* kinds */\"", 1, "with question marks, as many as there are kinds"),
+    ("queue/src/store/mysql/mod.rs", "around.replace(OTHERS, &others)", 1, "a file in sql/, with two others"),
+    ("queue/src/store/mysql/mod.rs", ".replace(\"/* kinds */\"", 1, "with question marks, as many as there are kinds"),
     (
-        "queue/src/store/mysql.rs",
+        "queue/src/store/mysql/mod.rs",
         "format!(\"INSERT INTO queue_jobs ({columns}) VALUES \")",
         1,
         "columns: one of three literals",
     ),
-    ("queue/src/store/mysql.rs", "sql.push_str(", 2, "a comma, and `row`: one of three literals with question marks"),
-    // what a text is passed on by
-    ("queue/src/store/dialect.rs", "sql: Cow<'static, str>,", 3, "of the functions above"),
-    ("queue/src/store/dialect.rs", "sql: std::borrow::Cow<'static, str>,", 2, "of the functions above"),
     (
-        "queue/src/store/dialect.rs",
+        "queue/src/store/mysql/mod.rs",
+        "sql.push_str(",
+        2,
+        "a comma, and `row`: one of three literals with question marks",
+    ),
+    // what a text is passed on by
+    ("queue/src/store/engine/dialect.rs", "sql: Cow<'static, str>,", 3, "of the functions above"),
+    ("queue/src/store/engine/dialect.rs", "sql: std::borrow::Cow<'static, str>,", 2, "of the functions above"),
+    (
+        "queue/src/store/engine/dialect.rs",
         "fn question_marks(sql: &str)",
         1,
         "of literals, and of what stands around LANES in one",
     ),
-    ("queue/src/store/postgres.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
-    ("queue/src/store/sqlite.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
-    ("queue/src/store/mysql.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
-    ("queue/src/store/mysql.rs", "async fn fetch(conn: &mut MySqlConnection, sql: String, ", 1, "of the four above"),
-    ("queue/src/store/mysql.rs", "fn of_kinds(sql: &str, ", 1, "a file under sql/, with question marks or without"),
-    ("queue/src/store/union.rs", "sql: String,", 1, "what `united` makes"),
-    ("queue/src/store/union.rs", "Union { sql: head, ", 1, "the part of a literal before LANES"),
+    ("queue/src/store/postgres/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
+    ("queue/src/store/sqlite/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
+    ("queue/src/store/mysql/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
+    (
+        "queue/src/store/mysql/mod.rs",
+        "async fn fetch(conn: &mut MySqlConnection, sql: String, ",
+        1,
+        "of the four above",
+    ),
+    ("queue/src/store/mysql/mod.rs", "fn of_kinds(sql: &str, ", 1, "a file in sql/, with question marks or without"),
+    ("queue/src/store/engine/many_lanes.rs", "sql: String,", 1, "what `united` makes"),
+    ("queue/src/store/engine/many_lanes.rs", "Union { sql: head, ", 1, "the part of a literal before LANES"),
     // values and numbers
     ("queue/src/migrate.rs", "script.split_once(", 1, "looks for a part of a migration"),
-    ("queue/src/store/memory.rs", "faults.join(", 1, "a warning's words"),
-    ("queue/src/store/mysql.rs", "self.round_trips += 2;", 1, "a number"),
-    ("queue/src/store/batch.rs", "list += ", 2, "JSON, which is a value"),
-    ("queue/src/store/batch.rs", "sum += job.args.len();", 1, "a number"),
-    ("queue/src/store/ending.rs", "text.replace('\\0', ", 1, "an error text, which is a value"),
+    ("queue/src/store/sqlite/in_memory.rs", "faults.join(", 1, "a warning's words"),
+    ("queue/src/store/mysql/mod.rs", "self.round_trips += 2;", 1, "a number"),
+    ("queue/src/store/engine/insert.rs", "list += ", 2, "JSON, which is a value"),
+    ("queue/src/store/engine/insert.rs", "sum += job.args.len();", 1, "a number"),
+    ("queue/src/store/engine/script.rs", "text.replace('\\0', ", 1, "an error text, which is a value"),
     ("queue/src/store/mod.rs", "self.ready += other.ready;", 1, "a number"),
     ("queue/src/store/mod.rs", "self.dead += other.dead;", 1, "a number"),
     ("queue/src/store/mod.rs", "self.cancelled += other.cancelled;", 1, "a number"),
-    ("queue/src/store/mysql.rs", "*count += row.int(6)?;", 1, "a number"),
-    ("queue/src/store/sql.rs", "sum += one;", 1, "numbers"),
+    ("queue/src/store/mysql/mod.rs", "*count += row.int(6)?;", 1, "a number"),
+    ("queue/src/store/engine/mod.rs", "sum += one;", 1, "numbers"),
 ];
 
 /// What makes SQL of a text that is not a literal, or looks like it.
@@ -146,12 +166,12 @@ fn has_sql(line: &str) -> bool {
 }
 
 /// Statements that are literals, as arguments of sqlx: what else is given to it must be wrapped, and is found above.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files(folder: &Path, kind: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files(&path, kind, found);
+        } else if path.extension().is_some_and(|extension| extension == kind) {
             found.push(path);
         }
     }
@@ -179,14 +199,14 @@ fn suspicious() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut sources = Vec::new();
     for folder in ["queue/src", "queue-macros/src", "examples"] {
-        files(&root.join(folder), &mut sources);
+        files(&root.join(folder), "rs", &mut sources);
     }
     assert!(sources.len() > 40, "the sources are not where they were");
     let mut found = Vec::new();
     for path in sources {
         let name = path.strip_prefix(root).expect("below").display().to_string();
         // the store's own tests
-        if name == "queue/src/store/tests.rs" {
+        if name == "queue/src/store/engine/tests.rs" {
             continue;
         }
         let text = fs::read_to_string(&path).expect("text");
@@ -254,37 +274,67 @@ fn what_would_be_dangerous_is_noticed() {
     assert!(is_suspicious(&lines[0]) && lines.iter().skip(1).all(|line| !is_suspicious(line)), "{lines:?}");
 }
 
+/// All files of statements: each engine has its own folder, and `engine` what they share.
+fn statements() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut found = Vec::new();
+    files(&root.join("queue/src/store"), "sql", &mut found);
+    assert!(found.len() > 100, "{} statements", found.len());
+    found
+}
+
 /// Statements lie in files, and a file knows no input.
 #[test]
 fn statements_name_places_and_not_values() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src/store/sql");
-    let mut count = 0;
-    for folder in [folder.clone(), folder.join("admin")] {
-        for entry in fs::read_dir(folder).expect("the statements") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|extension| extension == "sql") {
-                let text = fs::read_to_string(&path).expect("text");
-                let templates = ["{}", "{0}", "{{", "/* "];
-                let found: Vec<_> = templates.iter().filter(|it| text.contains(**it)).collect();
-                // filled with question marks, or with statements of other files (see `united`)
-                let filled = [
-                    "claim_others.mysql.sql",
-                    "claim_due.mysql.sql",
-                    "lanes.mysql.sql",
-                    "lanes_rest.mysql.sql",
-                    "lanes_all.mysql.sql",
-                    "peek_many.mysql.sql",
-                    "peek_many.sqlite.sql",
-                    "claim_many.sqlite.sql",
-                ];
-                let known = filled.iter().any(|name| path.ends_with(name)) && found == [&"/* "];
-                assert!(found.is_empty() || known, "{}: {found:?}", path.display());
-                // it would be prepared anew each time: `LIMIT +$1`
-                let anew = path.to_string_lossy().ends_with(".sqlite.sql") && text.contains("LIMIT $");
-                assert!(!anew, "{}: the limit is nothing but a variable", path.display());
-                count += 1;
-            }
-        }
+    // filled with question marks, or with statements of other files (see `united`)
+    let filled = [
+        "mysql/sql/claim_others.sql",
+        "mysql/sql/claim_due.sql",
+        "mysql/sql/lanes.sql",
+        "mysql/sql/lanes_rest.sql",
+        "mysql/sql/lanes_all.sql",
+        "mysql/sql/peek_many.sql",
+        "sqlite/sql/peek_many.sql",
+        "sqlite/sql/claim_many.sql",
+    ];
+    for path in statements() {
+        let text = fs::read_to_string(&path).expect("text");
+        let templates = ["{}", "{0}", "{{", "/* "];
+        let found: Vec<_> = templates.iter().filter(|it| text.contains(**it)).collect();
+        let known = filled.iter().any(|name| path.ends_with(name)) && found == [&"/* "];
+        assert!(found.is_empty() || known, "{}: {found:?}", path.display());
+        // it would be prepared anew each time: `LIMIT +$1`
+        let anew = path.components().any(|part| part.as_os_str() == "sqlite") && text.contains("LIMIT $");
+        assert!(!anew, "{}: the limit is nothing but a variable", path.display());
     }
-    assert!(count > 100, "{count} statements");
+}
+
+/// The paths of statements that a source names, from its own folder: `sql/claim.sql`, `../engine/sql/args.sql`.
+fn named(source: &str) -> Vec<String> {
+    let included =
+        source.split("include_str!(\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(path, _)| path);
+    let of_admin = source.split("sql!(\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let of_admin = of_admin.map(|(name, _)| format!("sql/admin/{name}.sql"));
+    included.filter(|path| path.ends_with(".sql")).map(str::to_owned).chain(of_admin).collect()
+}
+
+#[test]
+fn every_statement_is_used() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src");
+    let mut sources = Vec::new();
+    files(&root, "rs", &mut sources);
+    let mut used = Vec::new();
+    for source in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
+        let folder = source.parent().expect("a folder");
+        let text = fs::read_to_string(source).expect("text");
+        used.extend(named(&text).into_iter().filter_map(|path| folder.join(path).canonicalize().ok()));
+    }
+    let orphans: Vec<_> =
+        statements().into_iter().filter(|path| !used.contains(&path.canonicalize().unwrap())).collect();
+    assert!(orphans.is_empty(), "no source names {orphans:#?}");
+    // and a name that is not there is missed
+    assert_eq!(
+        named("sql!(\"stats\"), include_str!(\"../engine/sql/a.sql\")"),
+        ["../engine/sql/a.sql", "sql/admin/stats.sql"]
+    );
 }

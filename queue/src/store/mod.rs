@@ -3,41 +3,13 @@
 //! Above this trait no database type appears. Below it stands one implementation ([`sql`]) over a [`Dialect`] per engine:
 //! the statements are files, and only what differs in shape is code.
 
-mod admin;
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
-    allow(dead_code, reason = "without an engine there are no statements")
-)]
-pub(crate) mod batch;
-#[cfg(feature = "sqlite")]
-mod beside;
-pub(crate) mod dialect;
-mod distance;
-mod ending;
-mod line;
-#[cfg(feature = "sqlite")]
-mod memory;
+pub(crate) mod engine;
 #[cfg(feature = "mysql")]
 mod mysql;
-pub(crate) mod operation;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod read;
-mod runs;
-mod session;
-mod settings;
-mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "mysql")]
-mod text;
-mod together;
-pub(crate) mod turns;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod union;
-mod untangle;
-#[cfg(feature = "sqlite")]
-mod writes;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -48,17 +20,17 @@ use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
-use self::turns::Listening;
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::enqueue::notify::Subscription;
 use crate::error::Error;
 use crate::job::JobId;
-use crate::signal::Subscription;
 use crate::state::JobState;
+use crate::store::engine::write_queue::Listening;
 
-pub(crate) use dialect::Dialect;
-pub(crate) use operation::SqlStore;
-pub(crate) use settings::cure;
-pub(crate) use together::Whose;
+pub(crate) use engine::dialect::Dialect;
+pub(crate) use engine::operation::SqlStore;
+pub(crate) use engine::savepoint::Whose;
+pub(crate) use engine::settings::cure;
 
 /// A store of any engine.
 pub(crate) type AnyStore = Arc<dyn Store>;

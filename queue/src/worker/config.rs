@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::States;
+use crate::enqueue::target::Pool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
 use crate::store::{AnyStore, Store};
-use crate::target::Pool;
 use crate::telemetry;
 
 use crate::worker::Worker;

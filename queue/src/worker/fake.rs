@@ -16,17 +16,17 @@ use tokio::time::{Instant, timeout};
 
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
+use crate::enqueue::notify::Subscription;
 use crate::error::Error;
 use crate::job::JobId;
 use crate::registry::{JobDefinition, Running};
-use crate::signal::Subscription;
-use crate::store::turns::Listening;
+use crate::store::engine::write_queue::Listening;
 use crate::store::{
     Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
     Share, Store, WorkerId,
 };
 use crate::worker::config::{Config, Timing};
-use crate::worker::lifecycle as shutdown;
+use crate::worker::lifecycle;
 use crate::worker::record::Recorder;
 use crate::worker::run::starts::{self, Starts};
 use crate::worker::{run::attempt::Ended, shared::Shared};
@@ -170,7 +170,7 @@ impl MadeUp {
     pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
-        let shared = Arc::new(shutdown::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
+        let shared = Arc::new(lifecycle::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
         tokio::spawn(starts::run(shared.clone(), begun));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
@@ -292,7 +292,7 @@ impl Store for MadeUp {
     #[cfg(feature = "sqlite")]
     fn subscribe(&self, notify: Arc<Notify>) -> Subscription {
         let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
-        crate::signal::subscribe(&nobody, notify)
+        crate::enqueue::notify::subscribe(&nobody, notify)
     }
 
     #[cfg(not(feature = "sqlite"))]

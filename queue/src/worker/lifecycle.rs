@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::store::{NewWorker, Scope};
 use crate::telemetry;
 use crate::worker::claim;
-use crate::worker::claim::orphans as stray;
+use crate::worker::claim::orphans;
 use crate::worker::config::Config;
 use crate::worker::lease::health::Health;
 use crate::worker::lease::heartbeat;
@@ -145,7 +145,7 @@ pub(crate) async fn supervise(
         give_back_unstarted(&shared);
         recorded(&shared).await;
         // nobody would look for them soon: no lease runs out of a worker that has left
-        if timeout(LAST_LOOK, stray::give_back(&shared)).await.is_err() {
+        if timeout(LAST_LOOK, orphans::give_back(&shared)).await.is_err() {
             return false;
         }
         recorded(&shared).await;

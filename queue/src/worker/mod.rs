@@ -21,8 +21,8 @@ mod shared;
 
 pub use config::WorkerBuilder;
 
+use crate::enqueue::target::Pool;
 use crate::error::Error;
-use crate::target::Pool;
 use config::Config;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.

@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::enqueue::notify::Subscription;
 use crate::job::JobId;
 use crate::registry::JobDefinition;
-use crate::signal::Subscription;
-use crate::store::turns::{Listening, Turns};
+use crate::store::engine::write_queue::{Listening, Turns};
 use crate::store::{
     Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share,
     Start, Store,
@@ -19,7 +19,7 @@ use crate::store::{
 use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::{Answer, MadeUp, job, nothing, unused};
-use crate::worker::lifecycle as shutdown;
+use crate::worker::lifecycle;
 use crate::worker::record::{self, Recorder};
 use crate::worker::run::attempt::Ended;
 use crate::worker::run::starts::{self, Starts};
@@ -367,7 +367,7 @@ impl Scene {
         };
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
-        let shared = Arc::new(shutdown::share(config, recorder, starts, Arc::default()));
+        let shared = Arc::new(lifecycle::share(config, recorder, starts, Arc::default()));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         tokio::spawn(record::run(shared.clone(), ends));

@@ -1,0 +1,314 @@
+//! Telling workers that something was enqueued: those of this process directly, those of others through the database.
+//!
+//! A signal is a hint and may be lost; polling finds what it missed. It is sent outside the transaction that inserts: on
+//! PostgreSQL a NOTIFY serializes the commits of all who notify. The one exception is a lone enqueue, which is in nobody's
+//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier. What this process has told
+//! its workers itself, they take no notice of when the database says it again.
+//!
+//! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
+//!   wait and are sent as one, a few milliseconds later.
+//! * An enqueue through a connection or transaction is committed some time later, unknown to us: the signal is echoed with
+//!   a growing pause for a minute. The echo uses a connection of its own, made with the options of the pools that this
+//!   process has shown (by an enqueue, a worker or `migrate`).
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::pool::PoolConnection;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::enqueue::pool::can_spare_one;
+use crate::store::Dialect;
+
+/// The shortest pause between two signals to the same database.
+const COALESCE: Duration = Duration::from_millis(5);
+/// A signal that takes longer is given up: a connection whose other end is gone must not silence those that follow.
+const LIMIT: Duration = Duration::from_secs(3);
+/// How long after an enqueue in a transaction its commit is still expected.
+const ECHO_FOR: Duration = Duration::from_secs(60);
+
+/// An engine, as far as signals go.
+pub(crate) trait Signals: sqlx::Database {
+    /// Whether the database passes signals between processes.
+    const NOTIFIES: bool;
+    /// Tells one database from another within this process.
+    fn address(pool: &sqlx::Pool<Self>) -> String;
+    /// Signals the workers of all processes; nothing where the engine cannot. `from` is what [`from`] says.
+    fn notify(conn: &mut Self::Connection, from: &str) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+#[cfg(feature = "postgres")]
+impl Signals for sqlx::Postgres {
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
+        // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl Signals for sqlx::MySql {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
+    }
+
+    async fn notify(_: &mut sqlx::MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Signals for sqlx::Sqlite {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        pool.connect_options().get_filename().display().to_string()
+    }
+
+    async fn notify(_: &mut sqlx::SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
+/// What this process knows of one database.
+#[derive(Default)]
+struct Local {
+    /// What signals of this process carry.
+    from: Token,
+    /// Workers of this process.
+    workers: Vec<Arc<Notify>>,
+    sending: bool,
+    again: bool,
+    /// Since when an echo is owed, and whether a task sends it.
+    echo_since: Option<Instant>,
+    echoing: bool,
+    /// The connect options, for the connection of an echo.
+    options: Option<AnyOptions>,
+}
+
+/// Tells a process from others: by the system's chance, that no program can repeat, and by its number, read each time, because
+/// a process that was forked has the same chance.
+struct Token(u64);
+
+impl Default for Token {
+    fn default() -> Self {
+        Self(RandomState::new().hash_one(()))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:016x}", std::process::id(), self.0)
+    }
+}
+
+type Options<DB> = Arc<<<DB as sqlx::Database>::Connection as Connection>::Options>;
+type AnyOptions = Arc<dyn std::any::Any + Send + Sync>;
+
+/// Databases by driver and address.
+static DATABASES: LazyLock<Mutex<HashMap<(TypeId, String), Local>>> = LazyLock::new(Mutex::default);
+
+fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
+    DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells one database from all others in this process, by driver and address.
+pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
+    (TypeId::of::<DB>(), DB::address(pool))
+}
+
+/// What signals carry that this process sends to the database of `pool`.
+pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
+    databases().entry(key(pool)).or_default().from.to_string()
+}
+
+/// Whether a signal that carries this comes from this process, which has told its own workers there itself.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL passes signals on"))]
+pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
+    databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from.to_string() == from)
+}
+
+/// A worker's subscription; ends when dropped.
+pub(crate) struct Subscription {
+    key: (TypeId, String),
+    notify: Arc<Notify>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(local) = databases().get_mut(&self.key) {
+            local.workers.retain(|worker| !Arc::ptr_eq(worker, &self.notify));
+        }
+    }
+}
+
+/// Wakes `notify` when this process enqueues into the pool's database.
+pub(crate) fn subscribe<DB: Signals>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>) -> Subscription {
+    let key = key(pool);
+    databases().entry(key.clone()).or_default().workers.push(notify.clone());
+    Subscription { key, notify }
+}
+
+/// Something is in the database of `pool`; `announced` when the other processes were told with it.
+pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
+    let key = key(pool);
+    let from = {
+        let mut databases = databases();
+        let local = databases.entry(key.clone()).or_default();
+        local.options.get_or_insert_with(|| pool.connect_options());
+        local.workers.iter().for_each(|worker| worker.notify_one());
+        if !DB::NOTIFIES || announced {
+            return;
+        }
+        if local.sending {
+            local.again = true;
+            return;
+        }
+        local.sending = true;
+        local.from.to_string()
+    };
+    let pool = pool.clone();
+    // made here: a runtime that ends polls no task
+    let mut sending = AtWork { key, flag: |local| &mut local.sending, over: false };
+    tokio::spawn(async move {
+        let mut kept = None;
+        loop {
+            match timeout(LIMIT, send(&pool, &mut kept, &from)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the signal for an enqueue was not sent; {POLLED}"),
+                Err(_) => {
+                    tracing::debug!("the signal for an enqueue was not sent in time; {POLLED}");
+                    // it may be inside a statement
+                    kept.take().iter_mut().for_each(PoolConnection::close_on_drop);
+                }
+            }
+            // the next one needs no other, unless somebody waits for this one
+            kept = kept.filter(|_| can_spare_one(&pool));
+            sleep(COALESCE).await;
+            let mut databases = databases();
+            let Some(local) = databases.get_mut(&sending.key) else { return };
+            if !std::mem::take(&mut local.again) {
+                return sending.end(local);
+            }
+        }
+    });
+}
+
+const POLLED: &str = "polling will find it";
+
+/// Sends a signal through the connection that sent the one before, if that is still good, or another one.
+async fn send<DB: Signals>(
+    pool: &sqlx::Pool<DB>,
+    kept: &mut Option<PoolConnection<DB>>,
+    from: &str,
+) -> Result<(), sqlx::Error> {
+    if let Some(conn) = kept.as_mut().filter(|_| !pool.is_closed())
+        && DB::notify(conn, from).await.is_ok()
+    {
+        return Ok(());
+    }
+    *kept = None;
+    DB::notify(kept.insert(pool.acquire().await?), from).await
+}
+
+/// A task sends signals, until this is dropped or ended.
+struct AtWork {
+    key: (TypeId, String),
+    flag: fn(&mut Local) -> &mut bool,
+    over: bool,
+}
+
+impl AtWork {
+    /// There is nothing left to send: decided and said under one lock.
+    fn end(&mut self, local: &mut Local) {
+        *(self.flag)(local) = false;
+        self.over = true;
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if !self.over
+            && let Some(local) = databases().get_mut(&self.key)
+        {
+            *(self.flag)(local) = false;
+        }
+    }
+}
+
+/// Shows a pool, so that echoes can be sent to its database.
+pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
+    let options: Options<DB> = pool.connect_options();
+    databases().entry(key(pool)).or_default().options = Some(options);
+}
+
+/// Something was written in a transaction that may be committed later.
+pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
+    let mut begun = Vec::new();
+    for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
+        let options = local.options.clone().filter(|_| DB::NOTIFIES);
+        let options = options.and_then(|options| options.downcast::<<DB::Connection as Connection>::Options>().ok());
+        local.echo_since = Some(Instant::now());
+        if !local.echoing {
+            local.echoing = true;
+            let echoing = AtWork { key: key.clone(), flag: |local| &mut local.echoing, over: false };
+            begun.push((echoing, options));
+        }
+    }
+    for (echoing, options) in begun {
+        tokio::spawn(echo::<DB>(echoing, options));
+    }
+}
+
+/// Sends a signal, and returns the connection if it is good for another.
+async fn repeat<DB: Dialect + Signals>(
+    connection: Option<DB::Connection>,
+    options: &Options<DB>,
+    from: &str,
+) -> Option<DB::Connection> {
+    let mut open = match connection {
+        Some(open) => open,
+        None => DB::Connection::connect_with(&DB::named(options)).await.ok()?,
+    };
+    DB::notify(&mut open, from).await.is_ok().then_some(open)
+}
+
+async fn echo<DB: Dialect + Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
+    let mut connection: Option<DB::Connection> = None;
+    loop {
+        let (age, from) = {
+            let mut databases = databases();
+            let Some(local) = databases.get_mut(&echoing.key) else { return };
+            let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
+            if age >= ECHO_FOR {
+                return echoing.end(local);
+            }
+            local.workers.iter().for_each(|worker| worker.notify_one());
+            (age, local.from.to_string())
+        };
+        if let Some(options) = &options {
+            connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);
+        }
+        sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))).await;
+    }
+}

@@ -1,0 +1,147 @@
+//! The seam to sqlx: which pools, connections and transactions are accepted, and what each means.
+
+use std::sync::Arc;
+
+use crate::enqueue::group;
+use crate::enqueue::notify;
+use crate::store::{AnyStore, Dialect, NewJob, SqlStore, Whose};
+
+/// A pool of one of the supported databases: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to
+/// one. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a pool that queue can use",
+    note = "give a `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, and enable queue's cargo feature \
+            `postgres`, `mysql` or `sqlite` (the default)"
+)]
+pub trait Pool: sealed::Pool {}
+
+/// Where a job is written: `&PgPool`, `&MySqlPool`, `&SqlitePool`, or a `&mut` connection or transaction of one of
+/// them. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot be enqueued into `{Self}`",
+    note = "give `&pool`, `&mut connection` or `&mut transaction` of PostgreSQL, MySQL or SQLite (sqlx 0.9), and enable \
+            queue's cargo feature `postgres`, `mysql` or `sqlite` (the default)"
+)]
+pub trait Target: sealed::Target {}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+pub(crate) mod sealed {
+    use super::{AnyStore, NewJob};
+
+    pub trait Pool: Send + Sync {
+        #[doc(hidden)]
+        fn store(&self) -> AnyStore;
+        #[doc(hidden)]
+        fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>>;
+    }
+
+    pub trait Target: Send {
+        #[doc(hidden)]
+        fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+    }
+}
+
+#[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+impl<P: sealed::Pool + ?Sized> sealed::Pool for &P {
+    fn store(&self) -> AnyStore {
+        (**self).store()
+    }
+
+    fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>> {
+        (**self).migrate()
+    }
+}
+impl<P: Pool + ?Sized> Pool for &P {}
+
+/// Writes through a pool; see [`writer`].
+async fn write_through_pool<DB: Dialect + notify::Signals>(
+    pool: &sqlx::Pool<DB>,
+    mut jobs: Vec<NewJob>,
+) -> Result<Vec<i64>, sqlx::Error> {
+    match (jobs.pop(), jobs.is_empty()) {
+        (Some(job), true) => Ok(vec![group::write(pool, job).await?]),
+        (Some(job), false) => {
+            jobs.push(job);
+            group::write_all(pool.clone(), jobs).await
+        }
+        (None, _) => Ok(Vec::new()),
+    }
+}
+
+/// Writes through a connection that goes back to its pool. Dropped midway, it may be inside a transaction that sqlx does
+/// not know of: then it is closed instead.
+async fn write_through_connection<DB: Dialect + notify::Signals>(
+    conn: &mut sqlx::pool::PoolConnection<DB>,
+    jobs: Vec<NewJob>,
+) -> Result<Vec<i64>, sqlx::Error> {
+    struct Guard<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
+    impl<DB: Dialect> Drop for Guard<'_, DB> {
+        fn drop(&mut self) {
+            // an embedded database is never left like that, and closing may lose one in memory
+            if !self.1 && !DB::ONE_WRITER {
+                self.0.close_on_drop();
+            }
+        }
+    }
+    let mut guard = Guard(conn, false);
+    let result = DB::insert(guard.0, &jobs, Whose::Callers).await;
+    guard.1 = true;
+    notify::maybe_committed_later::<DB>();
+    result
+}
+
+macro_rules! database {
+    ($feature:literal, $db:ty, $connection:ty) => {
+        #[cfg(feature = $feature)]
+        #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+        const _: () = {
+            impl sealed::Pool for sqlx::Pool<$db> {
+                fn store(&self) -> AnyStore {
+                    notify::introduce(self);
+                    Arc::new(SqlStore::<$db>::new(self.clone()))
+                }
+
+                fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>> {
+                    notify::introduce(self);
+                    let pool = self.clone();
+                    Box::pin(async move { crate::migrate::run(pool).await })
+                }
+            }
+            impl Pool for sqlx::Pool<$db> {}
+
+            impl sealed::Target for &sqlx::Pool<$db> {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                    write_through_pool(self, jobs)
+                }
+            }
+            impl Target for &sqlx::Pool<$db> {}
+
+            impl sealed::Target for &mut $connection {
+                async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
+                    let ids = <$db as Dialect>::insert(self, &jobs, Whose::Callers).await?;
+                    notify::maybe_committed_later::<$db>();
+                    Ok(ids)
+                }
+            }
+            impl Target for &mut $connection {}
+
+            impl sealed::Target for &mut sqlx::pool::PoolConnection<$db> {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                    write_through_connection(self, jobs)
+                }
+            }
+            impl Target for &mut sqlx::pool::PoolConnection<$db> {}
+
+            impl sealed::Target for &mut sqlx::Transaction<'_, $db> {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                    sealed::Target::write(&mut **self, jobs)
+                }
+            }
+            impl Target for &mut sqlx::Transaction<'_, $db> {}
+        };
+    };
+}
+
+database!("postgres", sqlx::Postgres, sqlx::PgConnection);
+database!("mysql", sqlx::MySql, sqlx::MySqlConnection);
+database!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection);

@@ -1,0 +1,461 @@
+//! What the administration asks of a database: the statements of each engine, and the code that is the same for all.
+//!
+//! Reads are single statements, or statements whose order makes them agree. Changes are [`Step`]s: each finds the jobs of a
+//! list that are in the right place (and locks or changes them at once), and then works on those alone. A job that a
+//! worker holds is never taken from it.
+
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use crate::admin::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::enqueue::notify::Signals;
+use crate::error::Error;
+use crate::job::JobId;
+use crate::state::JobState;
+use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, rows};
+use crate::store::engine::operation::{COUNT_LIMIT, From, Mode, SqlStore};
+
+/// The statements of one engine for the administration. Where engines share a text they share its file.
+pub(crate) trait AdminDialect: Signals {
+    /// Rows of kind, queue, state, count, oldest.
+    const STATS: &'static str;
+    /// Binds: after, kind, queue, state, limit. Rows as [`read_job`] wants them.
+    const JOBS_HOT: &'static str;
+    /// Binds: after, kind, queue, limit. Rows as before.
+    const JOBS_RUNNING: &'static str;
+    /// Binds: after, kind, queue, state, limit. Rows as before.
+    const JOBS_OVER: &'static str;
+    /// Binds: after, kind, queue, limit. Rows as before.
+    const JOBS_DEAD: &'static str;
+    /// Binds: id. A row as before; then fence, args, result, name of the worker.
+    const JOB: &'static str;
+    /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
+    const ATTEMPTS: &'static str;
+    /// Rows of queue, pause, and the numbers of scheduled, ready and running jobs.
+    const QUEUES: &'static str;
+    /// Rows as [`workers`] reads them.
+    const WORKERS: &'static str;
+    /// Binds: queue.
+    const PAUSE: &'static str;
+    /// Binds: queue.
+    const RESUME: &'static str;
+
+    /// See [`Store::run_now`](crate::store::Store::run_now).
+    const RUN_NOW: Change;
+    /// See [`Store::reschedule`](crate::store::Store::reschedule).
+    const RESCHEDULE: Change;
+    /// See [`Store::cancel`](crate::store::Store::cancel).
+    const CANCEL: Change;
+    /// See [`Store::send_back`](crate::store::Store::send_back).
+    const SEND_BACK: Change;
+    /// See [`Store::delete`](crate::store::Store::delete): of dead letters, of what is over, of what waits.
+    const DELETE: Change;
+    /// See [`Store::edit`](crate::store::Store::edit).
+    const EDIT: Change;
+}
+
+/// The steps of a change, in one transaction. Their order follows a job's way from table to table backwards, so that one
+/// that moves meanwhile is met at most once.
+pub(crate) type Change = &'static [Step];
+
+/// One step of a change. Every statement has one value: the list of [`Target`]s.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Returns the ids of the jobs that this step is for. They are locked then, or changed already.
+    pub(crate) find: &'static str,
+    /// What else is done with those.
+    pub(crate) then: &'static [&'static str],
+}
+
+/// A job to change, with what the statements of a change want to know.
+#[derive(Serialize)]
+struct Target<'a> {
+    id: i64,
+    #[serde(flatten)]
+    with: &'a With,
+}
+
+#[derive(Default, Serialize)]
+struct With {
+    /// Microseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// JSON, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<String>,
+}
+
+/// In the order of kind, queue and state.
+pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
+    let mut stats: Vec<Stat> = store
+        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
+            async move { rows::<DB>(conn, DB::STATS, &[]).await?.iter().map(read_stat).collect() }.boxed()
+        })
+        .await?;
+    // not in SQL: each engine has its own order of text
+    stats.sort_by(|a, b| (&a.kind, &a.queue, a.state).cmp(&(&b.kind, &b.queue, b.state)));
+    Ok(stats)
+}
+
+pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    filter: &Filter,
+) -> Result<Page<Job>, Error> {
+    store
+        // a page of what is rare may read many rows
+        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
+            page::<DB>(conn, filter).boxed()
+        })
+        .await
+}
+
+/// Each table gives its first rows by id; the first of all these are the page.
+///
+/// The tables are read in the order of a job's life, so that one that ends meanwhile is seen (twice, and then the younger
+/// sight counts). Only a dead letter that is sent back between two of the statements is missed.
+async fn page<DB: Dialect + AdminDialect>(
+    conn: &mut DB::Connection,
+    filter: &Filter,
+) -> Result<Page<Job>, sqlx::Error> {
+    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
+    let size = filter.page() as usize;
+    let after = filter.after.map_or(i64::MIN, JobId::get);
+    let (kind, queue) = (filter.kind.as_deref(), filter.queue.as_deref());
+    let state = filter.state.map(JobState::as_str);
+    let limit = size as i64 + 1; // one more tells whether there is another page
+    let any: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), state.into(), limit.into()];
+    let scheduled: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), Scheduled.as_str().into(), limit.into()];
+    let known: [Bind<'_>; 4] = [after.into(), kind.into(), queue.into(), limit.into()];
+    let statements: &[(&'static str, &[Bind<'_>])] = match filter.state {
+        Some(Scheduled | Ready) => &[(DB::JOBS_HOT, &any)],
+        Some(Running) => &[(DB::JOBS_RUNNING, &known)],
+        Some(Completed | Cancelled) => &[(DB::JOBS_OVER, &any)],
+        Some(Dead) => &[(DB::JOBS_DEAD, &known)],
+        None if filter.among == Among::Unfinished => &[(DB::JOBS_HOT, &any)],
+        None if filter.among == Among::Retryable => &[(DB::JOBS_HOT, &scheduled), (DB::JOBS_DEAD, &known)],
+        None => &[(DB::JOBS_HOT, &any), (DB::JOBS_OVER, &any), (DB::JOBS_DEAD, &known)],
+    };
+    let mut jobs = std::collections::BTreeMap::new();
+    for (sql, binds) in statements {
+        for row in rows::<DB>(conn, sql, binds).await? {
+            let job = read_job(&row)?;
+            jobs.insert(job.id, job);
+        }
+    }
+    let more = jobs.len() > size;
+    let items: Vec<Job> = jobs.into_values().take(size).collect();
+    let next = items.last().filter(|_| more).map(|job| job.id);
+    Ok(Page { items, next })
+}
+
+pub(crate) async fn job<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    id: JobId,
+) -> Result<Option<JobDetail>, Error> {
+    store.run(From::Pool, Mode::Read, "cannot read a job", id, |conn, id| detail::<DB>(conn, *id).boxed()).await
+}
+
+async fn detail<DB: Dialect + AdminDialect>(
+    conn: &mut DB::Connection,
+    id: JobId,
+) -> Result<Option<JobDetail>, sqlx::Error> {
+    let found = rows::<DB>(conn, DB::JOB, &[id.get().into()]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let job = read_job(row)?;
+    let fence = row.int(14)?;
+    // the attempt under this fence, when it is not (or not yet) among the recorded ones
+    let current = match job.state {
+        JobState::Running => Some("running"),
+        JobState::Completed => Some("completed"),
+        _ => None,
+    };
+    let recorded = if current.is_some() { fence.saturating_sub(1) } else { fence };
+    let mut attempts: Vec<Attempt> = rows::<DB>(conn, DB::ATTEMPTS, &[id.get().into(), recorded.into()])
+        .await?
+        .iter()
+        .map(|row| {
+            Ok(Attempt {
+                attempt: unsigned(row.int(0)?),
+                worker: row.int(1)?,
+                worker_name: row.maybe_text(2)?,
+                started_at: time(row.int(3)?),
+                ended_at: Some(time(row.int(4)?)),
+                outcome: row.text(5)?,
+                error: row.maybe_text(6)?,
+            })
+        })
+        .collect::<Result<_, sqlx::Error>>()?;
+    attempts.reverse();
+    if let Some(outcome) = current {
+        attempts.push(Attempt {
+            attempt: job.attempt,
+            worker: job.worker.unwrap_or_default(),
+            worker_name: row.maybe_text(17)?,
+            started_at: job.claimed_at.unwrap_or(job.run_at),
+            ended_at: job.finished_at,
+            outcome: outcome.to_owned(),
+            error: None,
+        });
+    }
+    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, attempts }))
+}
+
+pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    let changed = change(store, "cannot retry jobs", DB::RUN_NOW, ids, With::default()).await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    run_at: i64,
+) -> Result<Vec<i64>, Error> {
+    let with = With { run_at: Some(run_at.clamp(YEAR_1, YEAR_9999)), ..With::default() };
+    let changed = change(store, "cannot reschedule jobs", DB::RESCHEDULE, ids, with).await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    reason: &str,
+) -> Result<Vec<i64>, Error> {
+    let with = With { reason: Some(reason.to_owned()), ..With::default() };
+    change(store, "cannot cancel jobs", DB::CANCEL, ids, with).await
+}
+
+pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+) -> Result<Vec<i64>, Error> {
+    let changed = change(store, "cannot send dead letters back", DB::SEND_BACK, ids, With::default()).await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn delete<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    state: Option<JobState>,
+) -> Result<Vec<i64>, Error> {
+    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
+    let steps = match state {
+        None => DB::DELETE,
+        Some(Dead) => &DB::DELETE[..1],
+        Some(Completed | Cancelled) => &DB::DELETE[1..2],
+        Some(Scheduled | Ready | Running) => &DB::DELETE[2..],
+    };
+    change(store, "cannot delete jobs", steps, ids, With::default()).await
+}
+
+pub(crate) async fn edit<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    id: JobId,
+    args: &str,
+) -> Result<bool, Error> {
+    let with = With { args: Some(args.to_owned()), ..With::default() };
+    let changed = change(store, "cannot edit a job's arguments", DB::EDIT, &[id.get()], with).await?;
+    Ok(!changed.is_empty())
+}
+
+/// Takes the steps of a change and returns the ids that they found.
+async fn change<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    steps: Change,
+    jobs: &[i64],
+    with: With,
+) -> Result<Vec<i64>, Error> {
+    let mut jobs = jobs.to_vec();
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    jobs.sort_unstable(); // all lock in the same order
+    jobs.dedup();
+    let mode = match steps {
+        [Step { then: [], .. }] => Mode::Write,
+        _ => Mode::Transaction,
+    };
+    store
+        .run(From::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
+            async move {
+                let mut changed = Vec::new();
+                for step in steps {
+                    let found = ids::<DB>(conn, step.find, &[list(jobs, with)?.as_str().into()]).await?;
+                    if !found.is_empty() && !step.then.is_empty() {
+                        let found = list(&found, with)?;
+                        for sql in step.then {
+                            execute::<DB>(conn, sql, &[found.as_str().into()]).await?;
+                        }
+                    }
+                    changed.extend(found);
+                }
+                Ok(changed)
+            }
+            .boxed()
+        })
+        .await
+}
+
+fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
+    let targets: Vec<_> = ids.iter().map(|&id| Target { id, with }).collect();
+    serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    queue: &str,
+    paused: bool,
+) -> Result<(), Error> {
+    let (doing, sql) = if paused { ("cannot pause a queue", DB::PAUSE) } else { ("cannot resume a queue", DB::RESUME) };
+    store
+        .run(From::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
+            async move { execute::<DB>(conn, sql, &[queue.as_str().into()]).await.map(drop) }.boxed()
+        })
+        .await?;
+    wake(store, !paused).await;
+    Ok(())
+}
+
+/// Tells the workers that there may be something to do, where the engine can. A hint: polling finds what it misses.
+async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
+    if something && DB::NOTIFIES {
+        // this process's own hear of it from the database, too
+        let told =
+            store.run(From::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "workers will find the change by polling");
+        }
+    }
+}
+
+/// In the order of their names.
+pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
+    let mut queues: Vec<QueueInfo> = store
+        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
+            async move {
+                let rows = rows::<DB>(conn, DB::QUEUES, &[]).await?;
+                rows.iter()
+                    .map(|row| {
+                        Ok(QueueInfo {
+                            queue: row.text(0)?,
+                            paused_at: row.maybe_int(1)?.map(time),
+                            scheduled: row.int(2)?.max(0).cast_unsigned(),
+                            ready: row.int(3)?.max(0).cast_unsigned(),
+                            running: row.int(4)?.max(0).cast_unsigned(),
+                        })
+                    })
+                    .collect()
+            }
+            .boxed()
+        })
+        .await?;
+    queues.sort_by(|a, b| a.queue.cmp(&b.queue));
+    Ok(queues)
+}
+
+/// In the order of their start.
+pub(crate) async fn workers<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
+    store
+        .run(From::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
+            async move {
+                let rows = rows::<DB>(conn, DB::WORKERS, &[]).await?;
+                rows.iter()
+                    .map(|row| {
+                        Ok(WorkerInfo {
+                            id: row.int(0)?,
+                            host: row.text(1)?,
+                            pid: unsigned(row.int(2)?),
+                            concurrency: unsigned(row.int(3)?),
+                            queues: names(&row.text(4)?),
+                            kinds: names(&row.text(5)?),
+                            started_at: time(row.int(6)?),
+                            heartbeat_at: time(row.int(7)?),
+                            stopped_at: row.maybe_int(8)?.map(time),
+                            alive: row.int(9)? != 0,
+                            running: row.int(10)?.max(0).cast_unsigned(),
+                        })
+                    })
+                    .collect()
+            }
+            .boxed()
+        })
+        .await
+}
+
+fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
+    Ok(Stat {
+        kind: row.text(0)?,
+        queue: row.text(1)?,
+        state: state(&row.text(2)?)?,
+        jobs: row.int(3)?.max(0).cast_unsigned(),
+        oldest: time(row.int(4)?),
+    })
+}
+
+/// The columns that every list of jobs has first.
+fn read_job(row: &impl Cells) -> Result<Job, sqlx::Error> {
+    Ok(Job {
+        id: row.int(0)?.into(),
+        kind: row.text(1)?,
+        queue: row.text(2)?,
+        state: state(&row.text(3)?)?,
+        priority: row.int(4)?.clamp(i16::MIN.into(), i16::MAX.into()) as i16,
+        attempt: unsigned(row.int(5)?),
+        max_retries: row.maybe_int(6)?.map(unsigned),
+        enqueued_at: time(crate::store::engine::read::time(row, 7)?),
+        run_at: time(crate::store::engine::read::time(row, 8)?),
+        claimed_at: row.maybe_int(9)?.map(time),
+        finished_at: row.maybe_int(10)?.map(time),
+        worker: row.maybe_int(11)?,
+        cancel_requested: row.int(12)? != 0,
+        error: row.maybe_text(13)?,
+    })
+}
+
+/// Microseconds since 1970 of the first and the last second that every engine can store.
+const YEAR_1: i64 = -62_135_596_800_000_000;
+const YEAR_9999: i64 = 253_402_300_799_000_000;
+
+fn time(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros.clamp(YEAR_1, YEAR_9999)).unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+fn unsigned(number: i64) -> u32 {
+    number.clamp(0, u32::MAX.into()) as u32
+}
+
+fn state(word: &str) -> Result<JobState, sqlx::Error> {
+    word.parse().map_err(|error: crate::state::UnknownState| sqlx::Error::Decode(error.into()))
+}
+
+/// A JSON list of names; whatever else somebody wrote there names nothing.
+fn names(json: &str) -> Vec<String> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_cut() {
+        assert_eq!(unsigned(-1), 0);
+        assert_eq!(unsigned(i64::MAX), u32::MAX);
+        assert_eq!(time(i64::MIN).to_rfc3339(), "0001-01-01T00:00:00+00:00");
+        assert_eq!(time(i64::MAX).to_rfc3339(), "9999-12-31T23:59:59+00:00");
+        assert_eq!(names("[\"a\",\"b\"]"), ["a", "b"]);
+        assert_eq!(names("7"), [""; 0]);
+    }
+
+    #[test]
+    fn targets_are_a_list_of_flat_objects() {
+        let with = With { run_at: Some(7), ..With::default() };
+        assert_eq!(list(&[1, 2], &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
+    }
+}

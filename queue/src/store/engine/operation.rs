@@ -1,0 +1,468 @@
+//! How an operation reaches the database: on which connection, within which time, and what becomes of it.
+//!
+//! Every operation runs as a task of its own, so that a caller who drops a future midway (a timeout, a `select!`) never
+//! leaves a connection inside a statement or a transaction: the operation goes on to its end. An operation that meets its
+//! time limit throws its connection away.
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
+use sqlx::{Connection, Pool};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::enqueue::notify::Signals;
+use crate::error::{Doing, Error};
+use crate::store::engine::connection::{Conn, Kept, Line, SILENCE, connect, open_line};
+use crate::store::engine::dialect::{Beside, Dialect, Housekeeping, rows};
+use crate::store::engine::distance::Distance;
+use crate::store::engine::poisoned::acquire;
+use crate::store::engine::savepoint::ended;
+use crate::store::engine::session::Session;
+use crate::store::engine::write_queue::{Errand, Listening, Turns};
+
+/// How long an operation may take, with all its repetitions.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+/// The same for questions that read every row.
+pub(crate) const COUNT_LIMIT: Duration = Duration::from_secs(120);
+
+/// The store on a pool. Cheap to clone.
+pub(crate) struct SqlStore<DB: Dialect>(Arc<Inner<DB>>);
+
+struct Inner<DB: Dialect> {
+    pool: Pool<DB>,
+    turns: Turns,
+    housekeeping: Housekeeping,
+    /// Cancelled to give up what is under way; then there is a new one.
+    under_way: std::sync::Mutex<CancellationToken>,
+    claims: Line<DB>,
+    endings: Line<DB>,
+    duties: Line<DB>,
+    /// What holds the locks of the line for heartbeats.
+    session: Session,
+    upkeep: Line<DB>,
+    /// For looks beside the claims, while there are such.
+    looks: Line<DB>,
+    distance: Distance,
+    /// Whether a task pings the lines.
+    pinged: AtomicBool,
+    /// A pooler lends the server's sessions to our connections, for one transaction at a time.
+    lent: AtomicBool,
+    /// See [`Dialect::open_beside`]: what there is, or that there can be nothing.
+    beside: Mutex<Option<Option<Beside<DB>>>>,
+}
+
+impl<DB: Dialect> Clone for SqlStore<DB> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Where an operation gets its connection from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// The user's pool.
+    Pool,
+    /// The line for claims.
+    Claims,
+    /// The line for the ends of attempts.
+    Endings,
+    /// The line for heartbeats: nothing slow may come before one.
+    Duties,
+    /// The line for rescue and retention.
+    Upkeep,
+    /// The line for looks that keep nobody waiting.
+    Look,
+}
+
+impl From {
+    /// Whether it enqueues nothing.
+    fn is_housekeeping(self) -> bool {
+        matches!(self, Self::Duties | Self::Upkeep)
+    }
+
+    /// Whether more than single statements are run on it. A heartbeat is one: it holds no lock while nothing is said, and may
+    /// come as seldom as the user likes.
+    fn has_transactions(self) -> bool {
+        matches!(self, Self::Claims | Self::Endings | Self::Upkeep)
+    }
+
+    /// What it writes for, where there is one writer at a time.
+    fn errand(self) -> Errand {
+        match self {
+            Self::Claims => Errand::Claim,
+            Self::Endings => Errand::Ends,
+            Self::Pool | Self::Duties | Self::Upkeep | Self::Look => Errand::Other,
+        }
+    }
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Statements that write nothing.
+    Read,
+    /// One statement that writes, or what says by itself which of its statements count together.
+    Write,
+    /// One statement that writes, and must not be written into a transaction that somebody has left open on a connection of the
+    /// pool.
+    Alone,
+    /// Several statements of which all or none count.
+    Transaction,
+}
+
+impl<DB: Dialect> SqlStore<DB> {
+    pub(crate) fn new(pool: Pool<DB>) -> Self
+    where
+        DB: Signals,
+    {
+        Self(Arc::new(Inner {
+            turns: Turns::of(&pool),
+            pool,
+            housekeeping: Housekeeping::new(),
+            under_way: std::sync::Mutex::default(),
+            claims: Line::default(),
+            endings: Line::default(),
+            duties: Line::default(),
+            session: Session::default(),
+            upkeep: Line::default(),
+            looks: Line::default(),
+            distance: Distance::default(),
+            pinged: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
+            beside: Mutex::default(),
+        }))
+    }
+
+    /// The user's pool.
+    pub(crate) fn pool(&self) -> &Pool<DB> {
+        &self.0.pool
+    }
+
+    pub(crate) fn housekeeping(&self) -> &Housekeeping {
+        &self.0.housekeeping
+    }
+
+    /// See [`Store::lend_sessions`](crate::store::Store::lend_sessions).
+    pub(crate) fn lend(&self) {
+        self.0.lent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a pooler lends the server's sessions.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.0.lent.load(Ordering::Relaxed)
+    }
+
+    /// The session in which this worker beats.
+    pub(crate) fn session(&self) -> &Session {
+        &self.0.session
+    }
+
+    /// Only where claims have a connection of their own: elsewhere they may wait for that of the ends.
+    pub(crate) fn listen(&self) -> Listening {
+        match self.0.beside.try_lock().as_deref() {
+            Ok(Some(Some(_))) => self.0.turns.listen(),
+            _ => Listening::default(),
+        }
+    }
+
+    /// Gives up every operation under way.
+    pub(crate) fn give_up(&self) {
+        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *under_way).cancel();
+    }
+
+    /// Runs `body` with a connection and the values in `args`; again when others were in its way. `doing` becomes the
+    /// head of the error message.
+    pub(crate) async fn run<A, T, F>(
+        &self,
+        from: From,
+        mode: Mode,
+        doing: &'static str,
+        args: A,
+        body: F,
+    ) -> Result<T, Error>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        self.run_within(LIMIT, from, mode, doing, args, body).await
+    }
+
+    /// [`run`](Self::run) with another time limit.
+    pub(crate) async fn run_within<A, T, F>(
+        &self,
+        limit: Duration,
+        from: From,
+        mode: Mode,
+        doing: &'static str,
+        args: A,
+        body: F,
+    ) -> Result<T, Error>
+    where
+        A: Send + Sync + 'static,
+        T: Send + 'static,
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
+    {
+        let store = self.clone();
+        let operation = async move {
+            let mut pauses = Pauses::new(limit);
+            loop {
+                match store.once(from, mode, limit, &args, &body).await {
+                    Err(error) if DB::is_transient(&error) => match pauses.next() {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(error),
+                    },
+                    result => return result,
+                }
+            }
+        };
+        let task = if DB::ONE_WRITER {
+            // an embedded database has no half-open connection, and closing one would lose a database in memory
+            tokio::spawn(operation)
+        } else {
+            let under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let gone = |kind, text| Err(sqlx::Error::Io(std::io::Error::new(kind, text)));
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    result = operation => result,
+                    () = under_way.cancelled() => gone(ErrorKind::ConnectionAborted, "given up".to_owned()),
+                    () = tokio::time::sleep(limit) => {
+                        gone(ErrorKind::TimedOut, format!("the database did not answer within {limit:?}"))
+                    }
+                }
+            })
+        };
+        match task.await {
+            Ok(result) => result.doing(doing),
+            Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
+            Err(_) => Err(sqlx::Error::PoolClosed).doing(doing), // the runtime is shutting down
+        }
+    }
+
+    async fn once<A, T, F>(&self, from: From, mode: Mode, limit: Duration, args: &A, body: &F) -> Result<T, sqlx::Error>
+    where
+        F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
+    {
+        let line = match from {
+            _ if DB::ONE_WRITER => None,
+            From::Pool => None,
+            From::Look => Some(&self.0.looks),
+            From::Claims => Some(&self.0.claims),
+            From::Endings => Some(&self.0.endings),
+            From::Duties => Some(&self.0.duties),
+            From::Upkeep => Some(&self.0.upkeep),
+        };
+        let mut kept = match line {
+            Some(line) => Some(line.lock().await),
+            None => None,
+        };
+        let kept_conn = kept.as_mut().and_then(|kept| kept.take());
+        let lent = DB::BEGIN_LENT.filter(|_| self.is_lent() && line.is_some());
+        let mut is_ours = line.is_some();
+        let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
+            Some(conn) => Conn::Own(conn),
+            None if line.is_some() => {
+                // less than the operation may take, so that it can tell why there is none
+                let mut conn = connect(&self.0.pool, limit / 2).await?;
+                // a session that is lent keeps no settings, and no locks
+                let mute = lent.is_some() || open_line::<DB>(&mut conn, from.has_transactions()).await?;
+                if from == From::Duties {
+                    self.0.session.begins(mute);
+                }
+                self.keep_awake();
+                Conn::Own(conn)
+            }
+            None => {
+                let beside = self.beside_for(from).await;
+                is_ours |= beside.is_some();
+                let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
+                if from == From::Pool
+                    && let Some(sql) = DB::PLAIN_SESSION
+                    && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
+                {
+                    // see settings.rs
+                    conn.close_on_drop();
+                    open_line::<DB>(&mut conn, false).await?;
+                }
+                Conn::Pools(conn)
+            }
+        };
+        let mut held = Held { conn: Some(conn), sound: false };
+        let _turn = match mode {
+            Mode::Read => None,
+            Mode::Write | Mode::Alone | Mode::Transaction => Some(self.0.turns.next(from.errand()).await),
+        };
+        let _ended = (from.is_housekeeping() && mode != Mode::Read).then(|| {
+            self.0.housekeeping.starts();
+            Ended(&self.0.housekeeping)
+        });
+        let conn = held.conn.as_mut().expect("just put there");
+        let begins = mode == Mode::Transaction || (mode == Mode::Alone && !is_ours) || lent.is_some();
+        let result = match begins {
+            false => body(conn, args).await,
+            true => {
+                if line.is_none()
+                    && let Some(sql) = DB::BEFORE_BEGIN
+                {
+                    DB::raw(conn, sql).await?;
+                }
+                let mut transaction = conn.begin_with(lent.unwrap_or(DB::BEGIN)).await?;
+                let result = body(&mut transaction, args).await;
+                ended(transaction, result).await
+            }
+        };
+        held.sound = match &result {
+            Ok(_) => true,
+            Err(sqlx::Error::Database(_)) => line.is_none() || result.as_ref().is_err_and(DB::is_transient),
+            Err(_) => false,
+        };
+        if held.sound
+            && let Some(mut kept) = kept
+            && let Some(Conn::Own(conn)) = held.conn.take()
+        {
+            *kept = Some(Kept::new(conn));
+        }
+        result
+    }
+
+    /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
+    /// failed, and its processes with it.
+    async fn beside_for(&self, from: From) -> Option<Pool<DB>> {
+        if matches!(from, From::Pool | From::Look) {
+            return None;
+        }
+        let mut beside = self.0.beside.lock().await;
+        if beside.is_none() {
+            match DB::open_beside(&self.0.pool).await {
+                Ok(found) => *beside = Some(found),
+                Err(error) => {
+                    tracing::debug!(%error, "no connections beside the pool");
+                    let passing = DB::is_transient(&error) || matches!(error, sqlx::Error::PoolTimedOut);
+                    *beside = (!passing).then_some(None);
+                }
+            }
+        }
+        let beside = beside.as_ref()?.as_ref()?;
+        Some(match from {
+            From::Endings => beside.ends.clone(),
+            From::Upkeep => beside.upkeep.clone(),
+            _ => beside.claims.clone(),
+        })
+    }
+
+    /// Has the lines pinged that would be ended or forgotten otherwise, as long as there is this store.
+    fn keep_awake(&self) {
+        if self.0.pinged.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let store: Weak<Inner<DB>> = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let silence = DB::SILENCE.unwrap_or(SILENCE);
+            loop {
+                tokio::time::sleep(silence).await;
+                let Some(store) = store.upgrade() else { return };
+                let lines = join3(store.claims.ping(silence), store.endings.ping(silence), store.upkeep.ping(silence));
+                join(lines, store.duties.ping(SILENCE)).await;
+            }
+        });
+    }
+
+    /// Whether the connection for claims is there, and not at work.
+    pub(crate) async fn keeps_claims(&self) -> bool {
+        self.0.claims.lock().await.is_some()
+    }
+
+    /// Whether the connection for endings is there.
+    #[cfg(all(test, feature = "postgres"))]
+    pub(crate) async fn keeps_endings(&self) -> bool {
+        self.0.endings.lock().await.is_some()
+    }
+
+    /// Opens the connections that a worker keeps, all that there can be.
+    pub(crate) async fn open(&self) -> Result<(), Error> {
+        const DOING: &str = "cannot open the connections that a worker keeps";
+        let open = |from| self.run(from, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
+        let all = [From::Claims, From::Endings, From::Duties, From::Upkeep].map(open);
+        try_join_all(all).await.map(drop)
+    }
+
+    /// How far away the database is.
+    pub(crate) fn distance(&self) -> &Distance {
+        &self.0.distance
+    }
+
+    /// Whether the connection for looks beside the claims is there, or at work.
+    pub(crate) fn keeps_looks(&self) -> bool {
+        self.0.looks.is_kept()
+    }
+
+    /// Closes that connection.
+    pub(crate) async fn release_looks(&self) {
+        self.0.looks.close().await;
+    }
+
+    /// Closes the connections that were kept.
+    pub(crate) async fn release(&self) {
+        let Inner { claims, endings, duties, upkeep, looks, .. } = &*self.0;
+        join5(claims.close(), endings.close(), duties.close(), upkeep.close(), looks.close()).await;
+        let beside = self.0.beside.lock().await.take().flatten();
+        if let Some(Beside { claims, ends, upkeep }) = beside {
+            join3(claims.close(), ends.close(), upkeep.close()).await;
+        }
+    }
+}
+
+/// Marks the end of a write that wakes nobody, however it comes.
+struct Ended<'a>(&'a Housekeeping);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.ends();
+    }
+}
+
+/// A connection in use: unless its operation came to an end, it is not used again.
+struct Held<DB: Dialect> {
+    conn: Option<Conn<DB>>,
+    sound: bool,
+}
+
+impl<DB: Dialect> Drop for Held<DB> {
+    fn drop(&mut self) {
+        if !self.sound
+            && !DB::ONE_WRITER
+            && let Some(Conn::Pools(conn)) = &mut self.conn
+        {
+            conn.close_on_drop();
+        }
+    }
+}
+
+/// Pauses between repetitions: short, growing, different for each of those that were in each other's way.
+struct Pauses {
+    tries: u32,
+    until: Instant,
+}
+
+impl Pauses {
+    fn new(limit: Duration) -> Self {
+        Self { tries: 0, until: Instant::now() + limit / 2 }
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.tries += 1;
+        let most = 5_000 << self.tries.min(7); // µs
+        (self.tries <= 12 && Instant::now() < self.until).then(|| Duration::from_micros(fastrand::u64(1_000..most)))
+    }
+}

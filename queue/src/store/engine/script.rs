@@ -1,0 +1,177 @@
+//! The start and the end of attempts: one script for a batch of jobs.
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::store::engine::dialect::{Dialect, For, List, Script, execute, ids};
+use crate::store::engine::json;
+use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::ranges::Runs;
+use crate::store::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
+
+/// Of attempts that do not count, which may be without end, the last hundred are kept, and up to as many before them: every
+/// hundredth forgets.
+const KEPT: i32 = 100;
+
+impl<DB: Dialect> SqlStore<DB> {
+    pub(crate) async fn ending<E: Ending>(
+        &self,
+        doing: &'static str,
+        script: Script,
+        worker: WorkerId,
+        batch: &[E],
+    ) -> Result<Vec<i64>, Error> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let recorded = batch.iter().any(Ending::recorded);
+        let forgetting = batch.iter().any(|ending| ending.forget().is_some());
+        let writes = script.iter().filter(|(jobs, _)| match jobs {
+            For::Recorded => recorded,
+            For::Forgetting => forgetting,
+            For::Refused => false,
+            For::All | For::Each | For::Runs | For::Scattered => true,
+        });
+        let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
+        let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
+        batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // all lock in one order
+        let all: Vec<i64> = batch.iter().map(Ending::id).collect();
+        let args = (worker, E::list::<DB>(&batch), all);
+        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
+            async move {
+                let binds = list.behind(*worker);
+                let runs = Runs::of(all);
+                let (mut accepted, mut refused) = (Vec::new(), false);
+                for (jobs, sql) in script {
+                    match jobs {
+                        For::Recorded if !recorded => {}
+                        For::Forgetting if !forgetting => {}
+                        For::Refused if !refused => {}
+                        For::Scattered if !refused && runs.is_some() => {}
+                        For::Runs => match &runs {
+                            Some(runs) if !refused => execute::<DB>(conn, sql, &runs.behind(&binds)).await.map(drop)?,
+                            _ => {}
+                        },
+                        For::Each => match execute::<DB>(conn, sql, &binds).await? {
+                            count if count == all.len() as u64 => accepted.extend(all),
+                            _ => refused = true,
+                        },
+                        _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
+                    }
+                }
+                Ok(accepted)
+            }
+            .boxed()
+        })
+        .await
+    }
+}
+
+/// The start or the end of one attempt, in a batch.
+pub(crate) trait Ending: serde::Serialize + Clone + Sync {
+    fn id(&self) -> i64;
+    fn fence(&self) -> i32;
+    /// Whether the attempt goes into `queue_attempts`.
+    fn recorded(&self) -> bool {
+        false
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        None
+    }
+    /// The fence up to which the job's attempts that do not count are forgotten, if that is to be done now.
+    fn forget(&self) -> Option<i32> {
+        None
+    }
+
+    /// A batch, by job and fence.
+    fn list<DB: Dialect>(batch: &[Self]) -> List
+    where
+        Self: Sized,
+    {
+        json(batch).into()
+    }
+
+    /// Without what some engine cannot store.
+    fn clean(&self) -> Self {
+        let mut clean = self.clone();
+        if let Some(error) = clean.error()
+            && let Some(text) = without_nul(error)
+        {
+            *error = text;
+        }
+        clean
+    }
+}
+
+impl Ending for Start {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn fence(&self) -> i32 {
+        self.fence
+    }
+}
+
+impl Ending for Finish {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn fence(&self) -> i32 {
+        self.fence
+    }
+    fn recorded(&self) -> bool {
+        self.state != Outcome::Completed
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        self.error.as_mut()
+    }
+    fn list<DB: Dialect>(batch: &[Self]) -> List {
+        DB::finish_list(batch)
+    }
+}
+
+impl Ending for PutBack {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn fence(&self) -> i32 {
+        self.fence
+    }
+    fn recorded(&self) -> bool {
+        self.record
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        self.error.as_mut()
+    }
+    fn forget(&self) -> Option<i32> {
+        (self.uncount > 0 && self.fence % KEPT == 0).then_some(self.fence - KEPT)
+    }
+    fn list<DB: Dialect>(batch: &[Self]) -> List {
+        #[derive(serde::Serialize)]
+        struct Item<'a> {
+            #[serde(flatten)]
+            end: &'a PutBack,
+            forget: Option<i32>,
+        }
+        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>()).into()
+    }
+}
+
+impl Ending for Bury {
+    fn id(&self) -> i64 {
+        self.id
+    }
+    fn fence(&self) -> i32 {
+        self.fence
+    }
+    fn recorded(&self) -> bool {
+        true
+    }
+    fn error(&mut self) -> Option<&mut String> {
+        Some(&mut self.error)
+    }
+}
+
+fn without_nul(text: &str) -> Option<String> {
+    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
+}

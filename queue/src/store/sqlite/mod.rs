@@ -1,0 +1,485 @@
+//! SQLite: one writer at a time, in a file that several processes may share.
+
+mod admin;
+mod connections;
+mod in_memory;
+mod watch;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
+use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
+use tokio::time::sleep;
+
+use crate::migrate::Engine;
+
+use crate::store::engine::dialect::{
+    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
+};
+use crate::store::engine::insert::{alike, args_list, fitting};
+use crate::store::engine::json;
+use crate::store::engine::many_lanes::{Part, ask_of, united};
+use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
+use crate::store::engine::savepoint::{SAVEPOINT, Together, Whose};
+use crate::store::engine::session::Sessions;
+use crate::store::sqlite::watch::Writes;
+use crate::store::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+
+/// So long after a write its commit is there, most often.
+const COMMIT: Duration = Duration::from_millis(3);
+/// Jobs in one INSERT, and about how many bytes of arguments: a value may have a thousand million.
+const CHUNK: usize = 5_000;
+const CHUNK_BYTES: usize = 64 * 1024 * 1024;
+
+impl Cells for SqliteRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        self.try_get_unchecked(column)
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        // text that is not UTF-8 can be stored here: it is read all the same, and does not decode
+        let bytes: Option<Vec<u8>> = self.try_get_unchecked(column)?;
+        Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }))
+    }
+}
+
+fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
+    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
+/// The place behind which an ask starts; NULL: at the beginning.
+fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
+    let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
+    (run_at.into(), id.into())
+}
+
+fn retries(ask: &Ask) -> i32 {
+    ask.max_retries.try_into().unwrap_or(i32::MAX)
+}
+
+/// An end in the list of those that finish, an object by id: JSON within JSON is dear to read.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum End<'a> {
+    /// Completed without a result, as nearly all are: the fence, and the milliseconds that it ran above these bits.
+    Plain(i64),
+    /// Fence, microseconds that it ran, state, result, error.
+    Other(i32, i64, Outcome, Option<&'a str>, Option<&'a str>),
+}
+
+impl End<'_> {
+    const LEASE_BITS: u32 = 30;
+
+    fn of(end: &Finish) -> End<'_> {
+        let Finish { fence, ran_us, state, result, error, .. } = end;
+        let (low, high) = (i64::from(*fence), ran_us / 1000);
+        let fits = (0..1 << Self::LEASE_BITS).contains(&low) && (0..1 << (63 - Self::LEASE_BITS)).contains(&high);
+        match (state, result, error) {
+            (Outcome::Completed, None, None) if fits => End::Plain(high << Self::LEASE_BITS | low),
+            _ => End::Other(*fence, *ran_us, *state, result.as_deref(), error.as_deref()),
+        }
+    }
+}
+
+/// The statement for the next rows of an ask, of the one for the oldest and the one for the newest.
+fn places<'a>(ask: &'a Ask, [oldest, newest]: [&'static str; 2], limit: i64) -> Part<'a> {
+    let [kind, queue, priority] = lane_binds(ask);
+    if ask.newest_first {
+        return (newest, vec![kind, queue, priority, limit.into()]);
+    }
+    let (run_at, id) = behind(ask);
+    (oldest, vec![kind, queue, priority, run_at, id, limit.into()])
+}
+
+/// Owned copies: the driver's thread keeps them.
+fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
+    let mut arguments = SqliteArguments::default();
+    for bind in binds {
+        match *bind {
+            Bind::Int(value) => sqlx::Arguments::add(&mut arguments, value),
+            Bind::Ints(list) => sqlx::Arguments::add(&mut arguments, json(list)),
+            Bind::Text(value) => sqlx::Arguments::add(&mut arguments, value.map(str::to_owned)),
+        }
+        .map_err(Error::Encode)?;
+    }
+    Ok(arguments)
+}
+
+impl Dialect for Sqlite {
+    const KIND: Engine = Engine::Sqlite;
+    const ENGINE: &'static str = "SQLite";
+    const CONNECTIONS: u32 = 3;
+    const ONE_WRITER: bool = true;
+    // a transaction that reads first and writes then may be refused for good; this one waits for its turn
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+    const BEFORE_BEGIN: Option<&'static str> = None;
+    const OPEN_LINE: &'static [&'static str] = &[];
+    const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = None;
+    const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
+    const LOCK_MIGRATION: Option<&'static str> = None;
+    const UNLOCK_MIGRATION: Option<&'static str> = None;
+    const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_TURN: Option<Turn> = None;
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    const BEAT_LOOKS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
+
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
+    const SCHEMA: &'static str = include_str!("sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.sql");
+    const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sql"));
+    const SETTLED: &'static [&'static str] = &[];
+    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sql")];
+    const SESSIONS: Option<Sessions> = None;
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const STARTED: Script = &[(For::All, include_str!("sql/started.sql"))];
+    const FINISH: Script = &[
+        (For::Recorded, include_str!("sql/finish_attempts.sql")),
+        (For::Each, include_str!("sql/finish_history.sql")),
+        (For::Refused, include_str!("sql/finish_accepted.sql")),
+    ];
+    const PUT_BACK: Script = &[
+        (For::Recorded, include_str!("sql/put_back_attempts.sql")),
+        (For::Forgetting, include_str!("sql/put_back_forget.sql")),
+        (For::All, include_str!("sql/put_back_history.sql")),
+        (For::All, include_str!("sql/put_back.sql")),
+    ];
+    const BURY: Script =
+        &[(For::Recorded, include_str!("sql/bury_attempts.sql")), (For::All, include_str!("sql/bury_dead.sql"))];
+    const DECLARE_GONE: &'static [&'static str] =
+        &[include_str!("sql/declare_gone.sql"), include_str!("sql/stop_heartbeats.sql")];
+    const FORGET_CLAIMS: &'static [&'static str] = &[];
+    const LOST: &'static str = include_str!("sql/lost.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
+    const RESCUE: &'static [&'static str] = &[
+        include_str!("sql/rescue_blame.sql"),
+        include_str!("sql/rescue_attempts.sql"),
+        include_str!("sql/rescue_history.sql"),
+        include_str!("sql/rescue_dead.sql"),
+        include_str!("sql/rescue_ready.sql"),
+    ];
+    const OVER: &'static str = include_str!("sql/over.sql");
+    const PURGE: Script =
+        &[(For::All, include_str!("sql/purge_history.sql")), (For::All, include_str!("sql/purge_attempts.sql"))];
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
+
+    fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
+        options.clone()
+    }
+
+    fn finish_list(batch: &[Finish]) -> List {
+        // the same job twice, under two fences, stays twice
+        let mut list = Vec::with_capacity(batch.len() * 32);
+        let mut json = serde_json::Serializer::new(&mut list);
+        json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
+        String::from_utf8(list).expect("JSON is UTF-8").into()
+    }
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        Ok((Cow::Borrowed(sql), values(binds)?))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut SqliteConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
+        Ok(done.last_insert_rowid())
+    }
+
+    async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
+        // outside of a transaction a savepoint would begin one; beside one that was begun by SQL, `BEGIN` is refused
+        if !conn.is_in_transaction() {
+            return Ok(false);
+        }
+        Self::raw(conn, SAVEPOINT).await.map(|()| true)
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        let code = error.code().and_then(|code| code.parse::<u32>().ok());
+        matches!(code.map(|code| code & 0xff), Some(5 | 6)) // SQLITE_BUSY, SQLITE_LOCKED
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
+    }
+
+    fn warn_of_options(pool: &Pool<Self>) {
+        in_memory::warn(pool);
+    }
+
+    fn poll_interval(_idle: Duration) -> Duration {
+        // the file is watched: this only finds what the watch missed
+        Duration::from_secs(1)
+    }
+
+    async fn lanes(conn: &mut SqliteConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/lanes.sql"), &binds).await?;
+        seen(&rows, kinds, most)
+    }
+
+    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+        let outer = reach.numbers().map(Bind::from);
+        let parts = ["SELECT * FROM (", ")"];
+        let to_id = reach.until.is_some_and(|(_, (_, id))| id != i64::MIN);
+        let oldest = if to_id { include_str!("sql/peek_to_id.sql") } else { include_str!("sql/peek.sql") };
+        let sql = [oldest, include_str!("sql/peek_newest.sql")];
+        let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
+            let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
+            let (time, id) = reach.end_in(&ask.lane);
+            binds.extend([time, id].map(Bind::from));
+            (sql, binds)
+        });
+        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        shares(asks, &rows, |part| ask_of(&union.asks, part))
+    }
+
+    async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        if let [ask] = asks
+            && !ask.newest_first
+        {
+            let [kind, queue, priority] = lane_binds(ask);
+            let (take, retries) = (i64::from(ask.take).into(), i64::from(retries(ask)).into());
+            let (run_at, id) = behind(ask);
+            let binds = [worker.into(), kind, queue, priority, run_at, id, take, retries, MOST_ARGS];
+            let rows = rows::<Self>(conn, include_str!("sql/claim.sql"), &binds).await?;
+            return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
+        }
+        let retries: HashMap<&str, i32> = asks.iter().map(|ask| (&*ask.lane.kind, retries(ask))).collect();
+        let retries = serde_json::to_string(&retries).expect("text and numbers serialize");
+        let outer = [worker.into(), retries.as_str().into(), MOST_ARGS];
+        let parts = ["SELECT id FROM (", ")"];
+        let union = united(include_str!("sql/claim_many.sql"), &outer, parts, asks, |ask, wanted| {
+            let sql = [include_str!("sql/next.sql"), include_str!("sql/next_newest.sql")];
+            places(ask, sql, if wanted { ask.take.into() } else { 0 })
+        });
+        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
+    }
+
+    async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
+        if let [job] = jobs {
+            let binds = job.binds();
+            let (sql, arguments) = if job.is_due_now() {
+                Self::prepare(include_str!("sql/insert_one.sql"), &binds[..5])?
+            } else {
+                Self::prepare(include_str!("sql/insert_one_later.sql"), &binds)?
+            };
+            return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
+        }
+        if fitting(jobs, CHUNK, CHUNK_BYTES) == jobs.len() {
+            return insert_chunk(conn, jobs).await;
+        }
+        let mut together = Together::<Self>::begin(conn, whose).await?;
+        let ids = insert_chunks(together.connection(), jobs).await;
+        together.end(ids).await
+    }
+
+    async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+        connections::unusable(pool, conn).await
+    }
+
+    async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        connections::open(pool).await
+    }
+
+    /// Waits for something to be written to the write-ahead log, which every commit of every process does.
+    async fn watch(
+        pool: &Pool<Self>,
+        housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        // In a task of its own: whoever drops an acquire midway closes its connection, and a database in memory with it.
+        let pool = pool.clone();
+        let asked = tokio::spawn(async move { connections::log(&pool).await });
+        let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
+            return std::future::pending().await; // in memory, or without a log: nobody else can be heard
+        };
+        let mut writes = Writes::to(log);
+        wake(); // for what came before
+        loop {
+            writes.next().await;
+            if housekeeping.is_near() {
+                continue;
+            }
+            // who claims now meets the file's lock, and has it as soon as the commit is done, if that is soon
+            wake();
+            sleep(COMMIT).await;
+            wake();
+        }
+    }
+}
+
+async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
+        all.extend(insert_chunk(conn, chunk).await?);
+        rest = later;
+    }
+    Ok(all)
+}
+
+async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    if !alike(jobs) {
+        let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
+        return ids::<Sqlite>(conn, include_str!("sql/insert.sql"), &[list.as_str().into()]).await;
+    }
+    let common = &jobs[0];
+    let list = args_list(jobs);
+    let binds = [
+        common.kind.into(),
+        (&*common.queue).into(),
+        i64::from(common.priority).into(),
+        i64::from(common.max_retries).into(),
+        list.as_str().into(),
+    ];
+    let (sql, arguments) = Sqlite::prepare(include_str!("sql/insert_alike.sql"), &binds)?;
+    // one writer at a time, and numbers that only rise: those of one statement follow each other
+    let last = Sqlite::insert_row(conn, sql, arguments).await?;
+    Ok((last + 1 - jobs.len() as i64..=last).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+    use sqlx::sqlite::SqlitePoolOptions;
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn an_end_is_one_number_when_that_holds_it() {
+        let end = Finish { id: 7, fence: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
+        let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
+        let list = |end: &Finish| all(std::slice::from_ref(end));
+        let number = (5_i64 << 30) + 3;
+        assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
+        let longest = Finish { fence: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
+        let others = [
+            Finish { fence: 1 << 30, ..end.clone() },
+            Finish { fence: -1, ..end.clone() },
+            Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
+            Finish { ran_us: -1000, ..end.clone() },
+            Finish { result: Some("1".into()), ..end.clone() },
+            Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end.clone() },
+        ];
+        for other in others {
+            let (fence, ran_us) = (other.fence, other.ran_us);
+            assert!(list(&other).starts_with(&format!("{{\"7\":[{fence},{ran_us},\"")), "{}", list(&other));
+        }
+        let again = Finish { fence: 4, ..end.clone() };
+        assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
+    }
+
+    /// Where a value meets the condition of a partial index, SQLite looks at the value to see whether the index will do, and plans
+    /// the statement anew at every execution from then on: a tenth of a millisecond, within the turn to write. A `+` keeps it
+    /// from that.
+    #[test]
+    fn no_plan_depends_on_which_worker_asks() {
+        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
+        let statements = scripts.iter().map(|(_, sql)| *sql).chain(Sqlite::BEAT.iter().copied());
+        for sql in statements {
+            for (at, _) in sql.match_indices("worker_id = $") {
+                let before = sql[..at].rsplit(char::is_whitespace).next().expect("a part");
+                // the history and the heartbeats have no such index
+                let has_none = before == "h." || (before.is_empty() && sql.contains("UPDATE queue_heartbeats"));
+                assert!(before.starts_with('+') || has_none, "{before}worker_id = $ in\n{sql}");
+            }
+        }
+    }
+
+    /// The database's clock has whole milliseconds, and what they leave out must not make a job start early.
+    #[tokio::test]
+    async fn a_delay_is_never_short() {
+        let pool = crate::__doctest::pool().await;
+        let mut conn = pool.acquire().await.unwrap();
+        let job = NewJob { delay_us: Some(5_001), ..NewJob::example("k") };
+        let other = NewJob { delay_us: Some(5_000), ..job.clone() };
+        for jobs in [vec![job.clone()], vec![job, other]].iter().cycle().take(400) {
+            let before = chrono::Utc::now().timestamp_micros();
+            let ids = Sqlite::insert(&mut conn, jobs, Whose::Pools).await.unwrap();
+            let due: i64 = sqlx::query_scalar("SELECT run_at * 1000 FROM queue_jobs WHERE id = $1")
+                .bind(ids[0])
+                .fetch_one(&mut *conn)
+                .await
+                .unwrap();
+            let delay = due - before;
+            assert!((5_001..500_000).contains(&delay), "{delay}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dropped_watch_keeps_a_database_in_memory() {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
+        sqlx::query("CREATE TABLE here (n)").execute(&pool).await.unwrap();
+        let housekeeping = Housekeeping::new();
+        for _ in 0..20 {
+            for polls in 0..4 {
+                let mut watch = Box::pin(Sqlite::watch(&pool, &housekeeping, &|| ()));
+                for _ in 0..polls {
+                    assert!(watch.as_mut().now_or_never().is_none());
+                    tokio::task::yield_now().await;
+                }
+                drop(watch);
+                sqlx::query("INSERT INTO here VALUES (1)").execute(&pool).await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_is_heard_when_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+        crate::migrate(&pool).await.unwrap();
+        let heard = Arc::<Notify>::default();
+        let (told, watched) = (heard.clone(), pool.clone());
+        let watcher =
+            tokio::spawn(async move { Sqlite::watch(&watched, &Housekeeping::new(), &|| told.notify_one()).await });
+        let mut other = SqliteConnection::connect(&url).await.unwrap();
+        // until the watch is there
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_err() {
+            sqlx::raw_sql("UPDATE queue_paused SET queue = queue; PRAGMA user_version = 1")
+                .execute(&mut other)
+                .await
+                .unwrap();
+        }
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+        let log = folder.path().join("queue.sqlite-wal");
+        let before = std::fs::metadata(&log).unwrap().len();
+        let large = "PRAGMA cache_size = 1; BEGIN IMMEDIATE; CREATE TABLE large (a);
+                     WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 1000)
+                     INSERT INTO large SELECT hex(randomblob(1000)) FROM n";
+        sqlx::raw_sql(large).execute(&mut other).await.unwrap();
+        assert!(std::fs::metadata(&log).unwrap().len() > before, "it is written before its commit");
+        while timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+        sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+        timeout(Duration::from_secs(5), heard.notified()).await.expect("heard");
+        watcher.abort();
+    }
+}

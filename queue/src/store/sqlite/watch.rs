@@ -1,0 +1,240 @@
+//! When somebody writes to a file: by the system's word where it gives one (Linux), else by looking at it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::sleep;
+
+/// How often the file is looked at where nobody tells of writes.
+const LOOK: Duration = Duration::from_millis(3);
+/// And where somebody does: some file systems tell only of writes on the same machine.
+const LOOK_ALL_THE_SAME: Duration = Duration::from_millis(100);
+
+/// A file's length and time of change.
+type State = Option<(u64, SystemTime)>;
+
+/// Tells of the writes to one file, whether it is there yet or not.
+pub(crate) struct Writes {
+    file: PathBuf,
+    seen: State,
+    told: told::Told,
+}
+
+impl Writes {
+    pub(crate) fn to(file: PathBuf) -> Self {
+        Self { seen: state(&file), told: told::Told::default(), file }
+    }
+
+    /// Until something was written. What is written between two calls ends the second one at once, if the system tells.
+    pub(crate) async fn next(&mut self) {
+        loop {
+            let hears = self.told.hears() || (self.seen.is_some() && self.told.begin(&self.file));
+            let pause = if hears { LOOK_ALL_THE_SAME } else { LOOK };
+            tokio::select! {
+                () = self.told.next() => {
+                    self.seen = state(&self.file);
+                    return;
+                }
+                () = sleep(pause) => {}
+            }
+            let now = state(&self.file);
+            if std::mem::replace(&mut self.seen, now) != now {
+                return;
+            }
+        }
+    }
+}
+
+/// A stat of a file that is in use takes microseconds, less than handing it to another thread. The file is not opened: to
+/// close a descriptor of a file that SQLite has open would drop its locks.
+fn state(file: &Path) -> State {
+    let meta = std::fs::metadata(file).ok()?;
+    Some((meta.len(), meta.modified().ok()?))
+}
+
+#[cfg(target_os = "linux")]
+mod told {
+    use std::io::ErrorKind;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
+    use tokio::sync::Notify;
+
+    /// Whoever writes does it in several steps, and many write one after the other: they are told of together.
+    const TOGETHER: Duration = Duration::from_millis(1);
+
+    /// What the system refuses is asked for again after this: it has as many as others leave.
+    const AGAIN: Duration = Duration::from_secs(1);
+
+    /// A thread that waits for the system's word; the runtime may be one without I/O.
+    #[derive(Default)]
+    pub(crate) struct Told {
+        pub(crate) ear: Option<Ear>,
+        refused: Option<Instant>,
+    }
+
+    pub(crate) struct Ear {
+        written: Arc<Notify>,
+        /// The file is another one, or the thread has ended. The thread has the other handle to it.
+        pub(crate) over: Arc<AtomicBool>,
+        watches: Watches,
+        watch: WatchDescriptor,
+    }
+
+    impl Told {
+        pub(crate) fn hears(&self) -> bool {
+            self.ear.as_ref().is_some_and(|ear| !ear.over.load(Ordering::Acquire))
+        }
+
+        /// Begins to listen to a file that is there, if the system lets it.
+        pub(crate) fn begin(&mut self, file: &Path) -> bool {
+            self.ear = None;
+            if self.refused.is_none_or(|at| at.elapsed() >= AGAIN) {
+                self.ear = Ear::of(file).ok();
+                self.refused = self.ear.is_none().then(Instant::now);
+            }
+            self.ear.is_some()
+        }
+
+        pub(crate) async fn next(&self) {
+            match &self.ear {
+                Some(ear) => ear.written.notified().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Which file that is, whatever its name.
+    fn identity(file: &Path) -> Option<(u64, u64)> {
+        let meta = std::fs::metadata(file).ok()?;
+        Some((meta.dev(), meta.ino()))
+    }
+
+    impl Ear {
+        fn of(file: &Path) -> std::io::Result<Self> {
+            let mut inotify = Inotify::init()?;
+            let mut watches = inotify.watches();
+            let gone = WatchMask::ATTRIB | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
+            let watch = watches.add(file, WatchMask::MODIFY | gone)?;
+            let (written, over) = (Arc::<Notify>::default(), Arc::<AtomicBool>::default());
+            let ear = Self { written: written.clone(), over: over.clone(), watches, watch };
+            let (file, this) = (file.to_owned(), identity(file));
+            let hear = move || {
+                let mut buffer = [0; 1024];
+                while !over.load(Ordering::Acquire) {
+                    let mut heard = EventMask::empty();
+                    match inotify.read_events_blocking(&mut buffer) {
+                        Ok(events) => events.into_iter().for_each(|event| heard |= event.mask),
+                        Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                        Err(_) => break,
+                    }
+                    if heard.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
+                        break;
+                    }
+                    // a file that is removed while others have it open has one name less: an attribute
+                    if heard.contains(EventMask::ATTRIB) && identity(&file) != this {
+                        break;
+                    }
+                    if heard != EventMask::ATTRIB {
+                        written.notify_one();
+                    }
+                    thread::sleep(TOGETHER);
+                }
+                over.store(true, Ordering::Release);
+                written.notify_one();
+            };
+            thread::Builder::new().name("queue-watch".to_owned()).spawn(hear)?;
+            Ok(ear)
+        }
+    }
+
+    impl Drop for Ear {
+        fn drop(&mut self) {
+            self.over.store(true, Ordering::Release);
+            // ends the thread's wait; an error: it has ended
+            let _ = self.watches.remove(self.watch.clone());
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod told {
+    use std::path::Path;
+
+    /// Nobody tells.
+    #[derive(Default)]
+    pub(crate) struct Told;
+
+    impl Told {
+        pub(crate) fn hears(&self) -> bool {
+            false
+        }
+
+        pub(crate) fn begin(&mut self, _file: &Path) -> bool {
+            false
+        }
+
+        pub(crate) async fn next(&self) {
+            std::future::pending().await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write as _;
+    use std::time::Instant;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn tells_of_writes_also_where_the_file_comes_later_or_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("log");
+        let mut writes = Writes::to(file.clone());
+        for _ in 0..2 {
+            assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "nothing was written");
+            let mut log = OpenOptions::new().create(true).append(true).open(&file).expect("a file");
+            timeout(SOON, writes.next()).await.expect("it was made");
+            for _ in 0..3 {
+                while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
+                log.write_all(b"more").expect("written");
+                timeout(SOON, writes.next()).await.expect("it was written");
+            }
+            fs::remove_file(&file).expect("removed");
+            timeout(SOON, writes.next()).await.expect("it is gone");
+            while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn ends_its_thread() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("log");
+        fs::write(&file, "").expect("a file");
+        let mut writes = Writes::to(file.clone());
+        assert!(timeout(Duration::from_millis(1), writes.next()).await.is_err());
+        let over = writes.told.ear.as_ref().expect("it listens").over.clone();
+        let mode = fs::metadata(&file).expect("a file").permissions();
+        fs::set_permissions(&file, mode).expect("an attribute");
+        assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "it is the same file");
+        assert!(writes.told.hears());
+        drop(writes);
+        let began = Instant::now();
+        while std::sync::Arc::strong_count(&over) > 1 {
+            assert!(began.elapsed() < SOON, "it ends");
+            sleep(LOOK).await;
+        }
+    }
+}
