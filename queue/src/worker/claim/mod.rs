@@ -269,7 +269,7 @@ impl Claims {
                 }
             }
         }
-        if matches!(after, After::News | After::Poll) && !(self.looks.are_cheap() && !self.looks.are_midway()) {
+        if matches!(after, After::News | After::Poll) && (!self.looks.are_cheap() || self.looks.are_midway()) {
             self.lanes.woken(now);
         }
         let claimed = if was_alone { 0 } else { self.claim(wants).await? };
