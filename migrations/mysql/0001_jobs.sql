@@ -1,40 +1,40 @@
--- The jobs that wait or run. Finished ones leave for queue_history, given-up ones for queue_dead, so that this table stays
--- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue. All times are UTC.
--- Each statement can be run again, since a change of the schema is no transaction here.
+-- Waiting and running jobs. Finished jobs move to queue_history, dead letters to queue_dead: this table stays small.
+-- A plain INSERT of (kind, args) is a complete enqueue. All times are UTC.
+-- Every statement can be repeated, because schema changes are not transactional here.
 CREATE TABLE IF NOT EXISTS queue_jobs (
     id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    -- without spaces at the end, which these databases ignore when they compare
+    -- no trailing spaces: these databases ignore them in comparisons
     kind varchar(128) NOT NULL CHECK (kind <> '' AND kind NOT LIKE '% '),
     queue varchar(128) NOT NULL DEFAULT 'default' CHECK (queue <> '' AND queue NOT LIKE '% '),
     args longtext NOT NULL DEFAULT ('{}') CHECK (JSON_VALID(args)),
     priority smallint NOT NULL DEFAULT 0,
-    -- no month or day is zero, whatever the SQL mode lets in: nothing can be computed with such a time
+    -- no zero month or day, whatever the SQL mode allows: such a time cannot be computed with
     run_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
         CHECK (run_at >= '0001-01-01' AND MONTH(run_at) > 0 AND DAYOFMONTH(run_at) > 0),
     max_retries int CHECK (max_retries >= 0),
     enqueued_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
         CHECK (enqueued_at >= '0001-01-01' AND MONTH(enqueued_at) > 0 AND DAYOFMONTH(enqueued_at) > 0),
     attempt int NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
-    -- the fence: one more at each claim, named by every write of the attempt
+    -- each claim raises it by one, and every write of the attempt names it
     fence int NOT NULL DEFAULT 0 CHECK (fence BETWEEN 0 AND 1000000000),
-    -- the fence of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    -- fence of the last attempt known to have begun; an attempt that never began does not count if its worker is lost
     started_fence int NOT NULL DEFAULT 0,
-    -- how many workers were lost with it, since an attempt of it last ended by itself
+    -- workers lost in a row while they held the job; an attempt that ends by itself resets it
     losses smallint NOT NULL DEFAULT 0,
-    -- how many other jobs the worker may run beside the attempt in `started_fence`; NULL: any number
+    -- most other jobs that may run at the same time as the attempt in `started_fence`; NULL: no limit
     max_neighbours int,
-    -- 0: nobody holds it
+    -- 0: no worker holds the job
     worker_id bigint NOT NULL DEFAULT 0,
-    -- counts while somebody holds it; never NULL, because a row that changes its size at the claim costs many times the log
+    -- valid while a worker holds the job; not NULL: a row that changes size at the claim costs many times the log
     claimed_at datetime(6) NOT NULL DEFAULT '1970-01-01',
     cancel_requested_at datetime(6),
-    -- The claim index: rows by lane (kind, queue, priority), within a lane by due time. It knows nothing of who holds a row, as
-    -- no index here does: a claim changes no indexed column, so it writes no index entry.
+    -- The claim index: by lane (kind, queue, priority), within a lane by due time and id. No index has a column that a
+    -- claim changes, so a claim writes no index entry.
     KEY queue_jobs_order (kind, queue, priority, run_at, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- What each claim took: the way from a worker to its jobs. A heartbeat removes the claims of which the worker holds nothing
--- any more, rescue those of workers that are gone.
+-- Claim records: the jobs that each claim took. They lead from a worker to its jobs. A heartbeat removes the records of
+-- its worker without held jobs; rescue removes those of lost workers.
 CREATE TABLE IF NOT EXISTS queue_claims (
     id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
     worker_id bigint NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS queue_history (
     worker_id bigint NOT NULL,
     enqueued_at datetime(6) NOT NULL,
     run_at datetime(6) NOT NULL,
-    -- of the last attempt; NULL when it was cancelled before any
+    -- of the last attempt; NULL if the job was cancelled before its first
     started_at datetime(6),
     finished_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     result longtext,
@@ -64,7 +64,7 @@ CREATE TABLE IF NOT EXISTS queue_history (
     KEY queue_history_finished (finished_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Dead letters: jobs set aside after their last attempt, until somebody acts.
+-- Dead letters: jobs that failed too often or could not run. They stay until somebody acts.
 CREATE TABLE IF NOT EXISTS queue_dead (
     id bigint NOT NULL PRIMARY KEY,
     kind varchar(128) NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE IF NOT EXISTS queue_dead (
     error text NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Every attempt that did not complete its job (the completing one is in the history row itself).
+-- Attempts that did not complete their job. (The completing attempt is in the history row itself.)
 CREATE TABLE IF NOT EXISTS queue_attempts (
     job_id bigint NOT NULL,
     fence int NOT NULL,
@@ -104,33 +104,33 @@ CREATE TABLE IF NOT EXISTS queue_workers (
     queues longtext NOT NULL,
     kinds longtext NOT NULL,
     started_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
-    -- its last heartbeat, once it has ended; before that see queue_heartbeats
+    -- the last heartbeat of a stopped worker; queue_heartbeats has that of a live one
     heartbeat_at datetime(6),
-    -- when it ended or was declared dead
+    -- when it stopped or was declared lost
     stopped_at datetime(6),
     KEY queue_workers_alive (stopped_at, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- The last heartbeat of each worker, and its lease. There is no other index: a changed entry stays as long as an old
--- snapshot does, and every reader of that index walks over it.
+-- The last heartbeat of each worker, and its lease. No secondary index: while an old snapshot is open, each heartbeat
+-- would leave a dead entry in it for every reader to walk over.
 CREATE TABLE IF NOT EXISTS queue_heartbeats (
     worker_id bigint NOT NULL PRIMARY KEY,
     heartbeat_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
-    -- the lease: past this, others take its jobs back
+    -- end of the lease; after it, other workers rescue the jobs
     expires_at datetime(6) NOT NULL,
-    -- with its last heartbeat its session held the lock that says that it lives: in this run of the server. NULL: it held none
+    -- server run in which its session held the liveness lock at its last heartbeat; NULL: it held none
     server_run bigint,
-    -- by then its next heartbeat comes
+    -- when its next heartbeat is due
     next_heartbeat_at datetime(6)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Queues that are paused.
+-- Paused queues.
 CREATE TABLE IF NOT EXISTS queue_paused (
     queue varchar(128) NOT NULL PRIMARY KEY,
     paused_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6))
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- All jobs in one shape, for people: columns are stable.
+-- All jobs in one shape, for people. Its columns are stable.
 CREATE OR REPLACE VIEW queue_all AS
 SELECT id, kind, queue,
        CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state,
@@ -147,7 +147,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries, enqueued_at, run
        NULLIF(worker_id, 0), args, NULL, error
 FROM queue_dead;
 
--- Jobs counted by kind, queue and state; oldest: due time while waiting, start while running, end when over.
+-- Job counts by kind, queue and state. oldest: due time of waiting, start of running, end of finished jobs.
 CREATE OR REPLACE VIEW queue_stats AS
 SELECT kind, queue, state, COUNT(*) AS jobs,
        MIN(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest

@@ -1,8 +1,8 @@
--- The jobs that wait or run. Finished ones leave for queue_history, given-up ones for queue_dead, so that this table stays
--- as small as the work at hand. A plain INSERT of (kind, args) is a complete enqueue.
--- All times are whole milliseconds since 1970, UTC: CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) is now.
+-- Waiting and running jobs. Finished jobs move to queue_history, dead letters to queue_dead: this table stays small.
+-- A plain INSERT of (kind, args) is a complete enqueue.
+-- All times are whole milliseconds since 1970, UTC. CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) is now.
 CREATE TABLE queue_jobs (
-    -- AUTOINCREMENT: the number of a committed row is never given twice, although rows leave this table
+    -- AUTOINCREMENT: the id of a committed row is never reused, although rows leave this table
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL CHECK (length(CAST(kind AS BLOB)) BETWEEN 1 AND 128 AND substr(CAST(kind AS BLOB), -1) <> x'20'),
     queue TEXT NOT NULL DEFAULT 'default'
@@ -15,27 +15,27 @@ CREATE TABLE queue_jobs (
     max_retries INTEGER CHECK (max_retries BETWEEN 0 AND 2147483647),
     enqueued_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt BETWEEN 0 AND 1000000000),
-    -- the fence: one more at each claim, named by every write of the attempt
+    -- each claim raises it by one, and every write of the attempt names it
     fence INTEGER NOT NULL DEFAULT 0 CHECK (fence BETWEEN 0 AND 1000000000),
-    -- the fence of the attempt that is known to have begun: one that never began does not count when its worker is lost
+    -- fence of the last attempt known to have begun; an attempt that never began does not count if its worker is lost
     started_fence INTEGER NOT NULL DEFAULT 0,
-    -- how many workers were lost with it, since an attempt of it last ended by itself
+    -- workers lost in a row while they held the job; an attempt that ends by itself resets it
     losses INTEGER NOT NULL DEFAULT 0,
-    -- how many other jobs the worker may run beside the attempt in `started_fence`; NULL: any number
+    -- most other jobs that may run at the same time as the attempt in `started_fence`; NULL: no limit
     max_neighbours INTEGER,
-    -- 0: nobody holds it
+    -- 0: no worker holds the job
     worker_id INTEGER NOT NULL DEFAULT 0,
     claimed_at INTEGER,
     cancel_requested_at INTEGER
 ) STRICT;
 
--- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time and id, which SQLite puts at the
--- end of every entry by itself.
+-- The claim index: waiting rows by lane (kind, queue, priority), within a lane by due time and id. (SQLite appends the
+-- id to every index entry.)
 CREATE INDEX queue_jobs_waiting ON queue_jobs (kind, queue, priority, run_at) WHERE worker_id = 0;
--- The waiting rows whose arguments are long: a claim writes whole rows, so it takes few of these at once.
+-- Waiting rows with long arguments. A claim rewrites whole rows, so it takes few of these at once.
 CREATE INDEX queue_jobs_long ON queue_jobs (kind, queue, priority, run_at)
     WHERE worker_id = 0 AND length(CAST(args AS BLOB)) > 16384;
--- Whom to rescue, and what a worker holds.
+-- Held rows by worker: for rescue, and for the jobs of one worker.
 CREATE INDEX queue_jobs_held ON queue_jobs (worker_id) WHERE worker_id <> 0;
 
 -- Completed and cancelled jobs, until retention removes them.
@@ -52,7 +52,7 @@ CREATE TABLE queue_history (
     worker_id INTEGER NOT NULL,
     enqueued_at INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
-    -- of the last attempt; NULL when it was cancelled before any
+    -- of the last attempt; NULL if the job was cancelled before its first
     started_at INTEGER,
     finished_at INTEGER NOT NULL,
     result TEXT,
@@ -60,7 +60,7 @@ CREATE TABLE queue_history (
 ) STRICT;
 CREATE INDEX queue_history_finished ON queue_history (finished_at);
 
--- Dead letters: jobs set aside after their last attempt, until somebody acts.
+-- Dead letters: jobs that failed too often or could not run. They stay until somebody acts.
 CREATE TABLE queue_dead (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE queue_dead (
     error TEXT NOT NULL
 ) STRICT;
 
--- What enters one of these leaves queue_jobs within the same statement, if it is that attempt.
+-- A row that enters one of these tables leaves queue_jobs in the same statement, if fence and worker match.
 CREATE TRIGGER queue_history_takes AFTER INSERT ON queue_history
 BEGIN
     DELETE FROM queue_jobs WHERE id = NEW.id AND fence = NEW.fence AND worker_id = NEW.worker_id;
@@ -88,7 +88,7 @@ BEGIN
     DELETE FROM queue_jobs WHERE id = NEW.id AND fence = NEW.fence AND worker_id = NEW.worker_id;
 END;
 
--- Every attempt that did not complete its job (the completing one is in the history row itself).
+-- Attempts that did not complete their job. (The completing attempt is in the history row itself.)
 CREATE TABLE queue_attempts (
     job_id INTEGER NOT NULL,
     fence INTEGER NOT NULL,
@@ -110,9 +110,9 @@ CREATE TABLE queue_workers (
     queues TEXT NOT NULL,
     kinds TEXT NOT NULL,
     started_at INTEGER NOT NULL,
-    -- its last heartbeat, once it has ended; before that see queue_heartbeats
+    -- the last heartbeat of a stopped worker; queue_heartbeats has that of a live one
     heartbeat_at INTEGER,
-    -- when it ended or was declared dead
+    -- when it stopped or was declared lost
     stopped_at INTEGER
 ) STRICT;
 CREATE INDEX queue_workers_alive ON queue_workers (id) WHERE stopped_at IS NULL;
@@ -121,17 +121,17 @@ CREATE INDEX queue_workers_alive ON queue_workers (id) WHERE stopped_at IS NULL;
 CREATE TABLE queue_heartbeats (
     worker_id INTEGER PRIMARY KEY,
     heartbeat_at INTEGER NOT NULL,
-    -- the lease: past this, others take its jobs back
+    -- end of the lease; after it, other workers rescue the jobs
     expires_at INTEGER NOT NULL
 ) STRICT;
 
--- Queues that are paused.
+-- Paused queues.
 CREATE TABLE queue_paused (
     queue TEXT PRIMARY KEY,
     paused_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- All jobs in one shape, for people: columns are stable, times are text (UTC).
+-- All jobs in one shape, for people. Its columns are stable, its times are text (UTC).
 CREATE VIEW queue_all AS
 SELECT id, kind, queue,
        CASE WHEN worker_id <> 0 THEN 'running'
@@ -159,7 +159,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        nullif(worker_id, 0), args, NULL, error
 FROM queue_dead;
 
--- Jobs counted by kind, queue and state; oldest: due time while waiting, start while running, end when over.
+-- Job counts by kind, queue and state. oldest: due time of waiting, start of running, end of finished jobs.
 CREATE VIEW queue_stats AS
 SELECT kind, queue, state, count(*) AS jobs,
        min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest

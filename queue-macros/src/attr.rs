@@ -1,4 +1,4 @@
-//! `#[job(…)]`: the options, each with its span.
+//! The options of `#[job(…)]`, each with its span.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::names;
 const OPTIONS: [&str; 10] =
     ["name", "aliases", "queue", "priority", "max_retries", "timeout", "backoff", "blocking", "struct_name", "crate"];
 
-/// What people write who come from other libraries.
+/// Names that users of other libraries write.
 const SYNONYMS: [(&str, &str); 24] = [
     ("alias", "aliases"),
     ("attempts", "max_retries"),
@@ -50,7 +50,7 @@ const SYNONYMS: [(&str, &str); 24] = [
 pub(crate) const LONGEST_NAME: usize = 128;
 /// The number of attempts must fit into the databases' `integer`.
 const MOST_RETRIES: u32 = i32::MAX as u32 - 1;
-/// Where no `max` is written.
+/// The default of `max`.
 const DEFAULT_MAX: Duration = Duration::from_secs(3600);
 
 /// A value and the literal that it was read from.
@@ -73,7 +73,7 @@ pub(crate) enum Backoff {
     Custom { function: ExprPath },
 }
 
-/// The options of one `#[job(…)]`. What is `None` is left to the defaults of the trait.
+/// The options of one `#[job(…)]`. `None` means the default of the trait.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Spanned<String>>,
@@ -89,7 +89,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads everything that can be read and notes every mistake.
+    /// Reads every valid option and records every mistake.
     pub(crate) fn parse(args: TokenStream, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         let mut seen: Vec<String> = Vec::new();
@@ -105,7 +105,7 @@ impl Options {
     fn take(&mut self, entry: Entry, seen: &mut Vec<String>, errors: &mut Errors) {
         let key = entry.key.unraw().to_string();
         let Some(known) = OPTIONS.iter().find(|option| **option == key) else {
-            // Somebody who wrote `sync` does not also need to hear that the function is not async.
+            // `sync` and the like mean `blocking`: no second error that the function is not async.
             if suggestion(&key) == Some("blocking") {
                 self.blocking = Some(entry.key.clone());
             }
@@ -130,7 +130,7 @@ impl Options {
             "timeout" => self.timeout = Some(entry.timeout()?),
             "backoff" => self.backoff = Some(entry.backoff(errors)?),
             "blocking" => {
-                // Whatever value it has, an error about the function that is not async would be one too many.
+                // Set before the value is checked: no second error that the function is not async.
                 self.blocking = Some(entry.key.clone());
                 entry.blocking()?;
             }
@@ -141,7 +141,7 @@ impl Options {
     }
 }
 
-/// Cuts at the commas, so that a mistake in one option does not hide the next.
+/// Splits at the commas, so that a mistake in one option does not hide the next.
 fn pieces(args: TokenStream, errors: &mut Errors) -> Vec<TokenStream> {
     let mut pieces = vec![TokenStream::new()];
     for token in args {
@@ -250,7 +250,7 @@ impl syn::parse::Parse for Entry {
     }
 }
 
-/// How an option is written.
+/// An example of an option.
 fn example(key: &str) -> &'static str {
     match key {
         "name" => "name = \"send_email\"",
@@ -272,7 +272,7 @@ impl Entry {
         self.key.unraw().to_string()
     }
 
-    /// A mistake at the value, or at the key where there is no value.
+    /// An error at the value, or at the key if there is no value.
     fn error(&self, message: impl Display) -> syn::Error {
         match &self.value {
             Value::None => syn::Error::new_spanned(&self.key, message),
@@ -301,7 +301,7 @@ impl Entry {
         }
     }
 
-    /// A string; the outer result is about its presence, the inner one is free for its contents.
+    /// A string. The outer error is a missing string; the caller may use the inner one for invalid contents.
     fn text(&self, sample: &str) -> syn::Result<syn::Result<Spanned<String>>> {
         let key = self.key();
         match self.value()? {
@@ -558,7 +558,7 @@ fn shape_example(shape: &str) -> &'static str {
     }
 }
 
-/// A duration in a string. `before` is what stands before the value, for the cure.
+/// A duration in a string. `before` is the text in front of the value, for the suggestion.
 fn duration_literal(before: &str, value: &Expr, entry: &Entry) -> syn::Result<Spanned<Duration>> {
     let error = |message: String| syn::Error::new_spanned(value, message);
     match value {
@@ -584,7 +584,7 @@ fn duration_literal(before: &str, value: &Expr, entry: &Entry) -> syn::Result<Sp
     }
 }
 
-/// Why `name` cannot stand in the `kind` or `queue` column.
+/// Why `name` does not fit into the `kind` or `queue` column.
 pub(crate) fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("a name cannot be empty: write 1 to 128 bytes".to_owned());
@@ -611,7 +611,7 @@ fn checked_name(name: Spanned<String>) -> syn::Result<Spanned<String>> {
     }
 }
 
-/// The string that `expr` is.
+/// `expr` as a string literal.
 fn string(expr: &Expr) -> Option<&LitStr> {
     match peel(expr) {
         Expr::Lit(literal) => match &literal.lit {
@@ -622,7 +622,7 @@ fn string(expr: &Expr) -> Option<&LitStr> {
     }
 }
 
-/// The single word that `expr` is.
+/// `expr` as a single word.
 fn word(expr: &Expr) -> Option<&Ident> {
     match peel(expr) {
         Expr::Path(path) => path.path.get_ident(),
@@ -630,7 +630,7 @@ fn word(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The path and the arguments of the call that `expr` is.
+/// `expr` as a call: path and arguments.
 fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
     match expr {
         Expr::Call(call) => match &*call.func {
@@ -641,7 +641,7 @@ fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
     }
 }
 
-/// Without the groups and parentheses that a `macro_rules!` puts around what it was given.
+/// `expr` without the groups and parentheses that a `macro_rules!` adds.
 fn peel(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => peel(&group.expr),

@@ -1,4 +1,4 @@
-//! The rules across function and options.
+//! Rules that concern the function and its options together.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -10,7 +10,7 @@ use crate::errors::Errors;
 use crate::model::{Function, Job};
 use crate::types;
 
-/// Names that every module knows, and `Job` itself, which must be in scope to enqueue: a struct would hide them.
+/// Names in every module's scope, and `Job`, which must be in scope to enqueue. A struct would hide them.
 const TAKEN: [&str; 44] = [
     "AsMut",
     "AsRef",
@@ -58,7 +58,7 @@ const TAKEN: [&str; 44] = [
     "Vec",
 ];
 
-/// Attributes that cannot stand beside `#[job]`, and why.
+/// Attributes that cannot be combined with `#[job]`, and why.
 const RIVALS: [(&str, &str); 5] = [
     ("job", "one function is one job: remove the second `#[job]`"),
     ("main", "the worker calls the function, not the runtime: remove this, and start a `Worker` in `main`"),
@@ -67,7 +67,7 @@ const RIVALS: [(&str, &str); 5] = [
     ("bench", "a job is not a benchmark: remove this, and write one that calls the function, which stays as it is"),
 ];
 
-/// Checks what is not a matter of one option or one parameter.
+/// Checks what goes beyond one option or one parameter.
 pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     let before = errors.len();
     qualifiers(&job.function, errors);
@@ -168,7 +168,7 @@ fn output(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// Whether the type cannot be a `Result`, whatever is in scope. About others the compiler knows more.
+/// Whether the type can never be a `Result`, whatever is in scope. The compiler judges all other types.
 fn is_no_result(ty: &Type) -> bool {
     match types::peel(ty) {
         Type::Array(_) => true,
@@ -181,7 +181,7 @@ fn is_no_result(ty: &Type) -> bool {
     }
 }
 
-/// Refuses what a result cannot be: it outlives the call.
+/// Rejects types that cannot outlive the call, as a result does.
 fn borrows(ty: &Type, errors: &mut Errors) {
     match ty {
         Type::Array(array) => borrows(&array.elem, errors),
@@ -215,7 +215,7 @@ fn borrows(ty: &Type, errors: &mut Errors) {
     }
 }
 
-/// Refuses `#[test]` and the like, and takes them off, so that they do not complain as well.
+/// Rejects `#[test]` and the like, and removes them, so that they report no errors of their own.
 fn rivals(function: &mut Function, errors: &mut Errors) {
     function.attrs.retain(|attr| match rival(attr) {
         Some(why) => {
@@ -257,17 +257,17 @@ fn struct_name(job: &mut Job, errors: &mut Errors) {
     } else if TAKEN.contains(&name.as_str()) {
         format!("the struct would be called `{name}` and hide the usual one: {}", option(&format!("{name}Job")))
     } else if types::mentions_alone(signature(&job.function), &name) {
-        // a type that is imported by `*` would be hidden without a word
+        // the struct would silently hide a type that is imported by `*`
         format!("the struct would be called `{name}`, as a type of the signature: {}", option(&format!("{name}Job")))
     } else {
         return;
     };
     errors.at(at, message);
-    // a name of its own: beside another such mistake in the module
+    // a distinct name: the module may have the same mistake twice
     job.struct_ident = format_ident!("QueueJob{name}");
 }
 
-/// The types of a function, and the names of its arguments.
+/// The types of a function and the names of its arguments.
 fn signature(function: &Function) -> TokenStream {
     let (inputs, output) = (&function.sig.inputs, &function.sig.output);
     quote!(#inputs #output)
@@ -285,19 +285,19 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// Whether two parameters have one name; the compiler says so itself (E0415).
+/// Whether two parameters have the same name. The compiler reports that itself (E0415).
 fn repeated(job: &Job) -> bool {
     let names: Vec<_> = job.arguments().map(|argument| argument.ident.unraw()).collect();
     names.iter().enumerate().any(|(i, name)| names[..i].contains(name))
 }
 
-/// Whether an argument is a `str` or a `[T]`; the compiler says so itself (E0277), with the cure. What else is called `Path` or
-/// the like may be the user's own, and of a size.
+/// Whether an argument is a `str` or a `[T]`. The compiler reports that itself (E0277), with a fix. A type named `Path`
+/// may be the user's own, and sized.
 fn has_unsized(job: &Job) -> bool {
     job.arguments().any(|argument| syn::parse2(argument.ty.clone()).is_ok_and(|ty: Type| types::is_never_sized(&ty)))
 }
 
-/// Kind and aliases: the function's name too must fit into the column, and no name stands twice.
+/// Checks kind and aliases: a kind made from the function's name must fit into the column, and no name may occur twice.
 fn kinds(job: &Job, errors: &mut Errors) {
     let kind = job.kind();
     if job.options.name.is_none()
@@ -320,7 +320,7 @@ fn kinds(job: &Job, errors: &mut Errors) {
     }
 }
 
-/// Whether `self` is among the parameters.
+/// Whether the function is a method: it has `self`, names `Self`, or has no body.
 pub(crate) fn is_method(function: &Function) -> bool {
     function.sig.inputs.iter().any(|input| matches!(input, FnArg::Receiver(_)))
         || !function.has_body

@@ -1,4 +1,4 @@
-//! All mistakes of one function, so that they are reported at once.
+//! Collects all mistakes of one function, to report them together.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use quote::ToTokens;
 pub(crate) struct Errors(Vec<syn::Error>);
 
 impl Errors {
-    /// A mistake at `tokens`; the message says what to write instead.
+    /// Adds a mistake at `tokens`. The message says what to write instead.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(syn::Error::new_spanned(tokens, message));
     }

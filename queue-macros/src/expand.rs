@@ -1,8 +1,8 @@
-//! The code for a sound function: only quoting, no decisions about mistakes.
+//! Generates the code for a valid function. Mistakes are handled elsewhere.
 //!
-//! A type that cannot be stored shall be reported once, at the type. So the generated code never uses a derive on the
-//! user's types; it goes through the traits `Argument`, `StateValue`, `Outcome` and `Failure` of `queue::__private`, in
-//! expressions that have the span of the type from end to end: the compiler drops messages that it has printed before.
+//! A type that cannot be stored is reported once, at the type. So the generated code never derives on the user's types.
+//! It uses the traits `Argument`, `StateValue`, `Outcome` and `Failure` of `queue::__private`, in expressions with the
+//! span of the type from end to end: the compiler prints equal messages at one span only once.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::attr::Backoff;
 use crate::model::{Argument, Job, Parameter};
 use crate::types::{self, Pass};
 
-/// The function, the struct beside it, and its implementations.
+/// The function, its struct, and the implementations.
 ///
-/// Not in a `const _: () = { … }`: in an `impl`, where a `#[job]` may stand by mistake, that would give further messages.
-/// Nothing here needs its own scope, all paths are absolute.
+/// Not in a `const _: () = { … }`: for a `#[job]` misplaced in an `impl`, that would cause further messages. No scope
+/// is needed, because all paths are absolute.
 pub(crate) fn expand(job: &Job) -> TokenStream {
     let function = &job.function;
     let declaration = declaration(job);
@@ -42,7 +42,7 @@ fn is_cfg(attr: &Attribute) -> bool {
     attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")
 }
 
-/// What stands on the function and holds for the struct as well.
+/// The function's attributes that are copied to the struct.
 pub(crate) fn carried(job: &Job) -> impl Iterator<Item = &Attribute> {
     job.function
         .attrs
@@ -50,7 +50,7 @@ pub(crate) fn carried(job: &Job) -> impl Iterator<Item = &Attribute> {
         .filter(|attr| is_cfg(attr) || ["doc", "deprecated", "allow"].iter().any(|name| attr.path().is_ident(name)))
 }
 
-/// Whether serde's derives must stand on the struct itself, because attributes for them name what only fits its types.
+/// Whether the struct itself must have serde's derives, because a serde attribute fits only its own field types.
 fn derives_serde(job: &Job) -> bool {
     let beyond = |attrs: &[Attribute], harmless: &[&str]| {
         attrs.iter().filter(|attr| attr.path().is_ident("serde")).any(|attr| {
@@ -98,7 +98,7 @@ fn declaration(job: &Job) -> TokenStream {
         let attrs = attrs.iter().filter(|attr| plain || !attr.path().is_ident("serde"));
         quote!(#about #(#attrs)* #vis #ident: #ty)
     });
-    // At the function's name, so that a clash with another type is reported there.
+    // The span of the function's name, so that a clash with another type is reported there.
     let at = ident.span();
     let body =
         if job.arguments().next().is_some() { quote_spanned!(at=> { #(#fields,)* }) } else { quote_spanned!(at=> ;) };
@@ -145,7 +145,7 @@ fn constructor(job: &Job) -> TokenStream {
     }
 }
 
-/// `<Type as bound>::item` on a user's type, with the type's span from end to end.
+/// `<Type as bound>::item` on a user's type, with the type's span on every token.
 fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
     let (first, last) = ends(ty);
     let item = Ident::new(item, last);
@@ -154,7 +154,7 @@ fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
     quote_spanned!(last=> #open #ty #bound > :: #item)
 }
 
-/// The same tokens, all at `span`.
+/// The same tokens with `span`.
 fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
     let tokens = tokens.into_iter().map(|mut token| {
         token.set_span(span);
@@ -228,7 +228,7 @@ fn clone_and_debug(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
     ]
 }
 
-/// The two serde implementations around the given bodies.
+/// The two serde implementations with the given bodies.
 pub(crate) fn serde_impls(
     ident: &Ident,
     private: &TokenStream,
@@ -256,7 +256,7 @@ pub(crate) fn serde_impls(
     ]
 }
 
-/// Through a generic struct with the same fields: serde's derives on it cannot fail, whatever the user's types are.
+/// Uses a generic struct with the same fields: serde's derives on it compile whatever the user's types are.
 fn serialize_and_deserialize(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
     let serializer = Ident::new("serializer", Span::mixed_site());
     let deserializer = Ident::new("deserializer", Span::mixed_site());
@@ -319,7 +319,7 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     let constants = constants(job, krate);
     let output = match &job.output {
         None => quote!(()),
-        // not by way of the whole type: its error may be private although the job is not
+        // not through the whole type: its error type may be private although the job is public
         Some(ty) => match types::ok_of_result(ty) {
             Some(ok) => ok.to_token_stream(),
             None => on_type(&ty.to_token_stream(), quote!(#private::Outcome), "Output"),
@@ -329,8 +329,8 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     let body = run_body(job, private, &context);
     let requires = requires(job, private);
     let ident_span = job.function.sig.ident.span();
-    // What is wrong with the future (a guard held across an await) is reported at the function's name. But a type that is
-    // no outcome is reported at every place where the future's type stands: those shall be the same as the first.
+    // A problem with the future (a guard held across an await) is reported at the function's name. But a type that is
+    // no outcome is reported wherever the future's type occurs. There, the type has the span of the first report.
     let (first, last) = match &job.output {
         Some(ty) if types::last_segment(ty).is_none_or(|(name, _)| name != "Result") => ends(&ty.to_token_stream()),
         _ => (ident_span, ident_span),
@@ -435,7 +435,7 @@ fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
     })
 }
 
-/// The options that were given; the others are left to the trait.
+/// Constants for the given options. The others keep the trait's defaults.
 pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
     let options = &job.options;
     let kind = job.kind();

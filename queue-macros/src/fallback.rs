@@ -1,5 +1,5 @@
-//! What is emitted beside the mistakes, so that one mistake gives one message: the function as it was written, and a
-//! struct that later uses of the job accept.
+//! The code emitted next to the errors, so that one mistake causes one message: the unchanged function, and a stub of
+//! the struct that satisfies its uses.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -9,11 +9,11 @@ use crate::expand;
 use crate::model::Job;
 use crate::types;
 
-/// The function and a stand-in for the struct.
+/// The function and a stub of the struct.
 pub(crate) fn fallback(job: &Job) -> TokenStream {
     let function = &job.function;
     if check::is_method(function) {
-        // In an `impl` or a `trait` a struct would be a syntax error, the next message.
+        // In an `impl` or a `trait`, a struct would be a syntax error: a second message.
         return quote!(#function);
     }
     let stub = stub(job);
@@ -73,7 +73,7 @@ fn stub(job: &Job) -> TokenStream {
     }
 }
 
-/// The type with every lifetime `'static`, or nothing where it could give a message of its own.
+/// The type with every lifetime `'static`, or nothing if it could cause a message of its own.
 fn harmless(job: &Job, ty: TokenStream) -> Option<TokenStream> {
     let generics = &job.function.sig.generics;
     let declared = |word: &Ident| {

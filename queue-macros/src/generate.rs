@@ -1,11 +1,11 @@
-//! From what was written to what is compiled.
+//! From the annotated function to the generated code.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::{attr, check, errors, expand, fallback, model};
 
-/// The code for a function with the attribute, and a `compile_error!` for each mistake in it.
+/// The code for an annotated function, with a `compile_error!` for each mistake.
 pub(crate) fn generate(args: TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2::<model::Function>(item.clone()) {
         Ok(function) => function,
@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// What options are made of, and what people write by mistake.
+    /// Parts of options, and common mistakes.
     const WORDS: &[&str] = &[
         "name",
         "queue",
@@ -90,7 +90,7 @@ mod tests {
         "move",
     ];
 
-    /// Parameters, and what is no parameter.
+    /// Valid and invalid parameters.
     const PARAMETERS: &[&str] = &[
         "to: String",
         "ctx: JobContext",
@@ -139,7 +139,7 @@ mod tests {
             })
     }
 
-    /// Code, or what the compiler has to say about it; never a panic.
+    /// The generated code, or errors. Never panics. None if the text is not tokens.
     fn takes(options: &str, item: &str) -> Option<String> {
         let (Ok(options), Ok(item)) = (options.parse(), item.parse()) else { return None };
         Some(generate(options, item).to_string())
@@ -156,7 +156,7 @@ mod tests {
         #[test]
         fn any_function_is_expanded_or_refused(options in options(), function in function()) {
             let code = takes(&options, &function);
-            // what is not refused is code
+            // what is not rejected must parse
             if let Some(code) = code.filter(|code| !code.contains("compile_error")) {
                 prop_assert!(syn::parse_str::<syn::File>(&code).is_ok(), "{}", code);
             }

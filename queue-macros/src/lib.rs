@@ -13,10 +13,11 @@ mod types;
 
 use proc_macro::TokenStream;
 
-/// Makes a background job of a function.
+/// Turns a function into a background job.
 ///
-/// The function stays as it is and can be called as before. Beside it stands a struct with the name in `UpperCamelCase`,
-/// which holds the arguments, is enqueued, and is turned back into a call by a worker:
+/// The function is unchanged and can still be called. The macro adds a struct with its name in `UpperCamelCase`, which
+/// holds the arguments. Enqueue the struct, and a worker calls the function with them. A job runs at least once, so the
+/// function must be idempotent.
 ///
 /// ```
 /// use queue::{Job, job};
@@ -35,38 +36,38 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # What is generated
-/// * `struct SendEmail` with one field per argument. Struct, fields and `new` have the visibility of the function;
-///   documentation, `#[cfg]`, `#[deprecated]` and `#[allow]` are carried over. A function without arguments gives a unit
+/// * `struct SendEmail` with one field per argument. Struct, fields and `new` have the visibility of the function.
+///   Documentation, `#[cfg]`, `#[deprecated]` and `#[allow]` are copied. A function without arguments gives a unit
 ///   struct: `Cleanup.enqueue(&pool)`.
 /// * `Debug`, `Clone`, serde's `Serialize` and `Deserialize`, and `queue::Job`.
-/// * `SendEmail::new`, which takes `impl Into<T>` for each argument of type `T` (numbers, `bool` and `char` as they are).
-/// * Its registration: every worker in a binary that links the function runs the job. For targets where collecting at link
-///   time fails there is `WorkerBuilder::register`.
+/// * `SendEmail::new`, which takes `impl Into<T>` for each argument of type `T` (numbers, `bool` and `char` directly).
+/// * Its registration: every worker in a binary that links the function runs the job. On targets without collection at
+///   link time, use `WorkerBuilder::register`.
 ///
 /// # Options
-/// What is left out is left to the constants of `queue::Job`.
+/// Options that are left out have the defaults of the constants in `queue::Job`.
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|
-/// | `name = "send_email"` | the function's name | The kind in the database, by which a worker finds the job. 1 to 128 bytes. |
-/// | `aliases = ["old_name"]` | none | Former names, so that rows enqueued before a renaming still run. |
+/// | `name = "send_email"` | the function's name | The kind: it identifies the job in the database. 1 to 128 bytes. |
+/// | `aliases = ["old_name"]` | none | Former names, so that jobs enqueued before a rename still run. |
 /// | `queue = "mail"` | `"default"` | The queue. 1 to 128 bytes. |
 /// | `priority = -10` | `0` | Smaller runs first; from -32768 to 32767. |
-/// | `max_retries = 3` | `20` | How often a failed job is tried again: 3 retries are 4 attempts. |
-/// | `timeout = "30s"` | none | How long one attempt may take before it is cancelled and counts as failed. |
-/// | `backoff = …` | `exponential("2s", max = "1h")` | How long to wait after a failure, see below. |
-/// | `blocking` | | For a plain `fn`: it runs on one of tokio's threads for blocking work. Nothing stops it there: let it look at `ctx.cancelled()`. |
-/// | `struct_name = "SendEmailJob"` | the function's name in `UpperCamelCase` | The struct's name, where the usual one is taken. |
-/// | `crate = my_crate::queue` | `::queue` | The path of this crate, for those who reach it through a re-export. |
+/// | `max_retries = 3` | `20` | How often a failed job is retried: 3 retries are 4 attempts. |
+/// | `timeout = "30s"` | none | How long one attempt may take. Then it is cancelled and counts as failed. |
+/// | `backoff = …` | `exponential("2s", max = "1h")` | The delay before a retry, see below. |
+/// | `blocking` | | For a plain `fn`: runs on a blocking thread. Nothing stops it there: check `ctx.cancelled()`. |
+/// | `struct_name = "SendEmailJob"` | the name in `UpperCamelCase` | The struct's name, if the default is taken. |
+/// | `crate = my_crate::queue` | `::queue` | The path of this crate, if you use it through a re-export. |
 ///
-/// Durations are strings of whole numbers with the units `ms`, `s`, `m`, `h` and `d`, from long to short: `"500ms"`, `"30s"`,
-/// `"1h30m"`. They are longer than zero and at most `"365d"`.
+/// A duration is a string of whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first: `"500ms"`,
+/// `"30s"`, `"1h30m"`. It must be longer than zero and at most `"365d"`.
 ///
-/// The backoffs, where `max` is the longest delay and `"1h"` unless written:
-/// * `exponential("2s", max = "10m")`: a random time up to 2 s, 4 s, 8 s, …
+/// The backoffs. `max` is the longest delay, by default `"1h"`:
+/// * `exponential("2s", max = "10m")`: a random delay up to 2 s, 4 s, 8 s, …
 /// * `linear("10s", max = "5m")`: 10 s, 20 s, 30 s, …
 /// * `fixed("30s")`: always the same.
-/// * `custom(path::to::function)`: what a `fn(u32) -> Duration` says for the number of the attempt that failed.
+/// * `custom(path::to::function)`: the result of a `fn(u32) -> Duration`, called with the number of the failed attempt.
 ///
 /// ```
 /// # use queue::Job;
@@ -83,15 +84,15 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # Parameters
-/// In any order and number:
-/// * `ctx: JobContext` or `&JobContext`: id, attempt, cancellation.
-/// * `State(x): State<T>` or `s: State<T>`: what the worker was given with `.state(…)`. `T` is `Clone + Send + Sync`.
-/// * Everything else is an argument, stored as a field in JSON under its name. Its type has `Debug`, `Clone`,
+/// Any number of these, in any order:
+/// * `ctx: JobContext` or `&JobContext`: the job's id, attempt and cancellation.
+/// * `State(x): State<T>` or `s: State<T>`: a value given to the worker with `.state(…)`. `T` is `Clone + Send + Sync`.
+/// * Everything else is an argument, stored as a JSON field under its name. Its type needs `Debug`, `Clone`,
 ///   `serde::Serialize` and `serde::Deserialize`.
 ///
-/// An argument may be borrowed; then what is stored is the owned type: `&str` as `String`, `&[T]` as `Vec<T>`, `&Path` as
-/// `PathBuf`, `&T` as `T`, `Option<&str>` as `Option<String>`, `Cow<'_, str>` as `String`. Attributes for serde move to the
-/// field, those on the function to the struct. Unknown fields in the JSON are ignored, a missing `Option` is `None`.
+/// An argument may be borrowed. Then the owned type is stored: `&str` as `String`, `&[T]` as `Vec<T>`, `&Path` as
+/// `PathBuf`, `&T` as `T`, `Option<&str>` as `Option<String>`, `Cow<'_, str>` as `String`. Serde attributes move to the
+/// field, those of the function to the struct. Unknown JSON fields are ignored, and a missing `Option` is `None`.
 ///
 /// ```
 /// use std::path::Path;
@@ -118,12 +119,13 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # Result
-/// Nothing, or a `Result<T, E>`. `T: serde::Serialize` is kept as the job's result. `E` is `queue::JobError`, any
-/// [`std::error::Error`], or whatever converts into `Box<dyn Error + Send + Sync>`: `String`, `&str`, `anyhow::Error`.
+/// Nothing, or a `Result<T, E>`. `T: serde::Serialize` is stored as the job's result. `E` is `queue::JobError`, any
+/// [`std::error::Error`], or a type that converts into `Box<dyn Error + Send + Sync>`: `String`, `&str`,
+/// `anyhow::Error`. After an error the job is retried with its backoff, unless a `JobError` says otherwise.
 ///
 /// # When it does not compile
-/// Every mistake is reported at its place with what to write instead. If the struct's name is taken, the compiler says that
-/// it "is defined multiple times" (E0428): give another one.
+/// Every mistake is reported at its place, with what to write instead. If the compiler says that the struct "is defined
+/// multiple times" (E0428), its name is taken: set `struct_name`.
 ///
 /// ```
 /// struct SendEmail;

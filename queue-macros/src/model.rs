@@ -1,4 +1,4 @@
-//! What a job is: a function, and the parameters that it has.
+//! The model of a job: the function and its parameters.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -11,7 +11,7 @@ use crate::errors::Errors;
 use crate::names;
 use crate::types::{self, Pass};
 
-/// The annotated function. Its body is not looked at: what is wrong in there is the compiler's to say.
+/// The annotated function. The body stays unparsed: the compiler reports the mistakes in it.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -69,7 +69,7 @@ pub(crate) enum Parameter {
     Context { borrowed: bool },
     /// `State(x): State<T>`; the type is the whole `State<T>`.
     State { borrowed: bool, ty: Type },
-    /// What is stored.
+    /// Stored with the job.
     Argument(Argument),
 }
 
@@ -88,24 +88,24 @@ impl Argument {
     }
 }
 
-/// One annotated function, read.
+/// An annotated function, parsed.
 pub(crate) struct Job {
     pub(crate) options: Options,
-    /// As it will be emitted: without the attributes that only the struct takes.
+    /// As emitted: without the attributes that belong to the struct.
     pub(crate) function: Function,
-    /// For the struct: what stood on the function and concerns its data.
+    /// Serde attributes of the function, for the struct.
     pub(crate) serde_attrs: Vec<Attribute>,
     pub(crate) struct_ident: Ident,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) output: Option<Type>,
-    /// How many parameters are arguments, read or not.
+    /// How many parameters are arguments, including invalid ones.
     pub(crate) argument_count: usize,
     /// Whether the code can be generated.
     pub(crate) sound: bool,
 }
 
 impl Job {
-    /// Reads the function; mistakes go to `errors`.
+    /// Reads the function. Mistakes go to `errors`.
     pub(crate) fn new(options: Options, mut function: Function, errors: &mut Errors) -> Self {
         let found_before = errors.len();
         let mut parameters = Vec::new();
@@ -180,14 +180,14 @@ impl Job {
     }
 }
 
-/// The struct's name where the options give none: at the function's name, so that a clash is reported there.
+/// The default name of the struct, with the span of the function's name: a clash is reported there.
 fn struct_ident(function: &Ident) -> Ident {
     let name = names::upper_camel(&function.unraw().to_string());
     syn::parse_str::<Ident>(&name)
         .map_or_else(|_| Ident::new("QueueJob", Span::call_site()), |_| Ident::new(&name, function.span()))
 }
 
-/// Attributes of a parameter: for the field, and for the function.
+/// Splits a parameter's attributes: for the field, and for the function.
 fn split_attrs(attrs: Vec<Attribute>, errors: &mut Errors) -> (Vec<Attribute>, Vec<Attribute>) {
     let (mut for_field, mut for_function) = (Vec::new(), Vec::new());
     for attr in attrs {
@@ -206,7 +206,7 @@ fn split_attrs(attrs: Vec<Attribute>, errors: &mut Errors) -> (Vec<Attribute>, V
     (for_field, for_function)
 }
 
-/// `JobContext` and `State<T>`.
+/// Recognises `JobContext` and `State<T>`.
 fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
     let ty = types::peel(&typed.ty);
     let (borrowed, mutable, inner) = match ty {
@@ -240,7 +240,7 @@ fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
     }
     let (path, written) = (&pattern.path, &typed.ty);
     errors.at(written, format!("write `{}: {}<{}>`", types::tidy(pattern), types::tidy(path), types::tidy(written)));
-    // So that the compiler does not say it again.
+    // So that the compiler does not report it again.
     let meant: Type = syn::parse2(quote!(#path<#written>)).ok()?;
     *typed.ty = meant.clone();
     Some(Parameter::State { borrowed, ty: meant })

@@ -1,4 +1,4 @@
-//! Names: which one was meant, and what the struct of a function is called.
+//! Names: spelling suggestions, and the name of a function's struct.
 
 /// The candidate that `word` most likely stands for, if any is close.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
@@ -7,7 +7,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str>
     scored.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour to make `b` of `a`.
+/// Edit distance: insertions, removals, replacements and swaps of neighbours that turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<_>, Vec<_>) = (a.chars().collect(), b.chars().collect());
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];

@@ -1,4 +1,4 @@
-//! What is stored for an argument, and how it is handed to the function.
+//! The stored type of an argument, and how its value is passed to the function.
 
 use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -28,7 +28,7 @@ pub(crate) struct Stored {
     pub(crate) pass: Pass,
 }
 
-/// Without the groups and parentheses that a `macro_rules!` puts around what it was given.
+/// `ty` without the groups and parentheses that a `macro_rules!` adds.
 pub(crate) fn peel(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => peel(&group.elem),
@@ -52,7 +52,7 @@ pub(crate) fn last_segment(ty: &Type) -> Option<(&Ident, Option<&AngleBracketedG
     }
 }
 
-/// The one type among the arguments of `name<…>`; lifetimes do not count.
+/// The only type argument of `name<…>`, apart from lifetimes.
 pub(crate) fn only_argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let (ident, arguments) = last_segment(ty)?;
     if ident != name {
@@ -111,7 +111,7 @@ fn check_reference(name: &Ident, reference: &TypeReference, errors: &mut Errors)
     }
 }
 
-/// `T` of what is written as `Result<T, E>`. (With another number of types it is an alias, and may be anything.)
+/// The `T` of a literal `Result<T, E>`. (With another number of arguments it is an alias, and may be anything.)
 pub(crate) fn ok_of_result(ty: &Type) -> Option<&Type> {
     let (_, arguments) = last_segment(ty).filter(|(name, _)| *name == "Result")?;
     let mut types = arguments?.args.iter();
@@ -129,13 +129,13 @@ pub(crate) fn is_unsized(ty: &Type) -> bool {
     is_never_sized(ty) || is_word(peel(ty), "Path")
 }
 
-/// The same of what cannot be anything else.
+/// Whether the type is unsized whatever is in scope: a slice or `str`.
 pub(crate) fn is_never_sized(ty: &Type) -> bool {
     let ty = peel(ty);
     matches!(ty, Type::Slice(_)) || is_word(ty, "str")
 }
 
-/// What owns a `ty`: `String` for `str`, `Vec<T>` for `[T]`, `PathBuf` for `Path`, else `ty` itself.
+/// The owned form of `ty`: `String` for `str`, `Vec<T>` for `[T]`, `PathBuf` for `Path`, otherwise `ty` itself.
 fn owned(ty: &Type) -> TokenStream {
     let ty = peel(ty);
     match ty {
@@ -161,13 +161,13 @@ fn owned_text(ty: &Type) -> String {
     }
 }
 
-/// Tokens as text, without most of the spaces between them.
+/// Tokens as text, with fewer spaces.
 pub(crate) fn tidy(tokens: impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
     text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace("& ", "&")
 }
 
-/// Refuses what cannot be stored, wherever in the type it stands.
+/// Rejects types that cannot be stored, at any depth.
 pub(crate) fn check(ty: &Type, generics: &Generics, errors: &mut Errors) {
     match ty {
         Type::Array(array) => check(&array.elem, generics, errors),
@@ -202,7 +202,7 @@ fn check_path(path: &TypePath, generics: &Generics, errors: &mut Errors) {
         for argument in &arguments.args {
             match argument {
                 GenericArgument::Type(ty) => check(ty, generics, errors),
-                // A declared one is refused where it is declared, an undeclared one by the compiler.
+                // A declared lifetime is rejected at its declaration, an undeclared one by the compiler.
                 GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => {
                     errors.at(
                         lifetime,
@@ -215,7 +215,7 @@ fn check_path(path: &TypePath, generics: &Generics, errors: &mut Errors) {
     }
 }
 
-/// Whether `word` stands anywhere in `tokens`.
+/// The first identifier in `tokens`, at any depth, that `word` accepts.
 pub(crate) fn mentions(tokens: TokenStream, word: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) => word(&ident).then_some(ident),
@@ -224,13 +224,13 @@ pub(crate) fn mentions(tokens: TokenStream, word: &dyn Fn(&Ident) -> bool) -> Op
     })
 }
 
-/// Whether `word` stands anywhere in `tokens` as a path of its own, or at the begin of one.
+/// Whether `word` occurs anywhere in `tokens` as a path or at the start of one.
 pub(crate) fn mentions_alone(tokens: TokenStream, word: &str) -> bool {
     let mut behind_colons = false;
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => !std::mem::take(&mut behind_colons) && ident == word,
         TokenTree::Punct(punct) => {
-            // of `::` the first is joint, the one of `name: Type` stands alone
+            // the first colon of `::` is joint, that of `name: Type` is alone
             behind_colons = punct.as_char() == ':' && (behind_colons || punct.spacing() == Spacing::Joint);
             false
         }
@@ -242,7 +242,7 @@ pub(crate) fn mentions_alone(tokens: TokenStream, word: &str) -> bool {
     })
 }
 
-/// The types whose values the constructor takes as they are, so that `Import::new(10)` needs no suffix.
+/// Whether the constructor takes this type directly, so that `Import::new(10)` needs no suffix.
 pub(crate) fn is_primitive(ty: &TokenStream) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128",

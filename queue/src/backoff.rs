@@ -1,4 +1,4 @@
-//! How long to wait after a failure: pure, attempt number in, delay out.
+//! How long to wait after a failure. Pure: takes the number of the attempt, returns the delay.
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ impl PartialEq for Kind {
 }
 
 impl Backoff {
-    /// The longest delay that any backoff gives: 365 days.
+    /// The longest delay that any backoff returns: 365 days.
     pub const LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     /// Exponential from 2 s with full jitter, at most one hour.
     pub const DEFAULT: Self = Self::exponential(Duration::from_secs(2), Duration::from_secs(3600));
 
-    /// After failure `n` a random time between zero and `base * 2^(n-1)`, at most `max` ("full jitter", so that jobs that
-    /// failed together do not come back together).
+    /// After failure `n`, a random delay between zero and `base * 2^(n-1)`, at most `max`. This is "full jitter": jobs
+    /// that failed together do not come back together.
     pub const fn exponential(base: Duration, max: Duration) -> Self {
         Self(Kind::Exponential { base, max })
     }
@@ -58,12 +58,13 @@ impl Backoff {
         Self(Kind::Fixed { delay })
     }
 
-    /// What `delay` says for the number of the attempt that failed (1 is the first). A panic in it counts as no delay.
+    /// The delay that `delay` returns for the number of the attempt that failed (1 is the first). If it panics, there
+    /// is no delay.
     pub const fn custom(delay: fn(u32) -> Duration) -> Self {
         Self(Kind::Custom { delay })
     }
 
-    /// The delay after attempt `attempt` failed (1 is the first), never above [`Backoff::LIMIT`].
+    /// The delay after attempt `attempt` failed (1 is the first), at most [`Backoff::LIMIT`].
     pub fn delay(&self, attempt: u32) -> Duration {
         let ceiling = self.ceiling(attempt);
         match self.0 {
@@ -118,7 +119,7 @@ mod tests {
                 let (delay, ceiling) = (backoff.delay(attempt), backoff.ceiling(attempt));
                 prop_assert!(delay <= ceiling && ceiling <= Backoff::LIMIT, "{:?} {:?} {:?}", backoff, delay, ceiling);
                 prop_assert!(ceiling <= backoff.ceiling(attempt.saturating_add(1)), "it grows: {:?}", backoff);
-                // the database can add it to now
+                // the database can add it to the current time
                 prop_assert!(crate::limits::micros(delay) <= crate::limits::micros(Duration::MAX));
             }
             for backoff in &all[..2] {

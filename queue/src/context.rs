@@ -1,4 +1,4 @@
-//! What a handler knows about the attempt that it runs.
+//! What a handler knows about its attempt.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::job::JobId;
+use crate::id::JobId;
 
 /// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.
 pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -45,7 +45,7 @@ struct Inner {
     states: Arc<States>,
 }
 
-/// What [`JobContext::new`] is made of.
+/// The parts of a [`JobContext`].
 pub(crate) struct ContextParts {
     pub(crate) id: JobId,
     pub(crate) attempt: u32,
@@ -69,17 +69,17 @@ impl JobContext {
         self.0.id
     }
 
-    /// The number of this attempt; 1 is the first. Snoozes and graceful give-backs do not count.
+    /// The number of this attempt; 1 is the first. Snoozes and releases do not count.
     pub fn attempt(&self) -> u32 {
         self.0.attempt
     }
 
-    /// How many attempts the job has in all: its retries and one.
+    /// How many attempts the job has in all: its retries plus one.
     pub fn max_attempts(&self) -> u32 {
         self.0.max_attempts
     }
 
-    /// The job's kind as it stands in the row (an alias, if it was enqueued under one).
+    /// The job's kind as stored in its row: an alias, if it was enqueued under one.
     pub fn kind(&self) -> &str {
         &self.0.kind
     }
@@ -94,9 +94,10 @@ impl JobContext {
         self.0.enqueued_at
     }
 
-    /// Fires when the attempt shall end early: its timeout passed, somebody cancelled the job, the worker shuts down and
-    /// its grace period is over, or the lease was lost. A handler that ignores it is dropped a grace period later; at once
-    /// when the lease was lost, because another worker may have the job by now.
+    /// Fires when the attempt must end early: its timeout passed, somebody cancelled the job, the worker lost its
+    /// lease, or it shuts down and its grace period is over. A handler that ignores this is dropped after the
+    /// [`cancel_grace`](crate::WorkerBuilder::cancel_grace). After a lost lease it is dropped at once, because another
+    /// worker may have the job by now.
     pub fn cancelled(&self) -> &Cancellation {
         &self.0.cancelled
     }
@@ -158,7 +159,7 @@ impl IntoFuture for &Cancellation {
     }
 }
 
-/// A value that the worker was given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), as a handler's parameter.
+/// A handler's parameter with a value that was given to [`WorkerBuilder::state`](crate::WorkerBuilder::state).
 ///
 /// ```
 /// use queue::{State, job};

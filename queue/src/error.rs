@@ -1,8 +1,8 @@
 //! What can go wrong in the library itself (a job's own outcome is [`JobError`](crate::JobError)).
 
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::state::JobState;
-use crate::store::cure;
+use crate::store::engine::settings::cure;
 
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! Finds numbers that JSON cannot express, which the serializer writes as `null`: a worker would not take that for a
-//! number, or take `Some` for `None`.
+//! Finds numbers that JSON cannot express. The serializer writes them as `null`. A worker would not accept that as a
+//! number, or would read `None` where there was `Some`.
 
 use std::fmt::Display;
 
@@ -9,12 +9,12 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-/// An error for NaN or an infinity, wherever it is.
+/// Returns an error if the value contains NaN or an infinity.
 pub(crate) fn check<T: Serialize>(value: &T) -> Result<(), Error> {
     value.serialize(Check)
 }
 
-/// Writes nothing.
+/// A serializer that writes nothing.
 struct Check;
 
 macro_rules! nothing {
@@ -52,7 +52,7 @@ impl Serializer for Check {
         if number.is_finite() {
             return Ok(());
         }
-        Err(serde::ser::Error::custom(format!("{number} is not a finite number, and JSON has no other")))
+        Err(serde::ser::Error::custom(format!("{number} is not a finite number, and JSON cannot express it")))
     }
 
     nothing! {

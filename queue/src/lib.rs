@@ -71,9 +71,11 @@
 mod admin;
 mod backoff;
 mod context;
+mod engine;
 mod enqueue;
 mod error;
 mod finite;
+mod id;
 mod job;
 mod limits;
 mod migrate;
@@ -87,19 +89,21 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
-pub use admin::{Admin, Attempt, Filter, Job as JobRow, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+pub use admin::Admin;
 pub use backoff::Backoff;
 pub use context::{Cancellation, JobContext, State};
+pub use engine::Engine;
 pub use enqueue::target::{Pool, Target};
-pub use enqueue::{Enqueue, enqueue_all};
 pub use error::Error;
-pub use job::{Job, JobId, StateType};
+pub use id::JobId;
+pub use job::{Enqueue, Job, StateType, enqueue_all};
 pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
-pub use migrate::{Engine, migrate, migration_sql};
+pub use migrate::{migrate, migration_sql};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
 #[doc(inline)]
 pub use queue_macros::job;
 pub use state::{JobState, UnknownState};
+pub use store::view::{Attempt, Filter, Job as JobRow, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 pub use worker::{Worker, WorkerBuilder};
 
 /// What the examples in this documentation share.

@@ -1,21 +1,22 @@
-//! Limits on what others hand to a worker, and how texts are measured against them. What each is for: docs/security.md.
+//! Limits on what others hand to a worker, and how texts are measured against them. docs/security.md explains each
+//! limit.
 
 use std::time::Duration;
 
-/// The largest arguments that are accepted, in bytes of JSON: 1 MiB. Rows that were inserted by SQL with more never reach a
-/// worker: they go to the dead letters at their first attempt.
+/// The largest arguments that are accepted, in bytes of JSON: 1 MiB. A row with more, inserted by SQL, never reaches a
+/// handler: it goes to the dead letters at its first attempt.
 pub const MAX_ARGS_BYTES: usize = 1024 * 1024;
-/// Arguments of more bytes than this do not come with the claim: they are fetched when the attempt begins. So a claim
-/// of a thousand jobs is a few megabytes, whatever producers put into them.
+/// Longer arguments do not come with the claim: they are fetched when the attempt begins. So a claim of a thousand jobs
+/// is at most 16 MB, whatever producers put into them.
 pub(crate) const ARGS_AT_CLAIM_BYTES: usize = 16 * 1024;
-/// How deeply arguments may nest, the object that holds them included: what the decoder takes. The databases may take less
-/// (MariaDB 31 levels, MySQL 100).
+/// How deeply arguments may nest, including the object that holds them: the limit of the decoder. The databases may
+/// accept less (MariaDB 31 levels, MySQL 100).
 pub const MAX_ARGS_DEPTH: usize = 127;
-/// Results over this size are not kept; the job is completed all the same.
+/// Longer results, in bytes of JSON, are not kept. The job is completed all the same.
 pub(crate) const MAX_RESULT_BYTES: usize = 1024 * 1024;
-/// Error texts are cut here.
+/// Error texts are cut to this many bytes.
 pub(crate) const MAX_ERROR_BYTES: usize = 8 * 1024;
-/// The longest kind and queue name, in bytes.
+/// The longest name of a kind or queue, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 128;
 
 /// How deeply JSON nests: 1 for `{}`, 0 for a number.
@@ -37,7 +38,7 @@ pub(crate) fn depth(json: &str) -> usize {
     deepest
 }
 
-/// How many bytes a text takes inside a JSON text.
+/// How many bytes a text takes inside a JSON string.
 pub(crate) fn bytes_in_json(text: &str) -> usize {
     let grows = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -47,13 +48,13 @@ pub(crate) fn bytes_in_json(text: &str) -> usize {
     text.len() + text.bytes().map(grows).sum::<usize>()
 }
 
-/// Microseconds, at most 100 years: what every engine's time type can add to now.
+/// Microseconds, at most 100 years: the time type of every engine can add that to the current time.
 pub(crate) fn micros(duration: Duration) -> i64 {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     i64::try_from(duration.min(CENTURY).as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Cut to what an error text may have.
+/// Cuts an error text to [`MAX_ERROR_BYTES`].
 pub(crate) fn cut(mut text: String) -> String {
     if text.len() > MAX_ERROR_BYTES {
         const MARK: &str = " ... (cut)";
@@ -67,7 +68,7 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
-/// Every other character as `\u{…}`, for a database that is not in Unicode.
+/// Writes every other character as `\u{…}`, for a database that is not in Unicode.
 pub(crate) fn ascii(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut all, char| {
         match char {
@@ -89,7 +90,7 @@ pub(crate) fn ascii_json(json: &str) -> String {
     })
 }
 
-/// Why a kind's or queue's name is unusable.
+/// Checks the name of a kind or queue. The error says why it cannot be used.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if name.is_empty() {
         Err(format!("the {what} name is empty"))

@@ -1,4 +1,4 @@
-//! How an attempt ends, in the words of the handler.
+//! How an attempt ends, as the handler says it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,8 +11,9 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// How a handler's attempt failed, or why it ended without a result.
 ///
-/// Any error type converts with `?` and means: count a failure, wait for the backoff, try again. The constructors say more.
-/// What is no error type itself (`anyhow::Error`, a [`BoxError`], a text) converts with `.map_err(JobError::retry)?`.
+/// Any error type converts with `?` and counts as a failure: the job waits for its backoff and runs again. Use the
+/// constructors for finer control. Types that are not errors themselves (`anyhow::Error`, a [`BoxError`], a string)
+/// convert with `.map_err(JobError::retry)?`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +42,7 @@ pub(crate) enum Failure {
 }
 
 impl JobError {
-    /// A failure like any other error: retried with the job's backoff while retries are left.
+    /// A failure like any other error: retried after the job's backoff while retries are left, then a dead letter.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self(Failure::Retry { after: None, error: error.into() })
     }
@@ -51,18 +52,18 @@ impl JobError {
         Self(Failure::Retry { after: Some(delay), error: error.into() })
     }
 
-    /// A failure that no retry will mend: to the dead letters at once.
+    /// A failure that no retry can fix: the job becomes a dead letter at once.
     pub fn dead(error: impl Into<BoxError>) -> Self {
         Self(Failure::Dead { error: error.into() })
     }
 
-    /// The job is not to be done any more: it ends as cancelled, with this reason.
+    /// The job is no longer needed: it ends as cancelled, with this reason.
     pub fn cancel(reason: impl Into<String>) -> Self {
         Self(Failure::Cancel { reason: reason.into() })
     }
 
-    /// Not now: run again after `delay`. Not counted as an attempt, so a job may do so without end; its last hundred snoozes
-    /// stay on record.
+    /// Runs the job again after `delay`. This does not count as an attempt, so a job may snooze any number of times.
+    /// Its last hundred snoozes stay on record.
     pub fn snooze(delay: Duration) -> Self {
         Self(Failure::Snooze { delay })
     }
@@ -97,15 +98,15 @@ impl<E: StdError + Send + Sync + 'static> From<E> for JobError {
     }
 }
 
-/// What a handler may return as its error: anything that converts into a boxed error (every [`std::error::Error`],
-/// `String`, `&str`, `anyhow::Error`), or [`JobError`].
+/// What a handler may return as its error: [`JobError`], or anything that converts into a boxed error (every
+/// [`std::error::Error`], `String`, `&str`, `anyhow::Error`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a job",
     label = "not an error that a worker can record",
     note = "implement `std::error::Error` (+ Send + Sync) for it, or return `Result<_, queue::JobError>` and use `?`"
 )]
 pub trait IntoJobError {
-    /// The outcome that the error stands for.
+    /// Converts the error into the outcome of the attempt.
     fn into_job_error(self) -> JobError;
 }
 
@@ -121,16 +122,16 @@ impl<E: Into<BoxError>> IntoJobError for E {
     }
 }
 
-/// What a handler may return: nothing, or a `Result` of something serializable and an error.
+/// What a handler may return: nothing, or a `Result` with a serializable value and an error.
 #[diagnostic::on_unimplemented(
     message = "a job cannot return `{Self}`",
     label = "a job returns nothing or a `Result`",
     note = "return `Result<T, E>` where `T: serde::Serialize` (kept as the job's result) and `E` is any error type"
 )]
 pub trait JobReturn {
-    /// What is kept as the result.
+    /// The value that is kept as the job's result.
     type Output: Serialize + Send + 'static;
-    /// The outcome of the attempt.
+    /// Converts the value into the outcome of the attempt.
     fn into_result(self) -> Result<Self::Output, JobError>;
 }
 

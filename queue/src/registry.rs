@@ -11,10 +11,10 @@ use crate::context::JobContext;
 use crate::job::{Job, StateType};
 use crate::outcome::JobError;
 
-/// An attempt that was decoded and waits to be polled; gives the result as JSON.
+/// A decoded attempt that waits to be polled. Returns the result as JSON.
 pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
 
-/// Everything that a worker needs to know of one job type.
+/// Everything that a worker needs to know about one job type.
 #[derive(Clone)]
 pub(crate) struct JobDefinition {
     pub(crate) kind: &'static str,

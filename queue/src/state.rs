@@ -8,18 +8,18 @@
 //!                 └──reschedule             └───────────────send back─────────────────┘
 //! ```
 //!
-//! * `scheduled` and `ready` are one thing in the table: a row of `queue_jobs` that nobody holds (`worker_id = 0`). The
-//!   database's clock alone tells them apart (`run_at`), so nothing has to be moved when a job falls due.
+//! * `scheduled` and `ready` are the same in the table: a row of `queue_jobs` that no worker holds (`worker_id = 0`).
+//!   Only the database's clock separates them (`run_at`), so no row has to be moved when a job becomes due.
 //! * `running` is a row of `queue_jobs` that a worker holds.
 //! * `completed` and `cancelled` rows are in `queue_history`, `dead` ones in `queue_dead`.
 //!
-//! Each edge is one method of the store, and nothing else writes a state. Every edge out of `running` that a worker takes is
-//! fenced by the attempt's fence: one that was paused or cut off cannot move a job that another one holds by now. A
-//! rescue moves only what a worker holds that is gone for good.
+//! Each edge is one method of the store, and nothing else writes a state. Each write of a worker that moves a job out of
+//! `running` names the fence of the attempt. So a worker that was paused or cut off cannot move a job that another one
+//! holds by now. A rescue moves only the jobs of lost workers.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands.
+/// The state of a job.
 ///
 /// ```
 /// use queue::JobState;
@@ -31,17 +31,17 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Waits for its time.
+    /// Waits until it is due.
     Scheduled,
-    /// Waits for a worker.
+    /// Is due, and waits for a worker.
     Ready,
     /// Held by a worker.
     Running,
-    /// Done. Kept in the history until retention removes it.
+    /// Ended successfully. Kept in the history until retention removes it.
     Completed,
-    /// Called off. Kept in the history until retention removes it.
+    /// Ended by a cancellation. Kept in the history until retention removes it.
     Cancelled,
-    /// Set aside after its last attempt: a dead letter, kept until somebody acts.
+    /// A dead letter: failed too often, or could not run at all. Kept until somebody acts.
     Dead,
 }
 
@@ -62,7 +62,7 @@ impl JobState {
         }
     }
 
-    /// Whether no worker will touch the job any more.
+    /// Whether the job has ended. No worker runs it any more, unless a dead letter is sent back.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Dead)
     }
@@ -92,7 +92,7 @@ impl std::fmt::Display for JobState {
     }
 }
 
-/// The text is not the name of a state.
+/// The error for a text that is not the name of a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a job state; write one of scheduled, ready, running, completed, cancelled, dead")]
 pub struct UnknownState(String);

@@ -1,10 +1,10 @@
-//! The names of spans, events and fields. They are stable: dashboards and alerts are built on them.
+//! The names of spans, events and fields. They are stable, because dashboards and alerts depend on them.
 //!
 //! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt`.
 //! Events carry `event = "…"`, one of the constants below, and the same fields. Arguments, results and error texts of jobs
-//! are never logged above the trace level: they may hold what is private.
+//! are never logged above level trace, because they may be private.
 
-/// Jobs that use the worker's pool may wait for each other. Fields: `connections` of the pool, `concurrency`.
+/// Jobs may wait for connections of the worker's pool. Fields: `connections` of the pool, `concurrency`.
 pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
 /// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
 pub(crate) const WORKER_STARTED: &str = "worker.started";
@@ -12,23 +12,23 @@ pub(crate) const WORKER_STARTED: &str = "worker.started";
 pub(crate) const WORKER_STOPPING: &str = "worker.stopping";
 /// A worker has ended. Fields: `worker`.
 pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
-/// A worker lost its lease and cancelled what it ran; it starts over under another number. Fields: `worker`, `running`,
-/// `waiting` (claimed, not started).
+/// A worker lost its lease and cancelled its running jobs. It starts over under a new number. Fields: `worker`,
+/// `running`, `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
-/// Another worker was declared gone: its session ended without a word, or its lease ran out. Fields: `worker` (that one),
-/// `late_ms`: for how long its next heartbeat had been due, or its lease had been over.
+/// Another worker was declared lost, because its session or its lease ended. Fields: `worker` (the lost one), `late_ms`
+/// (how long its next heartbeat had been overdue, or its lease over).
 pub(crate) const WORKER_GONE: &str = "worker.gone";
-/// A worker that lost its lease has another number. Fields: `worker`.
+/// A worker that lost its lease works again under a new number. Fields: `worker`.
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
-/// The database does not answer. Once per outage, again each minute, and for each different error. Fields: `error`.
+/// The database fails. Logged once per outage, again each minute, and for each different error. Fields: `error`.
 pub(crate) const DATABASE_LOST: &str = "database.lost";
-/// The database is in memory, and the pool may close the connection that it lives in.
+/// The database is in memory, and the pool may close the connection that holds it.
 #[cfg(feature = "sqlite")]
 pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
-/// A job runs that was lost with two workers or more. Fields: the job's, `job.losses`, and `job.max_neighbours`, the most jobs
-/// that may run beside it.
+/// A job starts that was lost with two or more workers. Fields: the job's, `job.losses`, and `job.max_neighbours` (how
+/// many other jobs may run at the same time).
 pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";
@@ -38,17 +38,18 @@ pub(crate) const JOB_FAILED: &str = "job.failed";
 pub(crate) const JOB_DEAD: &str = "job.dead";
 /// A job was cancelled. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_CANCELLED: &str = "job.cancelled";
-/// A job asked to be run later. Fields: the job's, `job.retry_in_ms`.
+/// A job asked to run later. Fields: the job's, `job.retry_in_ms`.
 pub(crate) const JOB_SNOOZED: &str = "job.snoozed";
-/// A job was given back without counting an attempt: at shutdown, or because a claim's answer was lost. Fields: the job's.
+/// A job was released without counting an attempt: at shutdown, or because a claim's answer was lost. Fields: the
+/// job's.
 pub(crate) const JOB_RELEASED: &str = "job.released";
-/// An attempt did not end when it was told to, and was dropped or left behind. Fields: the job's.
+/// An attempt did not end when it was told to. It was dropped or left behind. Fields: the job's.
 pub(crate) const JOB_ABANDONED: &str = "job.abandoned";
-/// The database refused a write, because another attempt is current by now. Fields: `job.id`.
+/// The database refused a write, because another attempt is current. Fields: `job.id`.
 pub(crate) const JOB_REFUSED: &str = "job.refused";
-/// Jobs of lost workers were taken back. Fields: `ready`, `dead`, `cancelled`.
+/// Jobs of lost workers were rescued. Fields: `ready`, `dead`, `cancelled`.
 pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";
-/// Finished jobs were removed. Fields: `jobs`.
+/// Retention removed finished jobs. Fields: `jobs`.
 pub(crate) const JOBS_PURGED: &str = "jobs.purged";
-/// A round of retention failed; the next one goes on. Fields: `error`.
+/// A round of retention failed. The next round tries again. Fields: `error`.
 pub(crate) const RETENTION_FAILED: &str = "retention.failed";

@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
         "runs what `of_kinds` and `question_marks` made of three files",
     ),
     ("queue/src/store/mysql/mod.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
-    ("queue/src/enqueue/notify.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
+    ("queue/src/store/postgres/mod.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
     ("queue/src/store/sqlite/connections.rs", "query_scalar::<_, i64>(sql)", 1, "takes a &'static str"),
     ("queue/src/store/postgres/mod.rs", "raw_sql(settings::NO_END_OF_IDLE)", 1, "a constant"),
     // what puts a text together
@@ -95,15 +95,18 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/engine/many_lanes.rs", "sql: String,", 1, "what `united` makes"),
     ("queue/src/store/engine/many_lanes.rs", "Union { sql: head, ", 1, "the part of a literal before LANES"),
     // values and numbers
-    ("queue/src/migrate.rs", "script.split_once(", 1, "looks for a part of a migration"),
+    ("queue/src/store/engine/migrate.rs", "script.split_once(", 1, "looks for a part of a migration"),
+    ("queue/src/store/engine/migrate.rs", "names.join(", 1, "an error's words"),
+    ("queue/src/store/engine/migrate.rs", "columns.join(", 1, "names of columns, to be compared"),
+    ("queue/src/store/engine/migrate.rs", "mysql: include_str!(", 1, "a migration: `sql: ` is the end of a name"),
     ("queue/src/store/sqlite/in_memory.rs", "faults.join(", 1, "a warning's words"),
     ("queue/src/store/mysql/mod.rs", "self.round_trips += 2;", 1, "a number"),
     ("queue/src/store/engine/insert.rs", "list += ", 2, "JSON, which is a value"),
     ("queue/src/store/engine/insert.rs", "sum += job.args.len();", 1, "a number"),
     ("queue/src/store/engine/script.rs", "text.replace('\\0', ", 1, "an error text, which is a value"),
-    ("queue/src/store/mod.rs", "self.ready += other.ready;", 1, "a number"),
-    ("queue/src/store/mod.rs", "self.dead += other.dead;", 1, "a number"),
-    ("queue/src/store/mod.rs", "self.cancelled += other.cancelled;", 1, "a number"),
+    ("queue/src/store/values.rs", "self.ready += other.ready;", 1, "a number"),
+    ("queue/src/store/values.rs", "self.dead += other.dead;", 1, "a number"),
+    ("queue/src/store/values.rs", "self.cancelled += other.cancelled;", 1, "a number"),
     ("queue/src/store/mysql/mod.rs", "*count += row.int(6)?;", 1, "a number"),
     ("queue/src/store/engine/mod.rs", "sum += one;", 1, "numbers"),
 ];
@@ -205,8 +208,7 @@ fn suspicious() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in sources {
         let name = path.strip_prefix(root).expect("below").display().to_string();
-        // the store's own tests
-        if name == "queue/src/store/engine/tests.rs" {
+        if name.ends_with("tests.rs") {
             continue;
         }
         let text = fs::read_to_string(&path).expect("text");

@@ -100,7 +100,7 @@ async fn large_ends_keep_nobody_waiting(db: Db) {
     worker.stop().await;
     for id in medium.into_iter().chain([large]) {
         let detail = db.job(id).await;
-        let told = detail.job.error.is_some_and(|error| error.contains("did not take"));
+        let told = detail.job.error.is_some_and(|error| error.contains("rejected the text"));
         assert!(detail.result.is_some() != told, "{id}: {told}");
     }
 }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use crate::enqueue::group;
-use crate::enqueue::notify;
-use crate::store::{AnyStore, Dialect, NewJob, SqlStore, Whose};
+use crate::store::AnyStore;
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::notify;
+use crate::store::engine::operation::SqlStore;
+use crate::store::values::{NewJob, Whose};
 
 /// A pool of one of the supported databases: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to
 /// one. Sealed.
@@ -31,8 +34,6 @@ pub(crate) mod sealed {
     pub trait Pool: Send + Sync {
         #[doc(hidden)]
         fn store(&self) -> AnyStore;
-        #[doc(hidden)]
-        fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>>;
     }
 
     pub trait Target: Send {
@@ -46,14 +47,10 @@ impl<P: sealed::Pool + ?Sized> sealed::Pool for &P {
     fn store(&self) -> AnyStore {
         (**self).store()
     }
-
-    fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>> {
-        (**self).migrate()
-    }
 }
 impl<P: Pool + ?Sized> Pool for &P {}
 
-/// Writes through a pool; see [`writer`].
+/// Writes through a pool; see [`group`].
 async fn write_through_pool<DB: Dialect + notify::Signals>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
@@ -99,12 +96,6 @@ macro_rules! database {
                 fn store(&self) -> AnyStore {
                     notify::introduce(self);
                     Arc::new(SqlStore::<$db>::new(self.clone()))
-                }
-
-                fn migrate(&self) -> futures_util::future::BoxFuture<'static, Result<(), crate::Error>> {
-                    notify::introduce(self);
-                    let pool = self.clone();
-                    Box::pin(async move { crate::migrate::run(pool).await })
                 }
             }
             impl Pool for sqlx::Pool<$db> {}

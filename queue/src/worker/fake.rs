@@ -14,21 +14,22 @@ use sqlx::error::DatabaseError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::context::JobContext;
-use crate::enqueue::notify::Subscription;
 use crate::error::Error;
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::registry::{JobDefinition, Running};
-use crate::store::engine::write_queue::Listening;
-use crate::store::{
-    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
-    Share, Store, WorkerId,
+use crate::store::Guard;
+use crate::store::values::{
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued, Scope, Share,
+    WorkerId,
 };
+use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::{Reply, Store};
 use crate::worker::config::{Config, Timing};
 use crate::worker::lifecycle;
-use crate::worker::record::Recorder;
-use crate::worker::run::starts::{self, Starts};
+use crate::worker::record::recorder::Recorder;
+use crate::worker::run::note_starts;
+use crate::worker::run::starts::Starts;
 use crate::worker::{run::attempt::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
@@ -171,7 +172,7 @@ impl MadeUp {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
         let shared = Arc::new(lifecycle::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
-        tokio::spawn(starts::run(shared.clone(), begun));
+        tokio::spawn(note_starts::run(shared.clone(), begun));
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
@@ -290,13 +291,13 @@ impl Store for MadeUp {
     }
 
     #[cfg(feature = "sqlite")]
-    fn subscribe(&self, notify: Arc<Notify>) -> Subscription {
+    fn subscribe(&self, notify: Arc<Notify>) -> Guard {
         let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
-        crate::enqueue::notify::subscribe(&nobody, notify)
+        Box::new(crate::store::engine::notify::subscribe(&nobody, notify))
     }
 
     #[cfg(not(feature = "sqlite"))]
-    fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
+    fn subscribe(&self, _notify: Arc<Notify>) -> Guard {
         unreachable!("there is no pool to speak of")
     }
 
@@ -373,15 +374,15 @@ impl Store for MadeUp {
         })
     }
 
-    fn listen(&self) -> Listening {
-        Listening::default()
+    fn listen(&self) -> Guard {
+        Box::new(())
     }
 
     fn claims_alone(&self) -> bool {
         false
     }
 
-    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::Start]) -> Reply<'a, Vec<i64>> {
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::values::Start]) -> Reply<'a, Vec<i64>> {
         Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
     }
 
@@ -414,6 +415,7 @@ impl Store for MadeUp {
     }
 
     unused! {
+        fn migrate() -> ();
         fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
         fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
         fn ends_looks_beside() -> ();

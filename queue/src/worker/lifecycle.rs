@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Error;
-use crate::store::{NewWorker, Scope};
+use crate::store::values::{NewWorker, Scope};
 use crate::telemetry;
 use crate::worker::claim;
 use crate::worker::claim::orphans;
@@ -20,12 +20,13 @@ use crate::worker::config::Config;
 use crate::worker::lease::health::Health;
 use crate::worker::lease::heartbeat;
 use crate::worker::record;
-use crate::worker::record::Recorder;
 use crate::worker::record::claims::Ledger;
+use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::{Ended, Stop};
 use crate::worker::run::isolation::Company;
+use crate::worker::run::note_starts;
 use crate::worker::run::slots::{Slots, Total};
-use crate::worker::run::starts::{self, Starts};
+use crate::worker::run::starts::Starts;
 use crate::worker::shared::Shared;
 
 /// How long what was dropped may take to be gone.
@@ -70,7 +71,7 @@ pub(crate) async fn supervise(
     tasks.spawn(heartbeat::run(shared.clone(), deadline));
     tasks.spawn(heartbeat::run_rescue(shared.clone()));
     tasks.spawn(heartbeat::run_retention(shared.clone()));
-    tasks.spawn(starts::run(shared.clone(), begun));
+    tasks.spawn(note_starts::run(shared.clone(), begun));
     tasks.spawn(listen(shared.clone()));
     let mut recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
 
@@ -197,7 +198,7 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
         ledger: Ledger::default(),
         starts,
         company: Company::new(room.clone()),
-        long_args: Arc::new(Semaphore::new(crate::worker::run::LONG_ARGS_AT_ONCE)),
+        long_args: Arc::new(Semaphore::new(crate::worker::run::slot::LONG_ARGS_AT_ONCE)),
         wake,
         at_work: Notify::new(),
         others: AtomicBool::new(false),

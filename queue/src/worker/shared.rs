@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::store::{Lane, NewWorker, Scope, WorkerId};
+use crate::store::values::{Lane, NewWorker, Scope, WorkerId};
 use crate::telemetry;
 use crate::worker::config::Config;
 use crate::worker::lease::health::Health;
 use crate::worker::lease::liveness::Gone;
-use crate::worker::record::Recorder;
 use crate::worker::record::claims::Ledger;
-use crate::worker::run::Held;
+use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Stop;
+use crate::worker::run::held::Held;
 use crate::worker::run::isolation::Company;
 use crate::worker::run::slots::{Slots, Total};
 use crate::worker::run::starts::Starts;

@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use sqlx::{Database, Error};
 
+use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
-use crate::migrate::Engine;
 
-use crate::store::engine::savepoint::Whose;
-use crate::store::engine::session::Sessions;
-use crate::store::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
 /// A value on its way to the database.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +30,11 @@ pub(crate) enum Bind<'a> {
     /// An array, or a JSON text where there are none.
     Ints(&'a [i64]),
     Text(Option<&'a str>),
+}
+
+/// A list as one JSON text.
+pub(crate) fn json<T: serde::Serialize>(list: &[T]) -> String {
+    serde_json::to_string(list).expect("plain structs of numbers and text serialize")
 }
 
 /// For statements that claim: arguments of more bytes stay where they are for now.
@@ -133,7 +137,7 @@ pub(crate) type Script = &'static [(For, &'static str)];
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) heads: Vec<LaneHead>,
-    /// See [`Found::stopped`](crate::store::Found::stopped).
+    /// See [`Found::stopped`](crate::store::values::Found::stopped).
     pub(crate) stopped: Vec<Lane>,
     /// How often an answer was waited for.
     pub(crate) round_trips: u32,
@@ -156,6 +160,19 @@ pub(crate) struct Beside<DB: Database> {
     pub(crate) ends: sqlx::Pool<DB>,
     /// For rescue and retention: the same.
     pub(crate) upkeep: sqlx::Pool<DB>,
+}
+
+/// An engine's statements about sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    /// Binds: worker. Takes the lock that says that it lives, without waiting. One row: 1 when it was taken.
+    pub(crate) hold: &'static str,
+    /// Binds: worker. Takes the lock that says that it holds jobs.
+    pub(crate) busy: &'static str,
+    /// Binds: worker. Lets that one go.
+    pub(crate) idle: &'static str,
+    /// Since when the server has kept sessions: with another answer it has lost all that there were before. No row: ask later.
+    pub(crate) run: &'static str,
 }
 
 /// What an engine's connections are made with.
@@ -249,13 +266,13 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
-    /// Binds: worker, a list of [`Start`](crate::store::Start).
+    /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;
     /// Binds: worker, what [`finish_list`](Self::finish_list) makes.
     const FINISH: Script;
-    /// Binds: worker, a list of [`PutBack`](crate::store::PutBack).
+    /// Binds: worker, a list of [`PutBack`](crate::store::values::PutBack).
     const PUT_BACK: Script;
-    /// Binds: worker, a list of [`Bury`](crate::store::Bury).
+    /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).
     const BURY: Script;
     /// Declares a worker dead whose last heartbeat is the one given. Binds: worker, heartbeat, and 1 when its lease has
     /// run out or 0 when its lock is free, which each of them sees to. The answer of the first, if any, is its id; the

@@ -1,7 +1,7 @@
 //! Batches of new jobs: what their rows have in common, and how many go into one statement.
 
-use crate::store::NewJob;
 use crate::store::engine::dialect::Bind;
+use crate::store::values::NewJob;
 
 impl NewJob {
     /// Kind, queue, priority, retries, arguments, delay, time: the places of every statement that inserts one job.

@@ -8,13 +8,13 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use serde::Serialize;
 
-use crate::admin::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::enqueue::notify::Signals;
 use crate::error::Error;
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, rows};
+use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, From, Mode, SqlStore};
+use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 
 /// The statements of one engine for the administration. Where engines share a text they share its file.
 pub(crate) trait AdminDialect: Signals {

@@ -1,7 +1,7 @@
 //! One statement for many lanes: that of one lane, as often as there are lanes.
 
-use crate::store::Ask;
 use crate::store::engine::dialect::{Bind, question_marks};
+use crate::store::values::Ask;
 
 /// A statement of one lane, and its values.
 pub(crate) type Part<'a> = (&'static str, Vec<Bind<'a>>);

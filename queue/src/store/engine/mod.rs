@@ -11,6 +11,8 @@ pub(crate) mod insert;
 pub(crate) mod inspect;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod many_lanes;
+pub(crate) mod migrate;
+pub(crate) mod notify;
 pub(crate) mod operation;
 pub(crate) mod poisoned;
 pub(crate) mod ranges;
@@ -29,24 +31,24 @@ use futures_util::FutureExt;
 use futures_util::future::try_join;
 use sqlx::Connection as _;
 
-use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::enqueue::notify::{self, Signals, Subscription};
-use crate::enqueue::pool::can_spare_one;
 use crate::error::{Doing, Error};
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::limits::micros;
-use crate::migrate;
 use crate::state::JobState;
+use crate::store::Guard;
 use crate::store::engine::connection::connect;
-use crate::store::engine::dialect::{Cells, Dialect, For, Seen, execute, ids, rows, without_signals};
+use crate::store::engine::dialect::{Cells, Dialect, For, Seen, execute, ids, json, rows, without_signals};
+use crate::store::engine::notify::Signals;
+use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::operation::{From, LIMIT, Mode, SqlStore};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{list, number};
-use crate::store::engine::write_queue::Listening;
-use crate::store::{
-    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, Lease, NewWorker, PutBack, Reach, Reply, Rescued, Scope,
-    Share, Sight, Start, Store, WorkerId,
+use crate::store::values::{
+    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, Lease, NewWorker, PutBack, Reach, Rescued, Scope, Share,
+    Sight, Start, WorkerId,
 };
+use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::{Reply, Store};
 
 /// How long a heartbeat may take: its worker has to know soon.
 const BEAT_LIMIT: Duration = Duration::from_secs(3);
@@ -56,11 +58,6 @@ const LOOK_LIMIT: Duration = Duration::from_secs(30);
 /// What a worker says that finds itself behind a pooler.
 const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in transaction \
     mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session mode";
-
-/// A list as one JSON text.
-pub(crate) fn json<T: serde::Serialize>(list: &[T]) -> String {
-    serde_json::to_string(list).expect("plain structs of numbers and text serialize")
-}
 
 /// The connection is not to be used again, whatever the server says is wrong.
 fn unsound(error: sqlx::Error) -> sqlx::Error {
@@ -283,8 +280,8 @@ impl<DB: Dialect + inspect::AdminDialect + Signals> Store for SqlStore<DB> {
         if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
     }
 
-    fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Subscription {
-        notify::subscribe(self.pool(), notify)
+    fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Guard {
+        Box::new(notify::subscribe(self.pool(), notify))
     }
 
     fn lend_sessions(&self) -> bool {
@@ -300,6 +297,10 @@ impl<DB: Dialect + inspect::AdminDialect + Signals> Store for SqlStore<DB> {
             SqlStore::open(self).await
         }
         .boxed()
+    }
+
+    fn migrate(&self) -> Reply<'_, ()> {
+        migrate::run(self.pool().clone()).boxed()
     }
 
     fn check_schema(&self) -> Reply<'_, ()> {
@@ -690,8 +691,8 @@ impl<DB: Dialect + inspect::AdminDialect + Signals> Store for SqlStore<DB> {
         .boxed()
     }
 
-    fn listen(&self) -> Listening {
-        SqlStore::listen(self)
+    fn listen(&self) -> Guard {
+        Box::new(SqlStore::listen(self))
     }
 
     fn stats(&self) -> Reply<'_, Vec<Stat>> {

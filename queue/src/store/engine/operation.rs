@@ -15,11 +15,11 @@ use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::enqueue::notify::Signals;
 use crate::error::{Doing, Error};
 use crate::store::engine::connection::{Conn, Kept, Line, SILENCE, connect, open_line};
 use crate::store::engine::dialect::{Beside, Dialect, Housekeeping, rows};
 use crate::store::engine::distance::Distance;
+use crate::store::engine::notify::Signals;
 use crate::store::engine::poisoned::acquire;
 use crate::store::engine::savepoint::ended;
 use crate::store::engine::session::Session;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::store::engine::dialect::{Cells, Seen};
-use crate::store::{Ask, Claimed, Lane, LaneHead, Share};
+use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
 
 /// A whole number of another width; a row that has it otherwise is not ours.
 pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T, sqlx::Error> {
@@ -77,7 +77,7 @@ pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
         let (queue, priority) = lane.map_or(("", 0), |lane| (&*lane.queue, lane.priority));
         begins.push(Begin { kind, queue, priority });
     }
-    crate::store::engine::json(&begins)
+    crate::store::engine::dialect::json(&begins)
 }
 
 /// Reads the rows of such a statement: as [`lane_head`], and whether the lane is left out (its queue is paused).

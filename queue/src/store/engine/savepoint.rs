@@ -7,19 +7,11 @@
 use sqlx::{Connection, Error, Transaction};
 
 use crate::store::engine::dialect::Dialect;
+use crate::store::values::Whose;
 
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 pub(crate) const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
-
-/// On whose connection jobs are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// The caller's, which may be in a transaction: by sqlx, or by SQL of which sqlx knows nothing.
-    Callers,
-    /// One that was taken from the pool for these jobs alone. Whether it is in a transaction need not be asked.
-    Pools,
-}
 
 /// What the statements are in.
 pub(crate) enum Together<'c, DB: Dialect> {

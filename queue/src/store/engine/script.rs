@@ -3,11 +3,11 @@
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{Dialect, For, List, Script, execute, ids};
-use crate::store::engine::json;
 use crate::store::engine::operation::{From, Mode, SqlStore};
 use crate::store::engine::ranges::Runs;
-use crate::store::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
+use crate::store::values::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
 
 /// Of attempts that do not count, which may be without end, the last hundred are kept, and up to as many before them: every
 /// hundredth forgets.

@@ -7,21 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::Error;
 
-use crate::store::WorkerId;
 use crate::store::engine::dialect::{Bind, Cells as _, Dialect, rows};
-
-/// An engine's statements about sessions.
-#[derive(Debug)]
-pub(crate) struct Sessions {
-    /// Binds: worker. Takes the lock that says that it lives, without waiting. One row: 1 when it was taken.
-    pub(crate) hold: &'static str,
-    /// Binds: worker. Takes the lock that says that it holds jobs.
-    pub(crate) busy: &'static str,
-    /// Binds: worker. Lets that one go.
-    pub(crate) idle: &'static str,
-    /// Since when the server has kept sessions: with another answer it has lost all that there were before. No row: ask later.
-    pub(crate) run: &'static str,
-}
+use crate::store::values::WorkerId;
 
 /// The server refuses to say.
 #[derive(Debug, PartialEq, Eq)]

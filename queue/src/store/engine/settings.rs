@@ -9,9 +9,9 @@
 //!
 //! The test `settings` of the conformance suite walks these lists with the worst values.
 //!
-//! [`Dialect::OPEN_LINE`]: crate::store::Dialect::OPEN_LINE
-//! [`Dialect::PLAIN_SESSION`]: crate::store::Dialect::PLAIN_SESSION
-//! [`Dialect::insert`]: crate::store::Dialect::insert
+//! [`Dialect::OPEN_LINE`]: crate::store::engine::dialect::Dialect::OPEN_LINE
+//! [`Dialect::PLAIN_SESSION`]: crate::store::engine::dialect::Dialect::PLAIN_SESSION
+//! [`Dialect::insert`]: crate::store::engine::dialect::Dialect::insert
 
 /// PostgreSQL.
 ///

@@ -10,7 +10,7 @@ use sqlx::{Connection, Pool};
 use super::*;
 use crate::store::engine::dialect::Bind;
 use crate::store::engine::operation::COUNT_LIMIT;
-use crate::store::{Lane, NewJob, Outcome, Whose};
+use crate::store::values::{Lane, NewJob, Outcome, Whose};
 
 /// What a test needs of an engine.
 trait TestDb: Dialect + inspect::AdminDialect + Signals {
@@ -217,7 +217,7 @@ async fn arguments_stay_as_they_were_written<DB: TestDb>(db: Db<DB>) {
         let (one, many) = (stored(one).await, stored(many).await);
         assert_eq!(one, many);
         // MySQL keeps JSON in a form of its own
-        assert!(one == text || DB::KIND == migrate::Engine::MySql, "{one}");
+        assert!(one == text || DB::KIND == crate::engine::Engine::MySql, "{one}");
     }
 }
 
@@ -743,7 +743,7 @@ async fn a_claim_of_long_arguments_is_small<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     let numbers = |jobs: Vec<Claimed>| jobs.iter().map(|job| job.id.get()).collect::<Vec<_>>();
     let newest = Ask { newest_first: true, ..ask("a", 99) };
-    let by_whole_rows = DB::KIND == migrate::Engine::Sqlite;
+    let by_whole_rows = DB::KIND == crate::engine::Engine::Sqlite;
     let claims: &[usize] = if by_whole_rows { &[11, 9] } else { &[20] };
     let mut rest = &ids[..];
     for count in claims {
@@ -840,7 +840,7 @@ async fn a_lease_that_ran_out_is_fenced<DB: TestDb>(db: Db<DB>) {
     let declare = async |heartbeat| db.store.declare_gone(worker, heartbeat, true).await.unwrap();
     assert!(!declare(seen).await, "it runs");
     db.expire(worker).await;
-    let unit = if DB::KIND == migrate::Engine::Sqlite { 1_000 } else { 1 };
+    let unit = if DB::KIND == crate::engine::Engine::Sqlite { 1_000 } else { 1 };
     assert!(!declare(seen - unit).await, "it has beaten since");
     assert!(declare(seen).await);
     assert!(!declare(seen).await, "only once");
@@ -870,9 +870,9 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
     let mut snapshot = db.pool.acquire().await.unwrap();
     snapshot.close_on_drop();
     let begin = match DB::KIND {
-        migrate::Engine::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM queue_workers",
-        migrate::Engine::MySql => "START TRANSACTION WITH CONSISTENT SNAPSHOT",
-        migrate::Engine::Sqlite => return, // its pages have one version
+        crate::engine::Engine::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM queue_workers",
+        crate::engine::Engine::MySql => "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+        crate::engine::Engine::Sqlite => return, // its pages have one version
     };
     DB::raw(&mut snapshot, begin).await.unwrap();
     let beat = async |conn: &mut DB::Connection, number: usize| {
@@ -903,7 +903,7 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
         times[times.len() / 2]
     };
     let pages = async |conn: &mut DB::Connection| {
-        if DB::KIND != migrate::Engine::Postgres {
+        if DB::KIND != crate::engine::Engine::Postgres {
             return 0;
         }
         let values = format!("({}, 9000000, '[]', '[1,2,3]', '[]', 0, 0, 1, 9000000)", workers[WORKERS / 2]);
@@ -913,7 +913,7 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
         let hits = plan.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared hit=")).expect("a count");
         hits.split(' ').next().and_then(|hits| hits.parse().ok()).expect("a number")
     };
-    if DB::KIND == migrate::Engine::Postgres {
+    if DB::KIND == crate::engine::Engine::Postgres {
         let types = "(bigint, bigint, text, text, text, bigint, bigint, bigint, bigint)";
         DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::BEAT[0]).leak()).await.unwrap();
         pages(&mut conn).await; // reads the catalogue
@@ -1198,8 +1198,8 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
 /// A look beside the claims that does not come to an end keeps nobody: here it waits for a lock on the whole table.
 async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
     let lock = match DB::KIND {
-        migrate::Engine::Postgres => "LOCK TABLE queue_jobs IN ACCESS EXCLUSIVE MODE",
-        migrate::Engine::MySql => "LOCK TABLES queue_jobs WRITE",
+        crate::engine::Engine::Postgres => "LOCK TABLE queue_jobs IN ACCESS EXCLUSIVE MODE",
+        crate::engine::Engine::MySql => "LOCK TABLES queue_jobs WRITE",
         // readers wait for nobody
         _ => return,
     };
@@ -1224,8 +1224,8 @@ async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
 /// said does not.
 async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     let session = match DB::KIND {
-        migrate::Engine::Postgres => "SELECT pg_backend_pid()::bigint",
-        migrate::Engine::MySql => "SELECT CAST(CONNECTION_ID() AS SIGNED)",
+        crate::engine::Engine::Postgres => "SELECT pg_backend_pid()::bigint",
+        crate::engine::Engine::MySql => "SELECT CAST(CONNECTION_ID() AS SIGNED)",
         // no network is between
         _ => return,
     };
@@ -1322,7 +1322,7 @@ async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
 }
 
 async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND == migrate::Engine::MySql {
+    if DB::KIND == crate::engine::Engine::MySql {
         return;
     }
     let heard = Arc::new(tokio::sync::Notify::new());
@@ -1339,12 +1339,12 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
     for _ in 0..3 {
         db.insert(&[job("a")]).await;
-        if DB::KIND == migrate::Engine::Postgres {
+        if DB::KIND == crate::engine::Engine::Postgres {
             db.sql("SELECT 1 FROM pg_notify('queue_jobs', '')").await;
         }
         tokio::time::timeout(Duration::from_secs(1), heard.notified()).await.expect("heard in time");
     }
-    if DB::KIND == migrate::Engine::Postgres {
+    if DB::KIND == crate::engine::Engine::Postgres {
         // what this process says itself it has told its own workers already
         let told = Arc::new(tokio::sync::Notify::new());
         let subscription = db.store.subscribe(told.clone());
@@ -1370,7 +1370,7 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
 
 /// Where the claim can see to that, a lane is claimed only while no other one of the worker's kinds has rows that wait.
 async fn claims_of_the_only_lane<DB: TestDb>(db: Db<DB>) {
-    assert_eq!(db.store.claims_alone(), DB::KIND != migrate::Engine::Sqlite);
+    assert_eq!(db.store.claims_alone(), DB::KIND != crate::engine::Engine::Sqlite);
     let worker = db.worker().await;
     let kinds = ["a".to_owned(), "b".to_owned()];
     let lane = |queue: &str, priority| Lane { kind: "a".into(), queue: queue.into(), priority };
@@ -1408,7 +1408,7 @@ async fn claims_of_the_only_lane<DB: TestDb>(db: Db<DB>) {
 /// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last vacuum,
 /// which then takes every way to a row for as good as another. Jobs are looked up by their key, or by their lane, all the same.
 async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND != migrate::Engine::Postgres {
+    if DB::KIND != crate::engine::Engine::Postgres {
         return;
     }
     let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
@@ -1504,7 +1504,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
 /// Where jobs are named by their keys, MySQL and MariaDB look each up. With a handful of rows (or none, by statistics of
 /// before they came) they would read the whole table instead, and lock jobs of others on the way.
 async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND != migrate::Engine::MySql {
+    if DB::KIND != crate::engine::Engine::MySql {
         return;
     }
     // so many that there are runs of them
@@ -1563,7 +1563,7 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
 
 /// The rows of a run are read from its first to its last, and the one behind it, which may be locked by anybody, is not.
 async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND == migrate::Engine::Sqlite {
+    if DB::KIND == crate::engine::Engine::Sqlite {
         return; // one writer at a time
     }
     const JOBS: usize = 120;
@@ -1592,7 +1592,7 @@ async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
 
 /// Nor does a claim, when it marks what it has locked around others' rows.
 async fn a_claim_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND == migrate::Engine::Sqlite {
+    if DB::KIND == crate::engine::Engine::Sqlite {
         return; // one writer at a time
     }
     const JOBS: u32 = 200;
@@ -1628,7 +1628,7 @@ const WALKED: &str = "SHOW SESSION STATUS LIKE 'Handler_read_next'";
 
 /// A counter of the session; 0 where the engine does not tell.
 async fn counted<DB: TestDb>(conn: &mut DB::Connection, what: &'static str) -> u64 {
-    if DB::KIND != migrate::Engine::MySql {
+    if DB::KIND != crate::engine::Engine::MySql {
         return 0;
     }
     let rows = rows::<DB>(conn, what, &[]).await.unwrap();
@@ -1674,7 +1674,7 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
 
 /// Only where claims leave notes: a note lives as long as one job of its claim is held, by a live worker or a lost one.
 async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
-    if DB::KIND == migrate::Engine::Sqlite {
+    if DB::KIND == crate::engine::Engine::Sqlite {
         return;
     }
     let notes = async || db.int("SELECT COUNT(*) FROM queue_claims").await;
@@ -1714,17 +1714,17 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
 /// A server that fails may lose what it has acknowledged, with its sessions: a new one believes nothing that was learnt before.
 async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB>) {
     let (put_back, others, end) = match DB::KIND {
-        migrate::Engine::Postgres => (
+        crate::engine::Engine::Postgres => (
             "INSERT INTO queue_jobs OVERRIDING SYSTEM VALUE SELECT * FROM as_before",
             "SELECT pid::bigint FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
             "SELECT pg_terminate_backend($)",
         ),
-        migrate::Engine::MySql => (
+        crate::engine::Engine::MySql => (
             "INSERT INTO queue_jobs SELECT * FROM as_before",
             "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
             "KILL $",
         ),
-        migrate::Engine::Sqlite => return,
+        crate::engine::Engine::Sqlite => return,
     };
     db.insert(&[job("a")]).await;
     let worker = db.worker().await;
@@ -1861,7 +1861,7 @@ async fn on_server<DB: TestDb, F: Future<Output = ()>>(
     test(Db { store: SqlStore::new(pool.clone()), pool: pool.clone() }).await;
     let _ = tokio::time::timeout(Duration::from_secs(5), pool.close()).await;
     // the server may not have seen the end of every session yet, nor will it behind a proxy that forgets connections
-    let force = if DB::KIND == migrate::Engine::Postgres { " WITH (FORCE)" } else { "" };
+    let force = if DB::KIND == crate::engine::Engine::Postgres { " WITH (FORCE)" } else { "" };
     let drop = leak(format!("DROP DATABASE {name}{force}"));
     let end = Instant::now() + Duration::from_secs(10);
     while let Err(error) = DB::raw(&mut admin, drop).await {

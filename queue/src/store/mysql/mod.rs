@@ -11,23 +11,25 @@ use futures_util::{FutureExt, TryStreamExt};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
+use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
-use crate::migrate::Engine;
+use crate::store::engine::notify::Signals;
 
+use crate::store::engine::dialect::Sessions;
+use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
     driver, execute, question_marks, rows, without_signals,
 };
 use crate::store::engine::insert::fitting;
-use crate::store::engine::json;
 use crate::store::engine::many_lanes::{LANES, Part, ask_of, united};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{claimed, lane_head, lane_of, shares};
-use crate::store::engine::savepoint::{RELEASE, SAVEPOINT, Together, Whose};
-use crate::store::engine::session::Sessions;
+use crate::store::engine::savepoint::{RELEASE, SAVEPOINT, Together};
 use crate::store::engine::settings::mysql as settings;
 use crate::store::mysql::text::one_text;
-use crate::store::{Ask, Claimed, Finish, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NEVER, NewJob, Place, Reach, Share, WorkerId};
 
 /// Jobs, and bytes of arguments, in one INSERT.
 const CHUNK: usize = 1_000;
@@ -425,6 +427,19 @@ const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
 const FIRST: Place = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
+
+impl Signals for MySql {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
+    }
+
+    async fn notify(_: &mut MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
 
 impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;

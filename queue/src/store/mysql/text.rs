@@ -1,7 +1,7 @@
-//! Statements of MySQL and MariaDB that travel together, as one text in one round trip.
+//! MySQL and MariaDB statements that travel together, as one text in one round trip.
 //!
-//! A statement with values beside it travels alone. So these have none: what they name are numbers, which are written
-//! into the text. [`Digits`] can be made of nothing else.
+//! A statement with bound values travels alone. So these values are written into the text. They can only be numbers:
+//! [`Digits`] cannot be made from anything else.
 
 use crate::store::engine::dialect::question_marks;
 
@@ -26,7 +26,7 @@ impl From<&[[i64; 2]]> for Digits {
     }
 }
 
-/// One text of several statements, each of a file or a constant, with its own values.
+/// Joins statements, each from a file or a constant and with values of its own, into one text.
 pub(crate) fn one_text(statements: &[(&'static str, &[Digits])]) -> String {
     let mut text = String::new();
     for (statement, values) in statements {

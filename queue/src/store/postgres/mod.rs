@@ -10,10 +10,11 @@ use serde::Serialize;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 
-use crate::enqueue::notify;
-use crate::migrate::Engine;
+use crate::engine::Engine;
+use crate::store::engine::notify::{self, Signals};
 
 use crate::store::engine::connection::alone;
+use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
     driver, ids, rows,
@@ -21,10 +22,10 @@ use crate::store::engine::dialect::{
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
-use crate::store::engine::savepoint::{SAVEPOINT, Together, Whose};
-use crate::store::engine::session::Sessions;
+use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::settings::postgres as settings;
-use crate::store::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// The channel on which an enqueue is announced.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -132,6 +133,25 @@ fn asks_json(asks: &[Ask]) -> String {
 /// The place behind which a claim starts; before every time that can be stored when there is none.
 fn behind(ask: &Ask) -> (i64, i64) {
     ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
+}
+
+impl Signals for Postgres {
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
+        // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
+    }
 }
 
 impl Dialect for Postgres {

@@ -1,4 +1,4 @@
-//! The administration's statements on SQLite.
+//! SQLite's statements for `Admin`.
 
 use crate::store::engine::inspect::{AdminDialect, Change, Step};
 

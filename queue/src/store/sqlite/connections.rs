@@ -1,13 +1,13 @@
 //! A worker's own connections to an SQLite file: one for claims and heartbeats, one for the ends of attempts, one for
 //! rescue and retention.
 //!
-//! A commit forces the write-ahead log to the disk when `synchronous` is `FULL`, SQLite's default. That is what an enqueue
-//! and a finished job need. A claim and a heartbeat do not: they say which process has a job, and when the machine fails
-//! all its processes are gone with it. So these are written with `synchronous = NORMAL`, which keeps the file consistent
-//! and every commit safe from anything but a failure of the machine; the next forced commit takes them along.
+//! With `synchronous = FULL`, SQLite's default, each commit forces the write-ahead log to disk. Enqueues and finished
+//! jobs need that. Claims and heartbeats do not: they say which process holds a job, and a crash of the machine ends
+//! all its processes. They use `synchronous = NORMAL`, which keeps the file consistent. Only a crash of the machine can
+//! lose such a commit, until the next forced commit writes it as well.
 //!
-//! Ends need not wait when all connections of the pool are in use. And nobody else can have left a transaction open on their connection,
-//! so that a batch of them may be a statement without BEGIN and COMMIT.
+//! Ends of attempts never wait for a connection of the pool. Nobody else can leave a transaction open on theirs, so a
+//! batch can be one statement without BEGIN and COMMIT.
 
 use std::path::PathBuf;
 
@@ -20,10 +20,10 @@ use crate::store::engine::dialect::{Beside, Dialect};
 const NORMAL: i64 = 1;
 /// `synchronous = FULL`.
 const FULL: i64 = 2;
-/// Rows that the driver's thread hands over without waiting for whoever reads them: nearly every claim has fewer.
+/// Rows that the driver's thread buffers before it waits for the reader. Nearly every claim has fewer.
 const ROWS: usize = 2048;
 
-/// What decides whether another connection sees the same tables, and may write beside the pool's.
+/// What decides whether another connection sees the same tables and can write at the same time as the pool's.
 #[derive(Debug, PartialEq, Eq)]
 struct Kind {
     /// Empty: in memory.
@@ -33,15 +33,15 @@ struct Kind {
     tables: i64,
 }
 
-/// The write-ahead log of the pool's file, where other processes can write to it.
+/// The write-ahead log of the pool's file, if other processes can write to it.
 pub(crate) async fn log(pool: &Pool<Sqlite>) -> Result<Option<PathBuf>, Error> {
     let Kind { file, journal_mode, locking_mode, .. } = kind(pool).await?;
     let shared = !file.is_empty() && journal_mode == "wal" && locking_mode == "normal";
     Ok(shared.then(|| PathBuf::from(file + "-wal")))
 }
 
-/// None where another connection would not be like the pool's: in memory, in another file than the options name, without
-/// the write-ahead log, with exclusive locks, with tables that are only attached.
+/// None if another connection would not be like the pool's: the database is in memory or in another file than the
+/// options name, has no write-ahead log, has exclusive locks, or its tables are only attached.
 pub(crate) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, Error> {
     let theirs = kind(pool).await?;
     if theirs.file.is_empty() || theirs.journal_mode != "wal" || theirs.locking_mode != "normal" || theirs.tables == 0 {
@@ -67,7 +67,7 @@ pub(crate) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
     }
     let options = options.synchronous(forcing(forced));
     match one().connect_with(options.clone()).await {
-        // opened with its first use
+        // `upkeep` connects on first use
         Ok(ends) => Ok(Some(Beside { claims, ends, upkeep: one().connect_lazy_with(options) })),
         Err(error) => {
             claims.close().await;
@@ -76,7 +76,7 @@ pub(crate) async fn open(pool: &Pool<Sqlite>) -> Result<Option<Beside<Sqlite>>, 
     }
 }
 
-/// What in the pool's options keeps its connections from working beside each other, or from meaning what they say.
+/// What in the pool's options makes its connections block each other, or not do what a statement says.
 pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
     let is_on = async |conn: &mut SqliteConnection, sql: &'static str| {
         sqlx::query_scalar::<_, i64>(sql).fetch_optional(conn).await.map(|on| on == Some(1))
@@ -103,7 +103,7 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
             other.close().await?;
             next.journal_mode
         }
-        // it cannot be changed while others use the file
+        // the mode cannot be changed while others use the file
         Err(error) if Sqlite::is_transient(&error) => "another mode".to_owned(),
         Err(error) => return Err(error),
     };

@@ -1,15 +1,14 @@
-//! SQLite databases that are gone with their connection: in memory, or in a temporary file without a name.
+//! SQLite databases that end with their connection: in memory, or in an unnamed temporary file.
 //!
-//! sqlx closes a connection that is 30 minutes old, or was not used for 10, unless the pool is told otherwise. Such a
-//! database would vanish with all its jobs. So the pool must have one connection and keep it.
+//! By default, sqlx closes a connection that is 30 minutes old or was idle for 10 minutes. Such a database would vanish
+//! with all its jobs. So the pool must have one connection and keep it.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Pool, Sqlite};
 
 use crate::telemetry;
 
-/// Warns of a pool that may lose such a database, or have several of them. It does for a short test, so nothing is
-/// refused.
+/// Warns of a pool that may lose such a database, or open several. It is not an error: short tests work with it.
 pub(crate) fn warn(pool: &Pool<Sqlite>) {
     if let Err(text) = check(pool) {
         tracing::warn!(event = telemetry::DATABASE_FLEETING, "{text}");
@@ -40,11 +39,11 @@ fn check(pool: &Pool<Sqlite>) -> Result<(), String> {
 
 /// Whether the options name a database without a file of its own.
 fn ends_with_its_connection(options: &SqliteConnectOptions) -> bool {
-    // sqlx tells the flags by an address only, and panics where the file's name would not do in one
+    // sqlx reveals the flags only in a URL, and panics if the file name does not fit into one
     let url = options.clone().filename("any").to_url_lossy();
     let given = |name: &str, value: &str| url.query_pairs().any(|pair| pair == (name.into(), value.into()));
     let name = options.get_filename().to_string_lossy();
-    // SQLite reads such a name as an address, with parameters of its own
+    // SQLite reads such a name as a URI with parameters
     let (path, parameters) = match name.strip_prefix("file:") {
         Some(rest) => rest.split_once('?').unwrap_or((rest, "")),
         None => (&*name, ""),
@@ -97,7 +96,7 @@ mod tests {
                 (stays().idle_timeout(minute), "`idle_timeout`"),
                 (stays().max_lifetime(minute), "`max_lifetime`"),
                 (stays().max_connections(2), "a second connection"),
-                // a new connection takes the place of one that was closed, with a database of its own
+                // a closed connection is replaced by one with another database
                 (SqlitePoolOptions::new().max_connections(1).min_connections(1), "`idle_timeout`"),
             ];
             for (pool, fault) in pools {

@@ -14,23 +14,25 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
-use crate::migrate::Engine;
+use crate::engine::Engine;
+use crate::store::engine::notify::Signals;
 
+use crate::store::engine::dialect::Sessions;
+use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
 };
 use crate::store::engine::insert::{alike, args_list, fitting};
-use crate::store::engine::json;
 use crate::store::engine::many_lanes::{Part, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
-use crate::store::engine::savepoint::{SAVEPOINT, Together, Whose};
-use crate::store::engine::session::Sessions;
+use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::sqlite::watch::Writes;
-use crate::store::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
-/// So long after a write its commit is there, most often.
+/// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
-/// Jobs in one INSERT, and about how many bytes of arguments: a value may have a thousand million.
+/// Jobs in one INSERT, and approximate bytes of arguments. (SQLite limits a value to 1,000,000,000 bytes.)
 const CHUNK: usize = 5_000;
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 
@@ -40,7 +42,7 @@ impl Cells for SqliteRow {
     }
 
     fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
-        // text that is not UTF-8 can be stored here: it is read all the same, and does not decode
+        // SQLite can store text that is not UTF-8: it is read lossily, and then does not decode
         let bytes: Option<Vec<u8>> = self.try_get_unchecked(column)?;
         Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -53,7 +55,7 @@ fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
 }
 
-/// The place behind which an ask starts; NULL: at the beginning.
+/// The place behind which an ask starts. NULL: the beginning.
 fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
     let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
     (run_at.into(), id.into())
@@ -63,13 +65,13 @@ fn retries(ask: &Ask) -> i32 {
     ask.max_retries.try_into().unwrap_or(i32::MAX)
 }
 
-/// An end in the list of those that finish, an object by id: JSON within JSON is dear to read.
+/// An end in the list of finished jobs, an object by id. Nested JSON is expensive to read.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum End<'a> {
-    /// Completed without a result, as nearly all are: the fence, and the milliseconds that it ran above these bits.
+    /// Completed without a result, as nearly all are: the fence, and above its bits the run time in milliseconds.
     Plain(i64),
-    /// Fence, microseconds that it ran, state, result, error.
+    /// Fence, run time in microseconds, state, result, error.
     Other(i32, i64, Outcome, Option<&'a str>, Option<&'a str>),
 }
 
@@ -87,7 +89,7 @@ impl End<'_> {
     }
 }
 
-/// The statement for the next rows of an ask, of the one for the oldest and the one for the newest.
+/// The statement for the next rows of an ask: `oldest` or `newest`, by its order.
 fn places<'a>(ask: &'a Ask, [oldest, newest]: [&'static str; 2], limit: i64) -> Part<'a> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
@@ -111,12 +113,24 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
     Ok(arguments)
 }
 
+impl Signals for Sqlite {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        pool.connect_options().get_filename().display().to_string()
+    }
+
+    async fn notify(_: &mut SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
-    // a transaction that reads first and writes then may be refused for good; this one waits for its turn
+    // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
@@ -181,7 +195,7 @@ impl Dialect for Sqlite {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        // the same job twice, under two fences, stays twice
+        // not a map: the same job may be in the batch under two fences
         let mut list = Vec::with_capacity(batch.len() * 32);
         let mut json = serde_json::Serializer::new(&mut list);
         json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
@@ -204,7 +218,7 @@ impl Dialect for Sqlite {
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
-        // outside of a transaction a savepoint would begin one; beside one that was begun by SQL, `BEGIN` is refused
+        // outside a transaction, a savepoint would begin one; inside one that was begun by SQL, `BEGIN` fails
         if !conn.is_in_transaction() {
             return Ok(false);
         }
@@ -302,26 +316,26 @@ impl Dialect for Sqlite {
         connections::open(pool).await
     }
 
-    /// Waits for something to be written to the write-ahead log, which every commit of every process does.
+    /// Wakes after writes to the write-ahead log, which every commit of every process makes.
     async fn watch(
         pool: &Pool<Self>,
         housekeeping: &Housekeeping,
         wake: &(dyn Fn() + Send + Sync),
     ) -> Result<(), Error> {
-        // In a task of its own: whoever drops an acquire midway closes its connection, and a database in memory with it.
+        // In a task of its own: dropping an acquire midway closes the connection, and with it a database in memory.
         let pool = pool.clone();
         let asked = tokio::spawn(async move { connections::log(&pool).await });
         let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
-            return std::future::pending().await; // in memory, or without a log: nobody else can be heard
+            return std::future::pending().await; // in memory, or without a log: there is nothing to watch
         };
         let mut writes = Writes::to(log);
-        wake(); // for what came before
+        wake(); // for writes before the watch
         loop {
             writes.next().await;
             if housekeeping.is_near() {
                 continue;
             }
-            // who claims now meets the file's lock, and has it as soon as the commit is done, if that is soon
+            // a claim now waits for the file's lock, and gets it right after the commit if that is soon
             wake();
             sleep(COMMIT).await;
             wake();
@@ -355,7 +369,7 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
         list.as_str().into(),
     ];
     let (sql, arguments) = Sqlite::prepare(include_str!("sql/insert_alike.sql"), &binds)?;
-    // one writer at a time, and numbers that only rise: those of one statement follow each other
+    // one writer at a time, and ids only rise: the ids of one statement are consecutive
     let last = Sqlite::insert_row(conn, sql, arguments).await?;
     Ok((last + 1 - jobs.len() as i64..=last).collect())
 }
@@ -396,9 +410,8 @@ mod tests {
         assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 
-    /// Where a value meets the condition of a partial index, SQLite looks at the value to see whether the index will do, and plans
-    /// the statement anew at every execution from then on: a tenth of a millisecond, within the turn to write. A `+` keeps it
-    /// from that.
+    /// If a bound value could satisfy the condition of a partial index, SQLite reads the value while planning. It then
+    /// plans the statement anew at each execution, which takes 0.1 ms of the turn to write. A `+` prevents that.
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
         let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
@@ -413,7 +426,7 @@ mod tests {
         }
     }
 
-    /// The database's clock has whole milliseconds, and what they leave out must not make a job start early.
+    /// The database's clock has whole milliseconds. Rounding must not make a job start early.
     #[tokio::test]
     async fn a_delay_is_never_short() {
         let pool = crate::__doctest::pool().await;
@@ -462,7 +475,7 @@ mod tests {
         let watcher =
             tokio::spawn(async move { Sqlite::watch(&watched, &Housekeeping::new(), &|| told.notify_one()).await });
         let mut other = SqliteConnection::connect(&url).await.unwrap();
-        // until the watch is there
+        // until the watch has begun
         while timeout(Duration::from_millis(50), heard.notified()).await.is_err() {
             sqlx::raw_sql("UPDATE queue_paused SET queue = queue; PRAGMA user_version = 1")
                 .execute(&mut other)

@@ -1,19 +1,19 @@
-//! When somebody writes to a file: by the system's word where it gives one (Linux), else by looking at it.
+//! Detects writes to a file: with inotify on Linux, elsewhere by polling.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 
-/// How often the file is looked at where nobody tells of writes.
+/// Poll interval without inotify.
 const LOOK: Duration = Duration::from_millis(3);
-/// And where somebody does: some file systems tell only of writes on the same machine.
+/// Poll interval with inotify: some file systems report only writes on the same machine.
 const LOOK_ALL_THE_SAME: Duration = Duration::from_millis(100);
 
 /// A file's length and time of change.
 type State = Option<(u64, SystemTime)>;
 
-/// Tells of the writes to one file, whether it is there yet or not.
+/// Detects writes to one file, which need not exist yet.
 pub(crate) struct Writes {
     file: PathBuf,
     seen: State,
@@ -25,7 +25,7 @@ impl Writes {
         Self { seen: state(&file), told: told::Told::default(), file }
     }
 
-    /// Until something was written. What is written between two calls ends the second one at once, if the system tells.
+    /// Waits for a write. With inotify, a write between two calls ends the second call at once.
     pub(crate) async fn next(&mut self) {
         loop {
             let hears = self.told.hears() || (self.seen.is_some() && self.told.begin(&self.file));
@@ -45,8 +45,8 @@ impl Writes {
     }
 }
 
-/// A stat of a file that is in use takes microseconds, less than handing it to another thread. The file is not opened: to
-/// close a descriptor of a file that SQLite has open would drop its locks.
+/// A stat takes microseconds, less than a hand-over to another thread. The file is not opened: closing a descriptor of
+/// a file that SQLite has open would drop SQLite's locks.
 fn state(file: &Path) -> State {
     let meta = std::fs::metadata(file).ok()?;
     Some((meta.len(), meta.modified().ok()?))
@@ -65,13 +65,13 @@ mod told {
     use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
     use tokio::sync::Notify;
 
-    /// Whoever writes does it in several steps, and many write one after the other: they are told of together.
+    /// A commit is several writes, and many commits follow each other. Writes within this time are reported once.
     const TOGETHER: Duration = Duration::from_millis(1);
 
-    /// What the system refuses is asked for again after this: it has as many as others leave.
+    /// Pause before a retry after the system refused a watch. Their number is limited, and others use them too.
     const AGAIN: Duration = Duration::from_secs(1);
 
-    /// A thread that waits for the system's word; the runtime may be one without I/O.
+    /// A thread waits for inotify, because the runtime may have no I/O driver.
     #[derive(Default)]
     pub(crate) struct Told {
         pub(crate) ear: Option<Ear>,
@@ -80,7 +80,7 @@ mod told {
 
     pub(crate) struct Ear {
         written: Arc<Notify>,
-        /// The file is another one, or the thread has ended. The thread has the other handle to it.
+        /// The file was replaced, or the thread has ended. The thread has the other handle.
         pub(crate) over: Arc<AtomicBool>,
         watches: Watches,
         watch: WatchDescriptor,
@@ -91,7 +91,7 @@ mod told {
             self.ear.as_ref().is_some_and(|ear| !ear.over.load(Ordering::Acquire))
         }
 
-        /// Begins to listen to a file that is there, if the system lets it.
+        /// Starts to watch a file that exists. False if the system refuses, or refused a moment ago.
         pub(crate) fn begin(&mut self, file: &Path) -> bool {
             self.ear = None;
             if self.refused.is_none_or(|at| at.elapsed() >= AGAIN) {
@@ -109,7 +109,7 @@ mod told {
         }
     }
 
-    /// Which file that is, whatever its name.
+    /// The file behind a name: device and inode.
     fn identity(file: &Path) -> Option<(u64, u64)> {
         let meta = std::fs::metadata(file).ok()?;
         Some((meta.dev(), meta.ino()))
@@ -136,7 +136,7 @@ mod told {
                     if heard.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED) {
                         break;
                     }
-                    // a file that is removed while others have it open has one name less: an attribute
+                    // removing a file that others have open changes an attribute, its number of names
                     if heard.contains(EventMask::ATTRIB) && identity(&file) != this {
                         break;
                     }
@@ -156,7 +156,7 @@ mod told {
     impl Drop for Ear {
         fn drop(&mut self) {
             self.over.store(true, Ordering::Release);
-            // ends the thread's wait; an error: it has ended
+            // ends the thread's wait; an error means that the thread has ended
             let _ = self.watches.remove(self.watch.clone());
         }
     }
@@ -166,7 +166,7 @@ mod told {
 mod told {
     use std::path::Path;
 
-    /// Nobody tells.
+    /// Without inotify.
     #[derive(Default)]
     pub(crate) struct Told;
 

@@ -1,21 +1,21 @@
-//! What looks and scans cost, and how seldom that makes them.
+//! The cost of discovery and of scans, and how far that limits them.
 
 use std::time::Duration;
 
-/// Lanes are looked for, and each is scanned again from a little before its cursor, at least this seldom …
+/// The shortest pause between two discoveries, and between two scans of a lane from before its cursor.
 pub(super) const RESCAN: Duration = Duration::from_millis(250);
-/// … and so much more seldom than that takes …
+/// A pause lasts this many times as long as the work before it.
 pub(super) const RATION: u32 = 50;
-/// … but never more seldom than this in the case of a look, which walks over all that was ever taken …
+/// The longest pause between two discoveries. Discovery walks over the entries of all rows that were ever taken.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
-/// … and this in the case of a scan, which walks over what was due.
+/// The longest pause between two scans of a lane. A scan walks only over rows that were due lately.
 pub(super) const LONGEST_SCAN: Duration = Duration::from_secs(2);
-/// A cheap scan needs no ration; while looks are cheap they are made at every wake, and a lane that one finds empty is
-/// forgotten.
+/// Scans that cost less are not rationed. Discovery that costs less runs at every wake-up, and a lane that it finds
+/// empty is forgotten.
 const CHEAP: Duration = Duration::from_millis(5);
 
-/// What looks or scans cost: the least of the last few, because a pause of the machine or the network may fall into any one
-/// of them, but an expensive one is expensive every time.
+/// The cost of discovery or of scans: the least of the last three. A pause of the machine or the network may fall into
+/// any one of them, but real cost shows in all.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cost {
     last: [Duration; 3],
@@ -37,7 +37,7 @@ impl Cost {
         self.next += 1;
     }
 
-    /// Zero until there were three.
+    /// Zero until three were measured.
     pub(super) fn least(&self) -> Duration {
         self.last.into_iter().min().unwrap_or_default()
     }
@@ -46,7 +46,7 @@ impl Cost {
         self.least() < CHEAP
     }
 
-    /// How long to wait before the next one.
+    /// The pause before the next one.
     pub(super) fn pause(&self) -> Duration {
         (self.least() * RATION).clamp(RESCAN, self.longest)
     }

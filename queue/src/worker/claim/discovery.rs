@@ -1,5 +1,5 @@
-//! Looks: which lanes there are. A worker looks before it claims, or, where that takes its time, beside its claims; and the dearer
-//! looks are, the fewer.
+//! Discovery: which lanes have jobs. It runs before a claim. When it is slow, it runs in the background while claims
+//! continue. The more it costs, the less often it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,46 +8,47 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::store::{Found, Lane};
+use crate::store::values::{Found, Lane};
 use crate::worker::claim::budget::Cost;
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::shared::Shared;
 
-/// Looks that take longer than this are done beside the claims …
+/// Discovery runs in the background when it usually takes this long or longer.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// … and so is the next one after a single look that took as long as this: it is not the machine that paused.
+/// A single discovery that takes this long also moves the next one to the background. No pause of the machine explains
+/// it.
 const VERY_SLOW: Duration = Duration::from_millis(250);
 
-/// An idle worker looks no more often than this when it is dear.
+/// When discovery is expensive, an idle worker runs it no more often than this.
 pub(super) const REST: Duration = Duration::from_secs(2);
 
-/// How many lanes one look finds at most. A producer may make any number of queues, so a look's memory and time need a
-/// bound. The next look goes on behind the last lane.
+/// The most lanes that one discovery finds. A producer may create any number of queues, so memory and time need a
+/// bound. The next discovery continues behind the last lane.
 const MOST_LANES: usize = 5_000;
 
-/// How a look beside the claims ended, and after how long.
+/// The result of a discovery in the background, and how long it took.
 type Ended = (Result<Found, Error>, Duration);
 
-/// What is known of looks.
+/// The state of discovery.
 pub(super) struct Looks {
-    /// When the last one was; None: the next is due.
+    /// When the last one ended. None: the next one is due.
     last: Option<Instant>,
-    /// What the last one took.
+    /// How long the last one took.
     took: Duration,
     cost: Cost,
-    /// A look beside the claims.
+    /// A discovery in the background.
     beside: Option<oneshot::Receiver<Ended>>,
-    /// A connection is kept for looks beside the claims.
+    /// A connection is kept for discovery in the background.
     connected: bool,
-    /// Where the last one has stopped midway. A kind that is gone through begins anew, so that the lanes of small kinds
+    /// Where the last one stopped midway. A kind that was read to its end starts over, so that the lanes of small kinds
     /// are found each time.
     stopped: Vec<Lane>,
-    /// Kinds that are not gone through yet in this round.
+    /// Kinds that are not read to their end yet in this round.
     pending: Vec<Arc<str>>,
-    /// What those have taken since the last that came to the end.
+    /// What this round has cost so far.
     spent: Duration,
-    /// What the last round through all lanes took.
+    /// What the last round through all lanes cost.
     round: Duration,
     most: usize,
 }
@@ -70,22 +71,22 @@ impl Looks {
         }
     }
 
-    /// The last one has stopped midway: others are behind what it has found.
+    /// The last one stopped midway: there are lanes behind those that it found.
     pub(super) fn are_midway(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// The next one is due, whenever the last one was.
+    /// Makes the next one due now.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
-    /// One is being done beside the claims.
+    /// One is running in the background.
     pub(super) fn are_beside(&self) -> bool {
         self.beside.is_some()
     }
 
-    /// One may be done, by what they cost.
+    /// Its cost allows another one now.
     pub(super) fn are_due(&self, now: Instant) -> bool {
         self.last.is_none_or(|at| now - at >= self.cost.pause())
     }
@@ -94,13 +95,13 @@ impl Looks {
         self.cost.is_cheap() && self.took < VERY_SLOW
     }
 
-    /// The last one is long enough ago for a worker that has nothing else to do.
+    /// The last one is long enough ago for an idle worker, whatever discovery costs.
     pub(super) fn have_rested(&self) -> bool {
         let rest = REST.max(self.took.max(self.round) * 10);
         self.last.is_none_or(|at| at.elapsed() >= rest)
     }
 
-    /// Looks, or has it done beside the claims.
+    /// Runs discovery, or starts it in the background.
     pub(super) async fn again(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) -> Result<(), Error> {
         let are_slow = self.cost.least() >= SLOW || self.took >= VERY_SLOW;
         match are_slow && shared.config.store.has_spare_connection() {
@@ -115,23 +116,23 @@ impl Looks {
         Ok(())
     }
 
-    /// Finds the lanes that have rows.
+    /// Runs discovery and waits for it.
     pub(super) async fn now(&mut self, shared: &Shared, lanes: &mut Lanes) -> Result<(), Error> {
         lanes.look_begins();
         let started = Instant::now();
         let found = shared.config.store.lanes(&shared.scope, &self.stopped, self.most).await;
-        // a look that takes too long for this is done beside the claims the next time
+        // if this took too long, the next one runs in the background
         self.took = started.elapsed();
         match found {
             Ok(found) => self.found(shared, lanes, found),
             Err(error) if self.took < VERY_SLOW => return Err(error),
-            // nor may one that comes to nothing keep the lanes waiting that are known
+            // a slow failure must not delay the claims from known lanes
             Err(error) => self.failed(&error, self.took),
         }
         Ok(())
     }
 
-    /// The same on another connection, while claims go on.
+    /// Starts discovery on another connection, while claims continue.
     fn begin_beside(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) {
         lanes.look_begins();
         let (shared, behind, most) = (shared.clone(), self.stopped.clone(), self.most);
@@ -140,13 +141,13 @@ impl Looks {
         tokio::spawn(async move {
             let started = Instant::now();
             let found = shared.config.store.lanes_beside(&shared.scope, &behind, most).await;
-            // nobody waits for it any more: the worker ends, or has another number
+            // nobody receives it if the worker has ended or has a new number
             let _ = sender.send((found, started.elapsed()));
             shared.wake.notify_one();
         });
     }
 
-    /// Takes over what the look beside the claims has found, if it is done.
+    /// Takes over the result of the discovery in the background, if it has ended.
     pub(super) fn end_beside(&mut self, shared: &Shared, lanes: &mut Lanes) {
         let Some(look) = &mut self.beside else { return };
         let found = match look.try_recv() {
@@ -163,12 +164,12 @@ impl Looks {
         }
     }
 
-    /// A look came to nothing.
+    /// Takes note of a failed discovery.
     fn failed(&mut self, error: &Error, took: Duration) {
-        tracing::debug!(%error, "a look at the lanes failed; those that are known go on");
+        tracing::debug!(%error, "discovery of lanes failed; claims from known lanes continue");
         self.last = Some(Instant::now());
         self.took = self.took.max(took);
-        // one that failed at once says nothing of what looks cost
+        // a quick failure says nothing about the cost
         if took >= VERY_SLOW {
             self.cost.add(took);
         }
@@ -185,7 +186,7 @@ impl Looks {
         }
         if self.pending.is_empty() {
             self.stopped.clear();
-            // the round through all lanes is what looks cost
+            // the cost is that of the whole round
             self.round = std::mem::take(&mut self.spent);
             self.cost.add(self.round);
         }

@@ -1,50 +1,51 @@
-//! How far the next jobs reach in the order of all lanes, guessed from the last ones. Without any I/O.
+//! Estimates from the last claims how far the next jobs reach in the order of all lanes. No I/O.
 //!
-//! To take the next 500 jobs of 64 lanes in order, the first 500 of each would have to be read, though all but 500 of those
-//! 32,000 are left for later. Jobs come from their lanes in no steady shares (a lane gives everything for a while, then
-//! nothing), but all lanes together go forward in time about as fast as they just did; where all are due at one and the same time
-//! (every customer's nightly job), in ids. So only what comes before a place a little further than needed is read. The guess
-//! decides nothing: where it brings less than half, everything is read in the end.
+//! To claim the next 500 jobs of 64 lanes in order, the database would have to read the first 500 of each. It would
+//! read 32,000 jobs for 500. A lane does not give a steady share of the jobs: it may give all of them for a while, then
+//! none. But all lanes together advance in time about as fast as they just did. If all jobs are due at the same time
+//! (every customer's nightly job), they advance in ids. So only jobs up to a little further than needed are read. The
+//! estimate affects nothing but the cost. If it brings less than half of the jobs, it is extended, and in the end
+//! everything is read.
 
-use crate::store::Rank;
+use crate::store::values::Rank;
 
-/// So many times what is needed by the pace of the last jobs …
+/// An estimate reaches this many times as far as the last pace says.
 const AMPLE: f64 = 1.5;
-/// … and a little more: microseconds, or ids.
+/// An estimate reaches at least this far: microseconds, or ids.
 const LEAST: f64 = 1_000.0;
 const LEAST_IDS: f64 = 100.0;
-/// Where that is too little, so many times as far …
+/// An estimate that was too short is extended by this factor.
 const FURTHER: f64 = 16.0;
-/// … and nothing more is guessed when that was too little, too.
+/// After this many estimates that were too short, everything is read.
 const TRIES: i32 = 3;
-/// No guess goes further than this.
+/// The longest estimate: 366 days in microseconds.
 const MOST: f64 = 366.0 * 86_400e6;
-/// After wrong guesses in a row, so many claims at most go without one.
+/// After wrong estimates in a row, at most this many claims run without one.
 const LONGEST_REST: u32 = 64;
 
-/// How far one job is from the next.
+/// The distance from one job to the next.
 #[derive(Debug, Clone, Copy)]
 enum Pace {
     /// Microseconds.
     Time(f64),
-    /// All were due at one and the same time.
+    /// Ids, because all jobs were due at the same time.
     Ids(f64),
 }
 
-/// The pace of the jobs that some slots took last.
+/// The pace of the jobs that one set of slots took last.
 #[derive(Debug, Default)]
 pub(super) struct Horizon {
-    /// How far the last claim came.
+    /// How far the last claim came, and its pace.
     reached: Option<(Rank, Pace)>,
-    /// How often the present guess was too little.
+    /// How many estimates were too short for the present claim.
     tries: i32,
-    /// Claims that go without a guess yet, and how many it were after the last wrong one.
+    /// How many claims still run without an estimate, and how many there were after the last wrong one.
     rest: u32,
     last_rest: u32,
 }
 
 impl Horizon {
-    /// Before what the next `take` jobs are expected. None: no guess.
+    /// The next `take` jobs are expected before this rank. None: no estimate, read everything.
     pub(super) fn until(&mut self, take: u32) -> Option<Rank> {
         self.tries = 0;
         if self.rest > 0 {
@@ -54,12 +55,12 @@ impl Horizon {
         self.guess(take)
     }
 
-    /// Up to there it was enough.
+    /// The estimate was long enough.
     pub(super) fn was_right(&mut self) {
         self.last_rest = 0;
     }
 
-    /// Up to there it was too little.
+    /// A longer estimate, after one that was too short. None: read everything.
     pub(super) fn further(&mut self, take: u32) -> Option<Rank> {
         self.tries += 1;
         if self.tries < TRIES {
@@ -77,7 +78,7 @@ impl Horizon {
             Pace::Ids(pace) if self.tries == 0 => {
                 return Some((priority, (time, id.saturating_add((ample(pace) + LEAST_IDS) as i64))));
             }
-            // no more are due at that time
+            // no more jobs are due at that time
             Pace::Ids(_) => 0.0,
             Pace::Time(pace) => pace,
         };
@@ -85,7 +86,8 @@ impl Horizon {
         Some((priority, (time.checked_add(ahead.min(MOST) as i64)?, i64::MIN)))
     }
 
-    /// These jobs were taken, and there is more. What others took since the last claim belongs to the pace as well.
+    /// These jobs were claimed, and there are more. Jobs that other workers took since the last claim count for the
+    /// pace too.
     pub(super) fn claimed(&mut self, jobs: impl Iterator<Item = Rank> + Clone) {
         let Some((priority, last)) = jobs.clone().max() else { return };
         let (mut count, mut first) = (0_u32, last);
@@ -101,7 +103,7 @@ impl Horizon {
         self.reached = Some(((priority, last), pace));
     }
 
-    /// Everything was taken that was due.
+    /// No job that is due is left.
     pub(super) fn forget(&mut self) {
         self.reached = None;
     }
@@ -111,13 +113,13 @@ impl Horizon {
 mod tests {
     use super::*;
 
-    /// Jobs of these priorities and times, one id after the other.
+    /// Jobs of these priorities and times, with consecutive ids.
     fn claimed(horizon: &mut Horizon, jobs: &[(i16, i64)]) {
         let ids = 1..;
         horizon.claimed(jobs.iter().zip(ids).map(|(&(priority, time), id)| (priority, (time, id))));
     }
 
-    /// What is due from then on is not read.
+    /// Jobs that are due from this time on are not read.
     fn time(priority: i16, time: i64) -> Option<Rank> {
         Some((priority, (time, i64::MIN)))
     }
@@ -127,13 +129,13 @@ mod tests {
         let mut horizon = Horizon::default();
         assert_eq!(horizon.until(10), None, "nothing is known");
         claimed(&mut horizon, &[(0, 5_000), (1, 10_000), (1, 40_000), (1, 30_000)]);
-        assert_eq!(horizon.until(10), time(1, 40_000 + 150_000 + 1_000), "10,000 from one to the next");
+        assert_eq!(horizon.until(10), time(1, 40_000 + 150_000 + 1_000), "10,000 from one job to the next");
         assert_eq!(horizon.further(10), time(1, 40_000 + 16 * 151_000));
         assert_eq!(horizon.until(20), time(1, 40_000 + 300_000 + 1_000));
         claimed(&mut horizon, &[(1, 80_000), (1, 80_000)]);
         assert_eq!(horizon.until(10), time(1, 80_000 + 300_000 + 1_000), "others took some in between");
         claimed(&mut horizon, &[]);
-        assert!(horizon.until(1).is_some(), "a claim that others were faster than says nothing");
+        assert!(horizon.until(1).is_some(), "an empty claim changes nothing");
         horizon.forget();
         assert_eq!(horizon.until(10), None);
     }
@@ -142,10 +144,10 @@ mod tests {
     fn of_one_and_the_same_time_they_are_expected_at_the_pace_of_their_ids() {
         let mut horizon = Horizon::default();
         horizon.claimed([(0, (70, 10)), (0, (70, 30)), (0, (70, 50))].into_iter());
-        assert_eq!(horizon.until(30), Some((0, (70, 50 + 600 + 100))), "40 for three, and ample");
+        assert_eq!(horizon.until(30), Some((0, (70, 50 + 600 + 100))), "40 ids for three jobs, times 1.5");
         horizon.claimed([(0, (70, 60)), (0, (70, 90))].into_iter());
-        assert_eq!(horizon.until(30), Some((0, (70, 90 + 900 + 100))), "40 for two since the last");
-        assert_eq!(horizon.further(30), time(0, 70 + 16_000), "there are no more of that time");
+        assert_eq!(horizon.until(30), Some((0, (70, 90 + 900 + 100))), "40 ids for two jobs since the last claim");
+        assert_eq!(horizon.further(30), time(0, 70 + 16_000), "no more jobs are due at that time");
         horizon.claimed([(0, (70, 91)), (0, (90, 1))].into_iter());
         assert_eq!(horizon.until(10), time(0, 90 + 150 + 1_000));
         horizon.claimed([(0, (90, i64::MAX))].into_iter());

@@ -1,4 +1,4 @@
-//! What the claim loop remembers of lanes: which have rows that are due, and where to go on in them. Without any I/O.
+//! What the claim loop knows of lanes: which have due rows, and where the next claim starts. No I/O.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
+use crate::store::values::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
 use crate::worker::claim::budget::{Cost, LONGEST_SCAN, RESCAN};
 
-/// So long before the last job that was taken a scan begins, in microseconds. A job that is enqueued in a transaction has the
-/// time of its beginning: what was committed later than others belongs here.
+/// A scan starts this far before the cursor, in microseconds. A job that is enqueued in a transaction carries the time
+/// at which the transaction began. So it may be committed behind the cursor.
 const NEAR: i64 = 2_000_000;
-/// A lane that is due later than this is looked at again before.
+/// A lane that is due further ahead than this is checked again after this time.
 const FAR: Duration = Duration::from_secs(60 * 60);
-/// A time before this one may be another in the database: not every one that it can store fits in 64 bits of microseconds.
+/// Times before this one may differ in the database: not every time that it can store fits in 64 bits of microseconds.
 const YEAR_1: i64 = -62_135_596_800_000_000;
-/// A lane that has given a job within this time is remembered while looks are dear, though a look finds it empty: what comes
-/// next in it is claimed by its cursor.
+/// While discovery is expensive, a lane that gave a job within this time is kept, even if discovery finds it empty. Its
+/// next jobs are claimed by its cursor.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
-/// So many of them, those that gave last: they take places of a comparison from others.
+/// The most lanes kept in this way: those that gave a job last. Each takes another lane's place in a comparison.
 const MOST_REMEMBERED: usize = 32;
-/// The head of a lane that was found empty, and that is remembered all the same.
+/// The head of a lane that was found empty and is kept.
 const EMPTY: Place = (i64::MAX, i64::MAX);
 /// Before every place.
 const BEGINNING: Place = (i64::MIN, i64::MIN);
@@ -29,24 +29,24 @@ const BEGINNING: Place = (i64::MIN, i64::MIN);
 struct Known {
     lane: Lane,
     newest_first: bool,
-    /// From when on rows are due.
+    /// When its rows become due.
     due: Instant,
-    /// Its next row is not before this, as far as is known.
+    /// Its next row is not before this place, as far as is known.
     head: Place,
-    /// Nothing that is due is left before this place, as far as is known. Means nothing where the newest come first.
+    /// No due row is left before this place, as far as is known. Not used where the newest come first.
     cursor: Place,
-    /// The cursor when the last look began.
+    /// The cursor when the last discovery began.
     then: Place,
-    /// When a look last found it, unless that was dear.
+    /// When discovery last found it, unless that was expensive.
     looked: Option<Instant>,
-    /// When it was last scanned from before its cursor, or might as well have been; None: that is to be done next.
+    /// When it was last scanned from before its cursor, or discovery made that unnecessary. None: scan it next.
     scanned: Option<Instant>,
     cost: Cost,
     /// When it last gave a job.
     gave: Option<Instant>,
 }
 
-/// The place before all jobs that are due then or later.
+/// The place before all jobs that are due at this time or later.
 fn before(run_at: i64) -> Place {
     (run_at, i64::MIN)
 }
@@ -56,12 +56,12 @@ impl Known {
         self.scanned.is_none_or(|at| now - at >= self.cost.pause())
     }
 
-    /// Something in it is due, as far as is known.
+    /// A row in it is due, as far as is known.
     fn has_due(&self, now: Instant) -> bool {
         self.due <= now && self.head != EMPTY
     }
 
-    /// Before what its next row does not come.
+    /// Its next row does not come before this rank.
     fn next(&self) -> Rank {
         let place = if self.newest_first { BEGINNING } else { self.cursor.max(self.head) };
         (self.lane.priority, place)
@@ -71,7 +71,7 @@ impl Known {
         self.gave.is_some_and(|at| now - at < REMEMBERED)
     }
 
-    /// Where the next claim starts. None: at the lane's beginning.
+    /// The place behind which the next claim starts. None: the beginning of the lane.
     fn start(&self, now: Instant) -> Option<Place> {
         let near = || before(self.cursor.0.saturating_sub(NEAR));
         let start = if self.may_scan(now) { near() } else { self.cursor };
@@ -83,11 +83,11 @@ impl Known {
         Ask { lane, take, behind, first: None, newest_first, max_retries }
     }
 
-    /// It gave less than was asked: scan it from before its cursor when that is allowed again, else wait for the next look. No
-    /// need where one was a moment ago.
+    /// Takes note that the lane gave less than was asked. It is scanned from before its cursor when the cost allows
+    /// that. Otherwise it waits for the next discovery. If discovery has just run, no scan is needed.
     ///
-    /// Where looks do not see all lanes, those that have nothing left are many, and they stood before all others: there they
-    /// come last, until they are forgotten.
+    /// If discovery does not see all lanes (`partial`), many lanes have nothing left, and they would come before all
+    /// others. They come last until they are forgotten.
     fn exhausted(&mut self, ask: &Ask, now: Instant, partial: bool) {
         if partial {
             (self.head, self.due) = (EMPTY, now + self.cost.pause());
@@ -98,31 +98,31 @@ impl Known {
             self.scanned = None;
         } else {
             let soon = now + self.cost.pause();
-            // it may have been asked before anything was thought to be due in it
+            // it may have been asked before anything was known to be due
             self.due = if self.due > now { self.due.min(soon) } else { soon };
         }
     }
 }
 
-/// The lanes that had rows at the last look.
+/// The lanes that had rows at the last discovery.
 #[derive(Default)]
 pub(super) struct Lanes {
     known: HashMap<Lane, Known>,
-    /// The last look did not see all that there are.
+    /// The last discovery did not see all lanes.
     partial: bool,
 }
 
 impl Lanes {
-    /// A look begins: what it will find is as of now.
+    /// Discovery begins: its result describes the lanes as they are now.
     pub(super) fn look_begins(&mut self) {
         self.known.values_mut().for_each(|known| known.then = known.cursor);
     }
 
-    /// Takes over what the look has found that was begun last. The cursor of a lane that was known already stays, unless there
-    /// was something before it. A lane that was not found is forgotten. When looks are dear (so much), what was found is old
-    /// by now, and the next look far off: a lane that gave a job lately is then remembered for a while, and asked soon
-    /// whether it was found empty, or with nothing that is due. A look that began or stopped midway did not see all
-    /// lanes. Of those that it left out, the `most_kept` that come first are kept.
+    /// Takes over the result of the discovery that began last. A known lane keeps its cursor, unless a row was found
+    /// before it. A lane that was not found is forgotten, with two exceptions. If discovery was expensive (`dear`: how
+    /// long it took) or partial, its result is outdated and the next one is far off. A lane that gave a job lately is
+    /// then kept for a while and asked soon. If discovery began or stopped midway, it did not see all lanes. Then the
+    /// first `most_kept` of the lanes that it left out are kept.
     pub(super) fn found(
         &mut self,
         heads: Vec<LaneHead>,
@@ -137,7 +137,7 @@ impl Lanes {
         for LaneHead { lane, first: head, due_in } in heads {
             let due = now + due_in.saturating_sub(dear.unwrap_or_default()).min(FAR);
             let run_at = head.0;
-            // one that is not old by now is as good as a scan: nothing was before what it has found
+            // a fresh result replaces a scan: no row was before the one found
             let looked = dear.is_none().then_some(now);
             let known = match remembered.remove(&lane) {
                 Some(known) if run_at < known.then.0 => {
@@ -147,7 +147,7 @@ impl Lanes {
                 Some(known) if head > known.then => {
                     Known { due, head, looked, scanned: looked.or(known.scanned), ..known }
                 }
-                // those of the same time, of which some were taken, are found by the next scan
+                // rows due at the time of the cursor may be left before it: the next scan finds them
                 Some(known) => Known { due, head, looked: None, ..known },
                 None => Known {
                     newest_first: newest_first(&lane),
@@ -174,7 +174,7 @@ impl Lanes {
         let mut empty: Vec<_> = empty.into_iter().filter(|known| soon(known)).collect();
         empty.sort_unstable_by_key(|known| Reverse(known.gave));
         for known in empty.into_iter().take(MOST_REMEMBERED) {
-            // what comes next in it is younger than what the look has found
+            // its next row is newer than the result of discovery
             let known = Known { head: EMPTY, due: known.due.min(now + RESCAN), ..known };
             self.known.insert(known.lane.clone(), known);
         }
@@ -186,8 +186,9 @@ impl Lanes {
         self.known.values_mut().filter(soon).for_each(|known| known.due = now);
     }
 
-    /// What to ask of the first `most` lanes that are due and served, in the order of what may be next in them, and what
-    /// comes before the next such lane if there are more. `retries` says how often a kind is tried again, where it is served.
+    /// The asks for the first `most` lanes that are due and served, in the order of their possible next rows. Also the
+    /// rank from which on the next such lane may have rows, if there are more. `retries`: the retry limit of a lane, if
+    /// it is served.
     pub(super) fn asks(
         &self,
         take: u32,
@@ -211,7 +212,8 @@ impl Lanes {
         self.known.values().any(|known| known.has_due(now))
     }
 
-    /// What to ask of the only lane that is known: whether something is due in it or not, if `told` that something may be there.
+    /// The ask for the only known lane. With `told` something may be in it, so it is asked even if nothing is known to
+    /// be due.
     pub(super) fn only(
         &self,
         take: u32,
@@ -234,7 +236,7 @@ impl Lanes {
         Some((cursor.0, cursor.1.checked_add(1)?)).filter(|_| ask.behind == Some(cursor) && !ask.newest_first)
     }
 
-    /// Moves the cursors after a claim that began at `started`, and remembers which lanes gave less than was asked.
+    /// Moves the cursors after a claim that began at `started`. Takes note of the lanes that gave less than was asked.
     pub(super) fn claimed(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
         let now = Instant::now();
         for ask in asks {
@@ -247,14 +249,14 @@ impl Lanes {
             let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
-                // from now on its cursor says what may be next in it
+                // from now on the cursor says where its next row may be
                 known.head = BEGINNING;
             }
             let all = count < ask.take;
             if all {
                 known.exhausted(ask, now, self.partial);
             } else {
-                // it may have been asked although it was thought to have nothing left
+                // it may have been asked although nothing seemed to be left
                 known.due = now;
             }
             if ask.behind != Some(known.cursor) {
@@ -277,8 +279,8 @@ impl Lanes {
         }
     }
 
-    /// Lanes were compared: those that have some of the next jobs stand where the first of these is, and others of the same
-    /// priority not before the last of all.
+    /// Takes over a comparison. The head of a lane that has some of the next jobs is the first of these. Other lanes of
+    /// the same priority have no row before the last of all.
     pub(super) fn compared(&mut self, asks: &[Ask], shares: &[Share]) {
         let in_order = asks.iter().zip(shares).filter(|(ask, _)| !ask.newest_first);
         let last = in_order.clone().filter_map(|(ask, share)| Some((ask.lane.priority, share.ends?.1))).max();
@@ -292,8 +294,8 @@ impl Lanes {
         }
     }
 
-    /// The first lane that was not compared stands there, and these had fewer jobs before it than were wanted. Whether some of
-    /// them make room for others now: what was known of them was too early.
+    /// The first lane left out starts at `before`, and these lanes had fewer jobs before it than were wanted. Returns
+    /// whether some of them now make room for others, because their known heads were too early.
     pub(super) fn make_room(&mut self, asks: &[Ask], shares: &[Share], before: Rank, now: Instant) -> bool {
         let mut others = false;
         for (ask, share) in asks.iter().zip(shares) {
@@ -307,12 +309,12 @@ impl Lanes {
         others
     }
 
-    /// Until the next of the wanted lanes falls due. Nothing tells an idle worker that a lane is filled that was found empty
-    /// but what would wake it anyway: it does not wake by itself to ask.
+    /// The time until the next of the wanted lanes is due. An idle worker does not wake up for a lane that was found
+    /// empty: whatever wakes it anyway tells of new jobs.
     pub(super) fn next_due(&self, idle: bool, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
         let now = Instant::now();
         let wanted = self.known.values().filter(|known| wanted(&known.lane) && !(idle && known.head == EMPTY));
-        // a millisecond more: the database's clock is read a little later than ours
+        // one millisecond more, because the database's clock is read a little later than ours
         wanted.map(|known| known.due.saturating_duration_since(now) + Duration::from_millis(1)).min()
     }
 }

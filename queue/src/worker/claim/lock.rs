@@ -1,31 +1,30 @@
-//! How long a worker waits for its turn to claim.
+//! When a worker waits for the claim lock, and when it skips it.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A turn that took too long to come: its holder is slow, stopped, or gone without the server knowing. Turns are tried again
-/// after about so long, and later and later while that is no better.
+/// How long a worker skips the lock after it came too late or not at all. Its holder is slow, stopped, or gone without
+/// the server knowing. The time doubles with each failure, up to `LONGEST`.
 pub(super) const WITHOUT: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Who waits longer than so many times what its own claim takes waits for others that are slower.
+/// Waiting is not worth it when it takes this many times as long as our own claim.
 const WORTH: u32 = 30;
 
-/// Whether turns are waited for at present.
+/// Whether to wait for the claim lock at present.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// No turns before this, and how long that was.
+    /// Until when the lock is skipped, and how long that is in total.
     without: Option<(Instant, Duration)>,
 }
 
 impl Patience {
-    /// Whether to wait for a turn.
     pub(super) fn waits(&self) -> bool {
         self.without.is_none_or(|(until, _)| Instant::now() >= until)
     }
 
-    /// A turn came after `waited`, and what was done in it took so long.
+    /// The lock came after `waited`, and the claim under it took `took`.
     pub(super) fn turn_came(&mut self, waited: Duration, took: Duration) {
         if waited > took * WORTH {
             self.lose();
@@ -34,10 +33,10 @@ impl Patience {
         }
     }
 
-    /// No turn came, or not in time.
+    /// The lock did not come, or came too late.
     pub(super) fn lose(&mut self) {
         let pause = self.without.map_or(WITHOUT, |(_, last)| (last * 2).min(LONGEST));
-        // not all at the same time
+        // jitter, so that workers do not try again at the same time
         let until = Instant::now() + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
         self.without = Some((until, pause));
     }
@@ -65,7 +64,7 @@ mod tests {
         patience.turn_came(30 * MS, MS);
         patience.lose();
         advance(Duration::from_secs(38)).await;
-        assert!(patience.waits(), "one that was worth it makes the next pause short");
+        assert!(patience.waits(), "a wait that was worth it resets the pause");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Claiming: the loop that takes jobs while there is room for them.
 //!
-//! A [look](crate::worker::claim::discovery) (what lanes there are) walks over the remains of all rows that were taken earlier, while an old
-//! snapshot keeps the database from removing them; a claim that starts before its cursor, over those that were taken lately.
-//! Both are therefore rationed to a small share of the time; in between, claims start behind the last place taken.
+//! [Discovery](crate::worker::claim::discovery) finds the lanes. While an old snapshot exists, it walks over the dead
+//! index entries of all rows that were ever taken. A claim that starts before its cursor walks over those that were
+//! taken lately. Both are therefore limited to a small share of the time. All other claims start behind the cursor.
 
 mod budget;
 mod discovery;
@@ -20,67 +20,67 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::{Ask, Claimed, Lane, WorkerId};
+use crate::store::values::{Ask, Claimed, Lane, WorkerId};
 use crate::worker::claim::discovery::{Looks, REST};
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::claim::lock::Patience;
 use crate::worker::claim::orphans::Strays;
 use crate::worker::claim::plan::{COMPARED, Next, Order};
 use crate::worker::lease::health::Failures;
-use crate::worker::record::BACKLOG;
+use crate::worker::record::recorder::BACKLOG;
 use crate::worker::run::attempt::Ended;
 use crate::worker::shared::Shared;
 
-/// So many lanes are asked at once, with all queues that have limits of their own: SQLite takes 500 parts in one statement, and
+/// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and
 /// their number is rounded up to a power of two.
 const MOST_ASKS: usize = 256;
 
-/// How often one looks who is woken by signals and by the heartbeat.
+/// The poll interval of a worker that is also woken by signals and by its heartbeat.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// How soon a look that stopped midway goes on when nothing was due in what it found.
+/// The pause before a discovery that stopped midway continues, if nothing that it found was due.
 const NEXT_LOOK: Duration = Duration::from_millis(1);
 
-/// Who takes as many as this, and got all that it asked for the last time, waits for its turn.
+/// Claims at least this large take the claim lock, if the last one brought all that it asked for.
 const MANY: u32 = 100;
 
-/// What came before a round.
+/// What preceded a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// Another one.
+    /// Another round.
     Claim,
-    /// A pause until a lane fell due.
+    /// A pause until a lane was due.
     Pause,
-    /// A signal: anything may be there.
+    /// A signal: any lane may have new jobs.
     News,
-    /// The time at which to look without one.
+    /// The poll interval passed without a signal.
     Poll,
 }
 
-/// The loop's memory.
+/// The state of the loop.
 pub(crate) struct Claims {
     shared: Arc<Shared>,
     lanes: Lanes,
     looks: Looks,
     order: Order,
     patience: Patience,
-    /// The number under which all this was learnt.
+    /// The number under which all this was learnt. Another number starts over.
     worker: WorkerId,
     /// Which slots come first.
     turn: usize,
     /// The lane that last gave a job.
     recent: Option<Lane>,
-    /// There was one job only, the last time that something woke this worker.
+    /// The last wake-up brought exactly one job.
     lone: bool,
-    /// The last claim brought all that was asked for: there is more.
+    /// The last claim brought all that it asked for: there is more.
     full: bool,
-    /// No more jobs in one claim: the last one of more was not answered in time.
+    /// The most jobs in one claim. It is lowered when the answer to a larger claim does not come in time.
     at_most: u32,
-    /// The last claim of the only lane that is known, without a look, came to nothing although something waited.
+    /// The last claim of the only known lane, without discovery, brought nothing although a job was waiting.
     in_vain: bool,
-    /// No such claims before this: that was so twice in a row.
+    /// No such claims before this time, because two in a row brought nothing.
     not_alone: Option<Instant>,
-    /// No look has begun since the last signal. The signal may have been for a lane that is not known yet.
+    /// Discovery has not run since the last signal. The signal may have been for an unknown lane.
     unseen: bool,
 }
 
@@ -93,7 +93,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
     let stop = shared.stop_claiming.clone();
     let mut failures = Failures::default();
     let mut idle_since = Instant::now();
-    // after a wait there may be something new; right after a claim, nothing says so
+    // after a wait there may be new jobs; right after a claim, nothing suggests so
     let mut after = After::News;
     let mut strays = Strays::default();
     while !stop.is_cancelled() {
@@ -114,7 +114,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
         match claimed {
             Ok(0) => {
                 shared.health.up(&mut failures);
-                // the heartbeat looks too, unless that were dear
+                // the heartbeat also looks for jobs, unless that is expensive
                 let quiet = shared.config.store.beat_looks() && claims.looks.are_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
@@ -124,7 +124,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
                 after = tokio::select! {
                     () = shared.wake.notified() => After::News,
                     () = sleep(pause) => if pause < poll { After::Pause } else { After::Poll },
-                    // another queue has room: it may be one whose lanes are known
+                    // another queue has room: its lanes may be known
                     () = shared.room.notified(), if shared.slots.len() > 1 => After::Claim,
                     () = strays.wait() => After::Claim,
                     () = stop.cancelled() => After::Claim,
@@ -145,12 +145,12 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
     }
 }
 
-/// How many that is in all.
+/// The number of jobs wanted in all.
 fn wanted(wants: &[(usize, u32)]) -> u32 {
     wants.iter().map(|(_, take)| take).sum()
 }
 
-/// The same, but no more than `most` in all.
+/// Cuts the wants to `most` jobs in all.
 fn at_most(wants: Vec<(usize, u32)>, mut most: u32) -> Vec<(usize, u32)> {
     let cut = wants.into_iter().map(|(slots, take)| {
         let take = take.min(most);
@@ -160,13 +160,13 @@ fn at_most(wants: Vec<(usize, u32)>, mut most: u32) -> Vec<(usize, u32)> {
     cut.filter(|(_, take)| *take > 0).collect()
 }
 
-/// Whether the database had no time to answer.
+/// Whether the database did not answer in time.
 fn is_timeout(error: &Error) -> bool {
     let Error::Database { source: sqlx::Error::Io(error), .. } = error else { return false };
     error.kind() == std::io::ErrorKind::TimedOut
 }
 
-/// The same, after one job was taken for the first.
+/// What is still wanted after one job was taken for the first slots.
 fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
     let mut wants = wants.to_vec();
     wants[0].1 -= 1;
@@ -199,7 +199,8 @@ impl Claims {
         }
     }
 
-    /// How many jobs each of the slots takes. Queues share what the whole worker may run: another one comes first each time.
+    /// How many jobs each set of slots takes. Queues share the total of the worker, so another one comes first each
+    /// time.
     fn wants(&mut self) -> Vec<(usize, u32)> {
         self.turn = self.turn.wrapping_add(1);
         self.wants_now()
@@ -209,7 +210,7 @@ impl Claims {
         self.wants_of(|_| true)
     }
 
-    /// The same, of some of the slots.
+    /// The same, for some of the slots.
     fn wants_of(&self, some: impl Fn(usize) -> bool) -> Vec<(usize, u32)> {
         let shared = &self.shared;
         if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.company.is_closed() {
@@ -218,7 +219,7 @@ impl Claims {
         let count = shared.slots.len();
         let mut free = shared.total.free();
         let mut wants = Vec::with_capacity(count);
-        // shares may have been kept for a queue that turns out to have no room: the others have them at the second try
+        // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
         for _ in 0..if free > 0 { 2 } else { 1 } {
             for index in (0..count).map(|n| (n + self.turn) % count).filter(|index| some(*index)) {
                 let wanted = shared.slots[index].wants(&mut free);
@@ -233,11 +234,11 @@ impl Claims {
         at_most(wants, self.at_most)
     }
 
-    /// One claim. Returns how many jobs it brought.
+    /// One round of the loop. Returns how many jobs it claimed.
     async fn round(&mut self, wants: &[(usize, u32)], after: After) -> Result<usize, Error> {
         let waited = after != After::Claim;
         if self.worker != self.shared.id() {
-            // the lease was lost in between: what was learnt may be long out of date
+            // the lease was lost meanwhile: what was learnt may be long out of date
             *self = Self::new(self.shared.clone());
         }
         let now = Instant::now();
@@ -260,7 +261,7 @@ impl Claims {
         }
         if !self.looks.are_beside() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
-            // the last look has stopped midway, and nothing is left of what it found
+            // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.looks.are_midway() && !self.lanes.have_due(now);
             if put_back || goes_on || self.looks.are_due(now) {
                 self.look_again().await?;
@@ -276,13 +277,14 @@ impl Claims {
         if claimed > 0 || self.looks.are_beside() || !(waited || (self.unseen && self.looks.are_cheap())) {
             return Ok(claimed);
         }
-        // nothing where we knew something: look again, unless that is dear; who has nothing to do has the time for that, too
+        // the known lanes gave nothing: run discovery, unless it is expensive and this worker is busy
         let rested = self.shared.is_idle() && self.looks.have_rested();
         if !self.looks.are_cheap() && !rested {
             return Ok(0);
         }
         self.look_again().await?;
-        // something is due, and yet nothing came: it was enqueued in between, or it is where no look finds it
+        // a job is due, and yet the claim brought none: it was enqueued meanwhile, or a row that discovery never finds
+        // prevents it
         if was_alone && self.lanes.have_due(Instant::now()) && std::mem::replace(&mut self.in_vain, true) {
             self.not_alone = Some(Instant::now() + REST);
         }
@@ -294,9 +296,9 @@ impl Claims {
         self.looks.again(&self.shared, &mut self.lanes).await
     }
 
-    /// Where one lane is all that the last look has found, and that was a moment ago, what wakes a worker is most likely in
-    /// it: it is claimed without another look, if the database can say with the claim, or right before it, that there is no
-    /// other lane. Without a signal that is likely only where it has just given something, or something is due.
+    /// If the last discovery was a moment ago and found only one lane, a wake-up is most likely for that lane. It is
+    /// claimed without discovery, if the database can check with the claim, or right before it, that there is no other
+    /// lane. Without a signal, the lane must have given a job just now, or be due.
     fn only_lane(&self, wants: &[(usize, u32)], after: After, now: Instant) -> Option<Next> {
         let shared = &self.shared;
         let fresh = self.looks.are_cheap() && !self.looks.are_due(now) && !shared.look.load(Ordering::Relaxed);
@@ -310,9 +312,9 @@ impl Claims {
         Some(Next::all(slots, take, vec![ask]))
     }
 
-    /// What wakes an idle worker is most likely one job in the lane of the last one, if it was so the last time: it is tried
-    /// before anything is looked for, which saves a round trip. One job only, because jobs of another lane may come first. None:
-    /// nothing was there, or this is no time to guess.
+    /// If the last wake-up brought one job, the next one of an idle worker most likely brings one job in the same lane.
+    /// Trying that before discovery saves a round trip. It takes one job only, because jobs of another lane may come
+    /// first. None: nothing was there, or this is no time to guess.
     async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
         let shared = &self.shared;
         let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.looks.are_cheap()) else {
@@ -354,10 +356,10 @@ impl Claims {
         Ok(claimed)
     }
 
-    /// Claims, in turn with the other workers where all of them take many: then each takes what the one before has left,
-    /// where claims side by side would walk over each other's rows.
+    /// Claims under the claim lock, if all slots want many jobs. Then each worker takes what the one before it left.
+    /// Concurrent claims would walk over each other's rows.
     async fn claim_in_turn(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
-        // a queue that wants few does not wait for one that wants many
+        // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && wants.iter().all(|(_, take)| *take >= MANY);
         if !many || !self.patience.waits() || !self.shared.has_others() {
             return self.claim_now(wants).await;
@@ -373,16 +375,16 @@ impl Claims {
         let claimed = if shared.stop_claiming.is_cancelled() {
             Ok(0)
         } else {
-            // slots became free meanwhile
+            // more slots may be free by now
             let wants = self.wants_now();
             self.claim_now(&wants).await
         };
-        // the last claim of a backlog takes no time
+        // the last claim of a backlog is so short that any wait would seem too long
         if claimed.as_ref().is_ok_and(|claimed| *claimed >= MANY as usize) {
             self.patience.turn_came(waited, began.elapsed());
         }
         if let Err(error) = shared.config.store.give_turn().await {
-            tracing::debug!(%error, "the turn to claim goes back with its connection");
+            tracing::debug!(%error, "could not release the claim lock; it ends with its connection");
         }
         claimed
     }
@@ -391,7 +393,7 @@ impl Claims {
         let now = Instant::now();
         let (mut nexts, mut lanes) = (Vec::with_capacity(wants.len()), 0);
         for &(slots, take) in wants {
-            // the other queues come first another time
+            // the other queues come first in a later round
             if lanes + COMPARED > MOST_ASKS {
                 break;
             }
@@ -402,7 +404,7 @@ impl Claims {
         self.take(nexts, wanted(wants), false).await
     }
 
-    /// Claims what was found to be next; `alone`: if no other lane has anything.
+    /// Claims what was planned. `alone`: only if no other lane has jobs.
     async fn take(&mut self, mut nexts: Vec<Next>, wanted: u32, alone: bool) -> Result<usize, Error> {
         let asks: Vec<Ask> = nexts.iter_mut().flat_map(|next| next.asks.drain(..)).collect();
         self.full = false;
@@ -414,7 +416,7 @@ impl Claims {
             false => store.claim(worker, &asks).await,
         };
         let jobs = match claimed {
-            // on a slow link, this many would never arrive in time
+            // over a slow connection, this many jobs would never arrive in time
             Err(error) if is_timeout(&error) => {
                 self.at_most = (wanted.min(self.at_most) / 2).max(1);
                 return Err(error);
@@ -425,7 +427,7 @@ impl Claims {
             self.at_most = self.at_most.saturating_mul(2);
         }
         if alone && jobs.is_empty() {
-            return Ok(0); // it may not even have been read
+            return Ok(0); // the lane may not even have been read
         }
         self.lanes.claimed(&asks, &jobs, started);
         for next in &nexts {
@@ -440,8 +442,8 @@ impl Claims {
         Ok(count)
     }
 
-    /// Until the next known lane falls due whose slots want jobs or have room. Which queues were asked last does not
-    /// matter.
+    /// The time until the next known lane is due whose slots want jobs or have room. It does not matter which queues
+    /// were asked last.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
         let shared = &self.shared;
         let is_asked = |slots: usize| {
@@ -459,7 +461,7 @@ impl Claims {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);
             match self.shared.slots_of(&job.lane.queue) {
                 Some(slots) => by_slots[slots].push((job, newest_first)),
-                // the scope holds only served queues, so this is a row that changed its queue under the claim
+                // the scope holds only served queues: this row's queue changed during the claim
                 None => self.shared.recorder.record(worker, Ended::unstarted(&job)),
             }
         }

@@ -1,23 +1,23 @@
-//! Jobs that the database counts as this worker's although it does not know of them: what a claim took whose answer was lost
-//! with its connection.
+//! Strays: jobs that the database counts as this worker's, but that the worker does not know. A claim took them, and
+//! its answer was lost with the connection.
 //!
-//! The claim loop itself looks for them, between two of its claims: so no answer can be on its way, and whatever is held and
-//! not in hand is a stray. Only a statement that the server is still running for a connection that is gone can add to them
-//! later; that is why it looks several times after a claim has failed. A worker that ends looks once more.
+//! The claim loop checks for them between two claims. No answer can be on its way then, so a job that is held but not
+//! in hand is a stray. Only a statement that the server still runs for a lost connection can add more. The loop
+//! therefore checks several times after a failed claim. A worker that ends checks once more.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::store::WorkerId;
+use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::run::attempt::Ended;
 use crate::worker::run::slots::Slots;
 use crate::worker::shared::Shared;
 
-/// When to look, after a claim that failed. The server gives up a claim that waits for locks after 2 s.
+/// When to check after a failed claim. The server gives up a claim that has waited for locks for 2 s.
 const LOOKS: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
@@ -30,11 +30,11 @@ const LOOKS: [Duration; 7] = [
 
 type Key = (i64, i32);
 
-/// What is to be looked for, and what the last look found.
+/// When to check, and what the last check found.
 #[derive(Default)]
 pub(crate) struct Strays {
     failed: Option<Instant>,
-    /// How many looks there were since.
+    /// How many checks there were since then.
     looks: usize,
     found: HashSet<Key>,
 }
@@ -49,7 +49,7 @@ impl Strays {
         Some(self.failed? + *LOOKS.get(self.looks)?)
     }
 
-    /// Until it is time to look; for ever when there is no doubt.
+    /// Waits until the next check is due; forever if none is.
     pub(crate) async fn wait(&self) {
         match self.due() {
             Some(due) => sleep_until(due).await,
@@ -57,19 +57,19 @@ impl Strays {
         }
     }
 
-    /// Gives strays back, when it is time to look for them. To be called while no claim is under way.
+    /// Releases strays, if a check is due. Call it only while no claim is under way.
     pub(crate) async fn look(&mut self, shared: &Shared) {
         if self.due().is_none_or(|due| Instant::now() < due) {
             return;
         }
         let worker = shared.id();
         if worker == 0 {
-            // what it held under its last number is rescued
+            // the jobs of the old number are rescued
             *self = Self::default();
             return;
         }
         let before = in_hand(shared);
-        // while the database is away the looks are not used up
+        // while the database is away, the checks are not used up
         let Ok(held) = shared.config.store.holding(worker).await else {
             self.failed = Some(Instant::now());
             return;
@@ -82,21 +82,21 @@ impl Strays {
             *self = Self::default();
             return;
         }
-        // seen twice: a job on its way from one hand to the next is in neither for a moment
+        // seen twice: a job that moves from one place to the next is in neither for a moment
         for key in self.found.intersection(&last) {
             release(shared, worker, *key);
         }
     }
 }
 
-/// Gives back all that the database counts as this worker's, once it has nothing in hand and claims nothing more: what a claim
-/// took whose answer was lost, and what came of it later than the looks above.
+/// Releases all jobs that the database counts as this worker's. Call it when the worker has nothing in hand and claims
+/// nothing more. It also finds strays that appeared after the last check.
 pub(crate) async fn give_back(shared: &Shared) {
     let mut failures = Failures::default();
     loop {
         let worker = shared.id();
         if worker == 0 {
-            // what it held under its last number is rescued
+            // the jobs of the old number are rescued
             return;
         }
         match shared.config.store.holding(worker).await {
@@ -111,11 +111,11 @@ pub(crate) async fn give_back(shared: &Shared) {
 }
 
 fn release(shared: &Shared, worker: WorkerId, key: Key) {
-    tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; given back");
+    tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; the job was released");
     shared.recorder.record(worker, Ended::stray(key));
 }
 
-/// What goes through this worker's hands, in the order in which it does.
+/// The jobs in this worker's hands, read in the order in which they pass through them.
 fn in_hand(shared: &Shared) -> HashSet<Key> {
     let mut known: HashSet<Key> = shared.slots.iter().flat_map(Slots::keys).collect();
     known.extend(shared.held().keys().copied());

@@ -1,43 +1,43 @@
-//! What comes next: how much to take from each lane, so that jobs are taken in order.
+//! The plan: how much to take from each lane, so that jobs are claimed in order.
 
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::store::{Ask, Claimed, Reach};
+use crate::store::values::{Ask, Claimed, Reach};
 use crate::worker::claim::horizon::Horizon;
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::shared::Shared;
 
-/// So many lanes are compared at once, and no more jobs are taken then, however many lanes there are: whoever enqueues may
-/// make as many as there are names for queues.
+/// The most lanes compared at once. If lanes are left out, a claim takes no more jobs than this. Producers may create
+/// any number of lanes.
 pub(super) const COMPARED: usize = 128;
 
-/// How often lanes that were thought to come first make room for others before less is taken than there is room for.
+/// How often lanes with outdated heads make room for others before a claim takes fewer jobs.
 const MOST_TURNOVERS: u32 = 16;
 
-/// What to claim for some slots.
+/// What to claim for one set of slots.
 pub(super) struct Next {
     pub(super) slots: usize,
     pub(super) take: u32,
     pub(super) asks: Vec<Ask>,
-    /// There is more than that, or may be: not everything was compared.
+    /// There are more jobs, or may be, because not everything was compared.
     more: bool,
-    /// It is less than was wanted, because not everything was read.
+    /// The claim is smaller than wanted, because not everything was read.
     pub(super) cut: bool,
 }
 
 impl Next {
-    /// All that is known is in these asks.
+    /// For asks that cover all that is known.
     pub(super) fn all(slots: usize, take: u32, asks: Vec<Ask>) -> Self {
         Self { slots, take, asks, more: false, cut: false }
     }
 }
 
-/// What earlier comparisons have shown.
+/// What earlier comparisons showed.
 pub(super) struct Order {
-    /// So many lanes had to be compared the last time.
+    /// How many lanes the last comparison needed.
     breadth: usize,
-    /// How far the next jobs of each slots reach.
+    /// How far the next jobs reach, by set of slots.
     horizons: Vec<Horizon>,
 }
 
@@ -46,12 +46,12 @@ impl Order {
         Self { breadth: 1, horizons: shared.slots.iter().map(|_| Horizon::default()).collect() }
     }
 
-    /// What to ask of the due lanes that some slots serve, so that the next jobs in order are taken; `full`: the last claim
+    /// The asks for the due lanes of these slots, so that the next jobs in order are taken. `full`: the last claim
     /// brought all that it asked for.
     ///
-    /// Lanes are compared in the order of what may be next in them, and no more of them than it takes: jobs that come before
-    /// the first lane that is not compared are the next ones, whatever is in that and in those after it. The same goes for jobs
-    /// that come before what is not read of any lane.
+    /// Lanes are compared in the order of their possible next rows, and no more of them than necessary. Jobs before the
+    /// first lane left out are the next ones, whatever the lanes left out contain. The same is true of jobs before the
+    /// part that is not read.
     pub(super) async fn next(
         &mut self,
         shared: &Shared,
@@ -66,22 +66,22 @@ impl Order {
         loop {
             let (mut asks, before) = lanes.asks(take, breadth, now, |lane| shared.retries(slots, lane));
             if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
-                // there is likely to be as much again, right behind what was taken, where nobody else takes
+                // if nobody else claims, as many jobs are likely to follow right behind the cursor
                 if full && !shared.has_others() {
                     asks.iter_mut().for_each(|ask| ask.first = lanes.next_place(ask));
                 }
                 return Ok(Next::all(slots, take, asks));
             }
-            // Where what is known of lanes are the places of their next jobs, the next job in order is in the lane that comes
-            // first, and so the next 128 are in the first 128 lanes. They are taken in any case, so that it goes on where many
-            // are due at one and the same time.
+            // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the
+            // first 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot
+            // block the claim.
             let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
             let reach = Reach { most: take, least, before, until };
             let shares = shared.config.store.peek(&asks, reach).await?;
             lanes.compared(&asks, &shares);
             let mut found: u32 = shares.iter().map(|share| share.count).sum();
             let sure: u32 = shares.iter().map(|share| share.sure).sum();
-            // the lanes that were not compared come first, or what was not read
+            // whether the lanes left out limit the claim, or the part that was not read
             let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
             let enough = if too_few_lanes { take.min(COMPARED as u32) } else { take };
             let mut sure_only = false;
@@ -92,7 +92,7 @@ impl Order {
                 }
                 let all: u32 = shares.iter().map(|share| share.all).sum();
                 if all == 0 && until.is_some() {
-                    // nothing tells where these lanes stand
+                    // the answer does not tell where these lanes stand
                     until = None;
                     continue;
                 }
@@ -119,7 +119,7 @@ impl Order {
                 ask.take = if sure_only { share.sure } else { share.count };
                 ask.first = share.ends.map(|(first, _)| first).filter(|_| !ask.newest_first);
             }
-            // behind the cursors nothing is due; with lanes that were not compared, each that has nothing makes room for them
+            // nothing is due behind the cursors; if lanes were left out, each empty lane makes room for them
             if until.is_none() && !sure_only && (found == 0 || found < least.min(take)) {
                 asks.iter().filter(|ask| ask.take == 0).for_each(|ask| lanes.empty(ask, now));
             }
@@ -131,11 +131,11 @@ impl Order {
         }
     }
 
-    /// What a claim says of the lanes of some slots.
+    /// Learns from a claim how far the next jobs of these slots reach.
     pub(super) fn learn(&mut self, shared: &Shared, next: &Next, jobs: &[Claimed]) {
         let mine = |job: &&Claimed| shared.slots_of(&job.lane.queue) == Some(next.slots);
         let all = jobs.iter().filter(mine).count() >= next.take as usize;
-        // how far the newest jobs come says nothing of the others
+        // newest-first jobs say nothing about how far the others reach
         let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
         let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, (job.run_at, job.id.get())));
         if next.more || all {

@@ -7,22 +7,24 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::*;
-use crate::admin::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::enqueue::notify::Subscription;
-use crate::job::JobId;
+use crate::id::JobId;
 use crate::registry::JobDefinition;
-use crate::store::engine::write_queue::{Listening, Turns};
-use crate::store::{
-    Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Reply, Rescued, Scope, Share,
-    Start, Store,
+use crate::store::Guard;
+use crate::store::engine::write_queue::Turns;
+use crate::store::values::{
+    Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope, Share, Start,
 };
+use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::{Reply, Store};
 use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::{Answer, MadeUp, job, nothing, unused};
 use crate::worker::lifecycle;
-use crate::worker::record::{self, Recorder};
+use crate::worker::record;
+use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Ended;
-use crate::worker::run::starts::{self, Starts};
+use crate::worker::run::note_starts;
+use crate::worker::run::starts::Starts;
 
 /// The tables, and what happened to them.
 #[derive(Default)]
@@ -158,7 +160,7 @@ impl Store for Fake {
         self.tables().only_signals
     }
 
-    fn subscribe(&self, _notify: Arc<Notify>) -> Subscription {
+    fn subscribe(&self, _notify: Arc<Notify>) -> Guard {
         unreachable!("the claim loop does not subscribe")
     }
 
@@ -264,8 +266,8 @@ impl Store for Fake {
         })
     }
 
-    fn listen(&self) -> Listening {
-        self.writers.listen()
+    fn listen(&self) -> Guard {
+        Box::new(self.writers.listen())
     }
 
     fn claims_alone(&self) -> bool {
@@ -299,6 +301,7 @@ impl Store for Fake {
     unused! {
         fn open() -> ();
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
+        fn migrate() -> ();
         fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
@@ -371,7 +374,7 @@ impl Scene {
         shared.set_id(1);
         shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
         tokio::spawn(record::run(shared.clone(), ends));
-        tokio::spawn(starts::run(shared.clone(), begun));
+        tokio::spawn(note_starts::run(shared.clone(), begun));
         Self { claiming: tokio::spawn(run(shared.clone())), store, shared }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::store::{Rescued, Store};
+use crate::store::Store;
+use crate::store::values::Rescued;
 use crate::telemetry;
 
 /// Jobs taken back in one transaction.

@@ -1,4 +1,4 @@
-//! Whether the database answers: one log line per change and another one each minute, one backoff for all loops.
+//! Whether the database answers. Logs each change, and continuing errors once a minute. All loops use its backoff.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::telemetry;
 /// The longest pause between two tries while the database is away.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// After so long it is said again what is wrong.
+/// A continuing error is logged again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Within that time no more than so many errors are told.
+/// The most errors logged within that time.
 const MOST_TOLD: usize = 8;
 
 /// Shared by all loops of a worker.
 #[derive(Default)]
 pub(crate) struct Health {
     outage: Mutex<Outage>,
-    /// A connection failed: the one for heartbeats may be gone too.
+    /// Notified when a connection failed: the connection of the heartbeats may be gone too.
     pub(crate) doubt: Notify,
 }
 
@@ -30,7 +30,7 @@ struct Outage {
     /// How many loops fail at present.
     failing: u32,
     since: Option<Instant>,
-    /// The errors that were told lately.
+    /// The errors that were logged lately.
     told: Told,
 }
 
@@ -38,11 +38,11 @@ struct Outage {
 #[derive(Default)]
 pub(crate) struct Failures {
     tries: u32,
-    /// One of them was an outage's.
+    /// One of them was part of an outage.
     lost: bool,
 }
 
-/// Errors that were told within a minute.
+/// Errors that were logged within a minute.
 #[derive(Default)]
 struct Told {
     texts: Vec<String>,
@@ -50,14 +50,14 @@ struct Told {
 }
 
 impl Told {
-    /// Whether to tell of this one, too.
+    /// Whether to log this one, too.
     fn is_news(&mut self, error: &Error) -> bool {
         let now = Instant::now();
         if self.since.is_none_or(|since| now - since >= AGAIN) {
             *self = Self { texts: Vec::new(), since: Some(now) };
         }
         let text = match error {
-            // all loops fail for one reason, whatever they were doing
+            // all loops fail for the same reason, whatever they were doing
             Error::Database { source, .. } if !matches!(source, sqlx::Error::Database(_)) => source.to_string(),
             error => error.to_string(),
         };
@@ -86,20 +86,20 @@ impl Health {
         }
     }
 
-    /// It did not. Waits before the next try: 50 ms at first, 1 s at most, with jitter.
+    /// The database did not answer. Waits before the next try: 50 ms at first, 1 s at most, with jitter.
     pub(crate) async fn down(&self, failures: &mut Failures, error: &Error) {
         self.failed(failures, error);
         let pause = LONGEST.min(Duration::from_millis(25) * 2u32.saturating_pow(failures.tries.min(10)));
         sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
     }
 
-    /// The same for who knows by itself when to try again.
+    /// Like [`down`](Self::down), for callers that know by themselves when to try again.
     pub(crate) fn failed(&self, failures: &mut Failures, error: &Error) {
         failures.tries = failures.tries.saturating_add(1);
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         if error.blames_the_row() {
             if outage.told.is_news(error) {
-                tracing::error!(%error, "the database refuses a value; trying again");
+                tracing::error!(%error, "the database rejects a value; trying again");
             }
             return;
         }

@@ -1,4 +1,4 @@
-//! Keeping the lease: one small statement per beat for everything that the worker holds.
+//! Keeps the lease: one small statement per heartbeat for everything that the worker holds.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -7,30 +7,32 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::error::Error;
-use crate::store::{Holding, WorkerId};
+use crate::store::values::{Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::duties::rescue;
 use crate::worker::duties::retention::Retention;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Gone, Pace, Witness, gone};
 use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
-use crate::worker::{run::STUCK, shared::Shared};
+use crate::worker::{run::slot::STUCK, shared::Shared};
 
-/// Every so many beats rescue is done without being asked for: it also finds jobs whose worker is not known at all.
+/// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
+/// all.
 const RESCUE_EVERY: u32 = 48;
-/// After a worker was declared gone while its lease ran: what the server was still doing for it is over by then, and may have
-/// taken jobs.
+/// When rescue runs again after a worker was declared lost while its lease ran. By then the server has ended what it
+/// still did for that worker, which may have taken jobs.
 const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
-/// Who was idle and has had work for so long beats before it would: most jobs are over by then, and their starts and ends come
-/// first.
+/// A worker that was idle sends a heartbeat when it has had work for this long. Most jobs have ended by then, and their
+/// starts and ends come first.
 const AT_WORK: Duration = Duration::from_millis(50);
-/// The pause after a heartbeat that another writer kept waiting. It is short, so that the next one is first when the
+/// The pause after a heartbeat that had to wait for another writer. It is short, so that the next one is first when the
 /// file is free.
 const KEPT_WAITING: Duration = Duration::from_millis(50);
-/// A lease that ran out is looked at this much later, by then for sure.
+/// A lease is checked this long after its end, so that it has certainly run out.
 const LATER: Duration = Duration::from_millis(50);
 
-/// Beats until the run is over. `deadline`: when the lease that was taken at the start must be taken for lost.
+/// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be taken for
+/// lost.
 pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let timing = shared.config.timing;
     let mut failures = Failures::default();
@@ -40,18 +42,19 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let mut tries: u32 = 0;
     let mut pace = Pace::new(timing.heartbeat);
     let mut witness = Witness::default();
-    // another writer has held the file since the last heartbeat, so nobody could have taken over
+    // another writer has held the file since the last heartbeat, so nobody can have taken over
     let mut is_safe = false;
     let mut has_session = false;
     let mut soon = None;
-    // who declared a worker gone may have been killed before it took the jobs back: no lease is left that would tell
+    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease would
+    // tell
     shared.rescue.notify_one();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            // who has lost a session must be heard of before it is missed
+            // a worker that has lost its session must send a heartbeat before others miss it
             () = shared.health.doubt.notified(), if has_session => {}
-            // who is killed now is missed when the next heartbeat is due that it has promised
+            // if this worker is killed, the others miss it when its promised heartbeat is overdue: promise an early one
             () = shared.at_work.notified(), if has_session && soon.is_none() && pace.is_slow() => {
                 soon = Some(Instant::now() + AT_WORK);
                 continue;
@@ -87,7 +90,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 shared.health.up(&mut failures);
                 if !beat.alive {
                     shared.drop_everything();
-                    // whoever declared us gone may be gone too, or a claim of ours may have come after it
+                    // the worker that declared us lost may be lost too, or a claim of ours may have come after that
                     shared.rescue.notify_one();
                     ticks.reset_immediately();
                     continue;
@@ -109,10 +112,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 missed.extend(gone(&beat.others));
                 shared.declare(missed);
                 let pause = pace.pause(busy, &beat);
-                // a worker that beats has longer than a heartbeat: another one may be gone, which is known right then
+                // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right
+                // then
                 ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
                 if shared.config.store.has_one_writer() && sent.elapsed() > timing.lease / 6 {
-                    // it was kept waiting, so the lease is longer than the worker knows: another beat tells how long
+                    // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
                     is_safe = true;
                     ticks.reset_immediately();
                 }
@@ -127,12 +131,12 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 ticks.reset_immediately();
             }
             Some(Err(error)) => {
-                // the pause ends with the lease
+                // the pause must not outlast the lease
                 let _ = timeout_at(deadline, shared.health.down(&mut failures, &error)).await;
                 ticks.reset_immediately();
             }
             None => {
-                // the lease may have run out by now: whoever has our jobs must not find us still running them
+                // the lease may have run out: another worker that has our jobs must not find us still running them
                 shared.drop_everything();
                 leave(&shared, id, &mut failures).await;
                 ticks.reset_immediately();
@@ -143,16 +147,16 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     }
 }
 
-/// One heartbeat. None: the lease must be taken for lost before an answer came. Where only one connection writes at a time,
-/// it is not lost while another writer keeps this heartbeat waiting: nobody else can write either. `is_safe` says that
-/// this has been so since the last answer. If not, the process may have stood still beyond its lease.
+/// One heartbeat. None: no answer came before the lease must be taken for lost. With a single writer, the lease is not
+/// lost while another writer blocks this heartbeat: nobody else can write either. `is_safe`: that has been so since the
+/// last answer. If not, the process may have been suspended beyond its lease.
 async fn beat(
     shared: &Shared,
     id: WorkerId,
     holding: Holding<'_>,
     deadline: Instant,
     is_safe: bool,
-) -> Option<Result<crate::store::Beat, Error>> {
+) -> Option<Result<crate::store::values::Beat, Error>> {
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
@@ -167,9 +171,9 @@ async fn beat(
     }
 }
 
-/// Gives a lost number up as soon as the database answers, so that what it still holds is taken back. Not for longer than a lease:
-/// then it has run out, even if a beat extended it whose answer did not come. Before one joins again, because it gives back all
-/// connections that the worker keeps.
+/// Gives up a lost number as soon as the database answers, so that its jobs are rescued. It tries for one lease at
+/// most: then the lease has run out, even if a heartbeat without an answer extended it. Call it before joining again,
+/// because it closes all connections that the worker keeps.
 async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
     let left = timeout(shared.config.timing.lease, async {
         while let Err(error) = shared.config.store.leave(lost).await {
@@ -177,11 +181,11 @@ async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
         }
     });
     let _ = left.await;
-    // once it is given up, no lease runs out that anybody would notice: it is ours to take back
+    // a number that was given up has no lease that runs out, so nobody else would notice its jobs
     shared.rescue.notify_one();
 }
 
-/// Joins under a new number. Returns until when the lease holds.
+/// Joins under a new number. Returns when the lease ends.
 async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     loop {
         let sent = Instant::now();
@@ -199,18 +203,18 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     }
 }
 
-/// Takes back what workers left that are gone, when a beat says so, until the run is over. A task of its own: nothing slow
-/// may keep the next beat.
+/// Rescues the jobs of lost workers when a heartbeat asks for it, until the run is over. It is a task of its own,
+/// because nothing slow may delay a heartbeat.
 pub(crate) async fn run_rescue(shared: Arc<Shared>) {
     let mut failures = Failures::default();
     loop {
         shared.rescue.notified().await;
         loop {
-            // again after an error: meanwhile more may be gone
+            // again after an error: more workers may be lost by now
             declare_gone(&shared).await;
             let (rescued, result) = rescue::run_once(&*shared.config.store).await;
             if rescued.ready > 0 {
-                // they may be far behind the cursors
+                // rescued jobs may be far behind the cursors
                 shared.look.store(true, Ordering::Relaxed);
                 shared.wake.notify_one();
             }
@@ -226,7 +230,7 @@ pub(crate) async fn run_rescue(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Leaves it to the rescue to declare these gone.
+    /// Leaves it to the rescue task to declare these workers lost.
     fn declare(&self, gone: Vec<Gone>) {
         if !gone.is_empty() {
             *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = gone;
@@ -235,28 +239,28 @@ impl Shared {
     }
 }
 
-/// Declares workers gone whose session was missed. When the database does not answer, their lease will tell.
+/// Declares workers lost. If the database does not answer, their leases decide.
 async fn declare_gone(shared: &Arc<Shared>) {
     let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
     for Gone { id, heartbeat, late, by_lease } in missed {
-        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without a word" };
+        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without notice" };
         match shared.config.store.declare_gone(id, heartbeat, by_lease).await {
             Ok(true) => tracing::warn!(
                 event = telemetry::WORKER_GONE,
                 worker = id,
                 late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-                "{how}; its jobs are taken back"
+                "{how}; its jobs are rescued"
             ),
             Ok(false) => {}
-            Err(error) => tracing::debug!(%error, worker = id, "not declared gone; its lease will tell"),
+            Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
         }
     }
 }
 
-/// Rescues again a while later.
+/// Requests a rescue again a while later.
 async fn look_again(shared: Arc<Shared>) {
     for pause in AFTERMATH {
         tokio::select! {
@@ -266,7 +270,7 @@ async fn look_again(shared: Arc<Shared>) {
     }
 }
 
-/// Jobs that were claimed ahead of slots that have become slow go back to whoever is free.
+/// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
 fn give_back_surplus(shared: &Shared) {
     for slots in &shared.slots {
         for (job, worker) in slots.surplus() {
@@ -275,12 +279,13 @@ fn give_back_surplus(shared: &Shared) {
     }
 }
 
-/// Attempts that should have been dropped long ago block their thread: their slot is given to another.
+/// Leaves behind attempts that should have been dropped long ago and still block their thread. Other slots replace
+/// theirs.
 fn leave_stuck_behind(shared: &Arc<Shared>) {
     let grace = shared.config.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
         let held = shared.held();
-        let past = |held: &&Arc<crate::worker::run::Held>| {
+        let past = |held: &&Arc<crate::worker::run::held::Held>| {
             held.definition.timeout.is_some_and(|timeout| held.ran() > timeout.saturating_add(grace))
         };
         held.values().filter(past).cloned().collect()
@@ -292,13 +297,13 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     }
 }
 
-/// Removes what is past its retention, until the run is over.
+/// Removes jobs past their retention, until the run is over.
 pub(crate) async fn run_retention(shared: Arc<Shared>) {
     let mut retention = Retention::new(shared.config.timing.retention);
     loop {
         sleep(retention.pause()).await;
         if let Err(error) = retention.run_once(&*shared.config.store).await {
-            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round goes on");
+            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round tries again");
         }
     }
 }

@@ -1,51 +1,59 @@
-//! Who is gone, as far as the server's sessions tell.
+//! Which workers are lost, as far as the server's sessions tell.
 //!
-//! A worker's session holds a lock that the server drops with the connection. One that is killed is seen by that within
-//! moments; its lease runs for seconds yet. But a lock can be missing for other reasons: an older program takes none, a
-//! connection was terminated and is made again, another node of a cluster does not know of it, a proxy has changed sessions, the
-//! server was started again. So each heartbeat writes into the worker's row whether its session holds the lock, in which run of
-//! the server, and by when the next heartbeat comes. A worker is taken for gone only when by its row it had the lock in this
-//! run, the lock is free now, and the heartbeat that it promised has been due for a while. Whoever beats in time lives,
-//! whatever becomes of its lock; and whoever looks needs to have seen nothing before.
+//! A worker's session holds a lock that the server drops with the connection. So a killed worker is noticed within
+//! moments, while its lease still runs for seconds. But a lock can be missing for other reasons:
 //!
-//! All of this goes by the database's clock.
+//! * An older release takes none.
+//! * A connection was terminated and is opened again.
+//! * Another node of a cluster does not know of it.
+//! * A proxy changed sessions.
+//! * The server was restarted.
+//!
+//! So each heartbeat writes three facts into the worker's row: whether its session holds the lock, in which run of the
+//! server, and when the next heartbeat is due. A worker is taken for lost only if all of this is true: by its row it
+//! had the lock in this run, the lock is free now, and its promised heartbeat has been overdue for a while. A worker
+//! that sends its heartbeats in time is alive, whatever happens to its lock. The judging worker needs no earlier
+//! observations.
+//!
+//! All of this uses the database's clock.
 //!
 //! A lease that has run out by that clock is not proof. The clock may have been set forward, which ends all leases at
 //! once. Or no worker could send heartbeats for a while. So half of the lease must also have passed by the judge's own
-//! clock since it first saw the heartbeat, while it could send its own ([`Witness`]). A living worker beats three times
-//! within a lease.
+//! clock since it first saw the heartbeat, while it could send its own ([`Witness`]). A living worker sends three
+//! heartbeats within a lease.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::{Beat, Lease, Sight, WorkerId};
+use crate::store::values::{Beat, Lease, Sight, WorkerId};
 
-/// A worker that lost its connection has this long to beat on another one: twice as long as it takes to notice.
+/// A worker that lost its connection has this long to send a heartbeat on another one: twice as long as it takes to
+/// notice.
 pub(crate) const SETTLE: Duration = Duration::from_millis(800);
-/// While somebody is at work, a look comes at most so often …
+/// The shortest interval between heartbeats while any worker holds jobs.
 const LEAST: Duration = Duration::from_millis(400);
-/// … and so seldom, for each worker that looks: all of them together are no burden.
+/// The interval is at least this long for each worker, so that all of them together are no burden.
 const PER_WORKER: Duration = Duration::from_millis(40);
-/// By so much the pauses of workers that began together differ.
+/// The jitter of the interval, for workers that began together.
 const SPREAD: f64 = 0.1;
-/// A worker whose own lock is not taken yet tries again after this time.
+/// A worker that does not have its own lock yet tries again after this time.
 const RETAKE: Duration = Duration::from_millis(400);
 
-/// A worker to be declared gone.
+/// A worker to be declared lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone {
     pub(crate) id: WorkerId,
-    /// Its last heartbeat, by the database's clock: with another one it lives.
+    /// Its last heartbeat, by the database's clock. If there is another one, it is alive.
     pub(crate) heartbeat: i64,
-    /// How long the next one has been due, or the lease has run out.
+    /// How long its next heartbeat has been overdue, or its lease over.
     pub(crate) late: Duration,
-    /// Its lease has run out. Else its session has ended.
+    /// Its lease has run out. Otherwise its session has ended.
     pub(crate) by_lease: bool,
 }
 
-/// Those who are gone.
+/// The workers whose session has ended.
 pub(crate) fn gone(others: &[Sight]) -> Vec<Gone> {
     let missed = others.iter().filter_map(|other| Some((other, missed_for(other)?)));
     let gone = missed.filter(|(_, late)| *late >= micros(SETTLE));
@@ -58,7 +66,7 @@ pub(crate) fn gone(others: &[Sight]) -> Vec<Gone> {
     .collect()
 }
 
-/// For how long a worker whose lock is missing has owed its heartbeat, in microseconds; negative before it is due.
+/// How long the heartbeat of a worker without its lock has been overdue, in microseconds. Negative before it is due.
 fn missed_for(other: &Sight) -> Option<i64> {
     (other.had && !other.held).then_some(other.late)
 }
@@ -67,17 +75,17 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Since when the last heartbeats of others have been seen.
+/// When this worker first saw the last heartbeats of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Witness(HashMap<WorkerId, (i64, Instant)>);
 
 impl Witness {
-    /// This worker could not beat for a while, and others may not have been able to either.
+    /// This worker could not send heartbeats for a while, and others may not have been able to either.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Those whose lease has run out by both clocks, and when to look again at the others.
+    /// The workers whose lease has run out by both clocks, and when to check the others again.
     pub(crate) fn judge(&mut self, leases: &[Lease], now: Instant) -> (Vec<Gone>, Option<Duration>) {
         let before = std::mem::take(&mut self.0);
         let mut gone = Vec::new();
@@ -101,16 +109,16 @@ impl Witness {
     }
 }
 
-/// How often a worker beats. Its heartbeats are its looks at the others, too.
+/// How often a worker sends heartbeats. Each of them also checks the other workers.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// While nobody is at work.
+    /// The interval while no worker holds jobs.
     heartbeat: Duration,
-    /// As many as look, by the last heartbeat's answer; none: nobody could see, or be seen.
+    /// How many workers check each other, by the last heartbeat's answer. None: no session can be seen.
     lookers: Option<u32>,
-    /// Another one was at work then. At first it is taken for granted: a worker that starts takes jobs at once.
+    /// Another worker held jobs then. This is assumed at first, because a worker that starts takes jobs at once.
     others_work: bool,
-    /// What this heartbeat says of the next one.
+    /// When the next heartbeat follows this one at the latest.
     promised: Duration,
 }
 
@@ -121,7 +129,8 @@ impl Pace {
 
     fn usual(&self, busy: bool) -> Duration {
         match self.lookers {
-            // it also tells a worker that its own connection is gone, before others can take it for gone, who may be yet to come
+            // a heartbeat also tells a worker that its own connection is gone, before others notice, even those that
+            // have yet to join
             Some(lookers) if busy || self.others_work => {
                 LEAST.max(PER_WORKER.saturating_mul(lookers)).min(self.heartbeat)
             }
@@ -129,19 +138,19 @@ impl Pace {
         }
     }
 
-    /// The next heartbeat may come later than it would at work.
+    /// The next heartbeat may come later than it would with jobs in hand.
     pub(crate) fn is_slow(&self) -> bool {
         self.promised > self.usual(true).mul_f64(1.0 + SPREAD)
     }
 
-    /// Within which time after the heartbeat that is about to be sent the next one comes.
+    /// When the heartbeat after the one about to be sent follows at the latest.
     pub(crate) fn promise(&mut self, busy: bool) -> Duration {
         self.promised = self.usual(busy).mul_f64(1.0 + SPREAD);
         self.promised
     }
 
-    /// How long to wait before the next heartbeat. `busy`: this worker holds jobs. As long as nobody does, there is nothing that
-    /// could wait for somebody who is gone.
+    /// How long to wait before the next heartbeat. `busy`: this worker holds jobs. While nobody holds jobs, no job
+    /// waits for a lost worker.
     pub(crate) fn pause(&mut self, busy: bool, beat: &Beat) -> Duration {
         let Beat { others, unheld, vouched, .. } = beat;
         let lookers = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! The lease: heartbeats that extend it, and what is concluded from those of others.
+//! The lease: heartbeats that extend it, and conclusions from the heartbeats of others.
 
 pub(crate) mod health;
 pub(crate) mod heartbeat;

@@ -1,14 +1,15 @@
-//! Which claims are settled: of which every job has ended, as the database has acknowledged. Where claims leave notes of what
-//! they took, the next heartbeat removes those, without looking at the jobs.
+//! Which claims are settled: the database has acknowledged that all of their jobs ended. Where claims have claim
+//! records, the next heartbeat removes those of settled claims, without reading the jobs.
 //!
-//! A claim whose answer was lost is not known here: its note stays until a heartbeat looks at all of them. And an
-//! acknowledgement holds as long as the server does: one that fails may have lost what it had acknowledged (where commits do
-//! not wait for the disk, or for a replica). Its sessions end with it; what was learnt before another one is forgotten.
+//! A claim whose answer was lost is not known here: its record stays until a heartbeat checks all of them. An
+//! acknowledgement holds only as long as the server does. If the server fails, it may lose acknowledged commits that
+//! did not wait for the disk or for a replica. Its sessions end with it, so all that was learnt in an earlier session
+//! is forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{Claimed, WorkerId};
+use crate::store::values::{Claimed, WorkerId};
 
 /// A job and its fence.
 type Key = (i64, i32);
@@ -18,19 +19,20 @@ pub(crate) struct Ledger(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// Under which number all this was claimed.
+    /// The number under which all this was claimed.
     worker: WorkerId,
-    /// In which session the last heartbeat was answered. Before there was one, nothing is learnt.
+    /// The session in which the last heartbeat was answered. Nothing is learnt before the first one.
     session: Option<u64>,
-    /// The claims of jobs that have not ended.
+    /// The jobs that have not ended, with their claims.
     open: HashMap<Key, i64>,
-    /// How many jobs of a claim have not ended.
+    /// How many jobs of each claim have not ended.
     left: HashMap<i64, usize>,
     settled: Vec<i64>,
 }
 
 impl Ledger {
-    /// Of this worker; what another number claimed is rescued with all its notes.
+    /// The state for this worker. Claims of another number are rescued together with their records, so they are
+    /// forgotten.
     fn of(&self, worker: WorkerId) -> MutexGuard<'_, Inner> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.worker != worker {
@@ -39,7 +41,7 @@ impl Ledger {
         inner
     }
 
-    /// A claim has brought these. Before any of them can end.
+    /// A claim took these jobs. Call it before any of them can end.
     pub(crate) fn claimed(&self, worker: WorkerId, jobs: &[Claimed]) {
         let noted = jobs.iter().filter_map(|job| Some((job, job.claim?)));
         let mut inner = self.of(worker);
@@ -52,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// The database has answered that these ended, or that they are not held under these fences.
+    /// The database answered that these jobs ended, or that they are not held under these fences.
     pub(crate) fn ended(&self, worker: WorkerId, jobs: impl Iterator<Item = Key>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.worker != worker || inner.open.is_empty() {
@@ -69,12 +71,12 @@ impl Ledger {
         }
     }
 
-    /// Claims whose notes can go.
+    /// The claims whose records can be removed.
     pub(crate) fn settled(&self, worker: WorkerId) -> Vec<i64> {
         self.of(worker).settled.clone()
     }
 
-    /// A heartbeat that told so many of these, the first ones, was answered in this session.
+    /// A heartbeat that named the first `count` settled claims was answered in this session.
     pub(crate) fn told(&self, worker: WorkerId, count: usize, session: u64) {
         let mut inner = self.of(worker);
         if inner.session == Some(session) {
@@ -90,7 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::Lane;
+    use crate::store::values::Lane;
 
     fn job(id: i64, fence: i32, claim: Option<i64>) -> Claimed {
         let lane = Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority: 0 };
@@ -109,7 +111,7 @@ mod tests {
         let ledger = ledger();
         ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(7)), job(3, 1, Some(8)), job(4, 1, None)]);
         ledger.ended(1, [(1, 1), (3, 2), (4, 1), (99, 1)].into_iter());
-        assert!(ledger.settled(1).is_empty(), "one of its jobs is left; of the other another lease has ended");
+        assert!(ledger.settled(1).is_empty(), "claim 7 has one job left; in claim 8 another fence ended");
         ledger.ended(1, [(2, 1), (2, 1)].into_iter());
         assert_eq!(ledger.settled(1), [7]);
         ledger.ended(1, [(3, 1)].into_iter());
@@ -148,7 +150,7 @@ mod tests {
         ledger.told(1, 1, 6);
         assert!(ledger.settled(1).is_empty());
         ledger.ended(1, [(3, 1)].into_iter());
-        assert!(ledger.settled(1).is_empty(), "of that claim one end may be lost");
+        assert!(ledger.settled(1).is_empty(), "one end of that claim may be lost");
         ledger.claimed(1, &[job(4, 1, Some(9))]);
         ledger.ended(1, [(4, 1)].into_iter());
         assert_eq!(ledger.settled(1), [9]);

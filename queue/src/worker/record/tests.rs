@@ -1,10 +1,15 @@
 //! Ends beside a database made up that refuses some of them, or is away.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::edge::plainer;
+use super::refused::{LONGEST, TRIES};
 use super::*;
+use crate::error::Error;
+use crate::store::values::Outcome;
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
 
@@ -263,7 +268,7 @@ fn an_end_gets_plainer_and_stays_what_it_is() {
     for bare in [plainer(&ascii, &error, false), plainer(&end, &error, true)] {
         let bare = bare.expect("without texts");
         assert_eq!((bare.state, bare.result.clone()), (Outcome::Completed, None));
-        assert_eq!(bare.error.as_deref(), Some("the database did not take the text: refused"));
+        assert_eq!(bare.error.as_deref(), Some("the database rejected the text: refused"));
         assert!(plainer(&bare, &error, false).is_none());
     }
     assert!(plainer(&finish_with(1, None), &error, false).is_none(), "there is nothing to leave out");

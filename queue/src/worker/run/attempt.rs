@@ -1,4 +1,5 @@
-//! Running one attempt: decode, run, classify. Recording is another's work ([`crate::worker::record`]).
+//! Runs one attempt: decodes the arguments, runs the handler, classifies the result. [`crate::worker::record`] records
+//! it.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -16,7 +17,7 @@ use crate::context::{ContextParts, JobContext, States};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, cut, depth, micros};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
-use crate::store::{Bury, Claimed, Finish, Outcome, PutBack};
+use crate::store::values::{Bury, Claimed, Finish, Outcome, PutBack};
 use crate::telemetry;
 
 /// Why an attempt was told to stop.
@@ -29,11 +30,11 @@ pub(crate) enum Stop {
     LeaseLost = 4,
 }
 
-/// The switch of a running attempt: fired once, with the first reason; a lost lease overrules every other.
+/// Stops a running attempt. Fires once, with the first reason. A lost lease overrides every other reason.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
     pub(crate) token: CancellationToken,
-    /// Ends even the grace: somebody else may have the job by now.
+    /// Ends even the grace period, because another worker may have the job by now.
     lost: CancellationToken,
     reason: AtomicU8,
 }
@@ -59,7 +60,7 @@ impl Switch {
     }
 }
 
-/// How an attempt ended: the edge that the job shall take.
+/// How an attempt ended: the edge that the job takes.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finish(Finish),
@@ -68,7 +69,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// The job, and the fence under which it ended.
+    /// The job, and the fence of the attempt.
     pub(crate) fn key(&self) -> (i64, i32) {
         match self {
             Self::Finish(it) => (it.id, it.fence),
@@ -77,7 +78,7 @@ impl Ended {
         }
     }
 
-    /// Gives a job back that was under way, without counting the attempt.
+    /// Releases a job that was running, without counting the attempt.
     pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
         Self::PutBack(PutBack {
             id: job.id.get(),
@@ -91,12 +92,12 @@ impl Ended {
         })
     }
 
-    /// Gives a job back that was never started.
+    /// Releases a job that was never started.
     pub(crate) fn unstarted(job: &Claimed) -> Self {
         Self::stray((job.id.get(), job.fence))
     }
 
-    /// Gives a job back of which only the number and the fence are known.
+    /// Releases a job when only its number and fence are known.
     pub(crate) fn stray((id, fence): (i64, i32)) -> Self {
         Self::PutBack(PutBack {
             id,
@@ -119,11 +120,11 @@ pub(crate) struct Attempt {
     pub(crate) switch: Arc<Switch>,
     pub(crate) cancel_grace: Duration,
     pub(crate) started: Instant,
-    /// The arguments, where they did not come with the claim.
+    /// The arguments, if they did not come with the claim.
     pub(crate) long_args: Option<LongArgs>,
 }
 
-/// Arguments that did not come with the claim.
+/// Arguments too long to come with the claim.
 pub(crate) struct LongArgs {
     json: String,
     _turn: OwnedSemaphorePermit,
@@ -135,17 +136,17 @@ impl LongArgs {
     }
 }
 
-/// What the handler's future came to.
+/// How the handler's future ended.
 enum Raw {
     Returned(Result<Option<String>, JobError>),
     Panicked(String),
-    /// Dropped: told to stop, it did not.
+    /// Dropped, because it did not stop when it was told to.
     Dropped(Stop),
     Undecodable(String),
 }
 
 impl Attempt {
-    /// Runs the attempt to its end. None: the lease was lost, and there is nothing to record.
+    /// Runs the attempt to its end. None: the lease was lost, so there is nothing to record.
     pub(crate) async fn run(mut self) -> Option<Ended> {
         let span = tracing::info_span!(
             "job",
@@ -182,7 +183,7 @@ impl Attempt {
             }
         };
         let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx)));
-        // the handler has its own copy, and may keep it for hours
+        // the handler has decoded them, and may run for hours
         drop(long_args);
         let future = match started {
             Ok(Ok(future)) => future,
@@ -199,7 +200,7 @@ impl Attempt {
                 () = until(deadline), if deadline.is_some() => self.switch.stop(Stop::Timeout),
             }
         }
-        // told to stop: it may still end by itself
+        // told to stop, it may still end by itself
         let reason = self.switch.reason().unwrap_or(Stop::Cancelled);
         tokio::select! {
             biased;
@@ -236,7 +237,7 @@ impl Attempt {
             Raw::Returned(Err(JobError(Failure::Dead { error }))) => {
                 self.bury(Outcome::Failed, chain(&error), duration_ms)
             }
-            // a failure after it was told to stop: the reason for stopping decides
+            // it failed after it was told to stop: the reason for stopping decides
             Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
                 Some(Stop::Shutdown) => self.released(),
                 Some(Stop::Cancelled) => self.cancelled(chain(&error)),
@@ -246,7 +247,7 @@ impl Attempt {
             Raw::Panicked(text) => self.failed(Outcome::Panicked, None, format!("panicked: {text}"), duration_ms),
             Raw::Dropped(Stop::Shutdown) => self.released(),
             Raw::Dropped(Stop::Timeout) => self.failed(Outcome::TimedOut, None, self.timeout_text(), duration_ms),
-            Raw::Dropped(_) => self.cancelled("cancelled while it ran".to_owned()),
+            Raw::Dropped(_) => self.cancelled("cancelled while running".to_owned()),
             Raw::Undecodable(text) => {
                 let text = format!("the arguments do not fit `{}`: {text}", self.definition.type_name);
                 self.bury(Outcome::Undecodable, text, duration_ms)
@@ -254,7 +255,7 @@ impl Attempt {
         })
     }
 
-    /// What is left of an attempt whose own task cannot say how it ended.
+    /// Stands in for an attempt whose own task cannot say how it ended.
     fn remains(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Self {
         Self {
             job: job.clone(),
@@ -267,14 +268,14 @@ impl Attempt {
         }
     }
 
-    /// An attempt that blocks its thread and cannot even be dropped.
+    /// An attempt that blocks its thread, so that it cannot even be dropped.
     pub(crate) fn timed_out(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Ended {
         let attempt = Self::remains(job, definition, ran);
         let text = attempt.timeout_text();
         attempt.failed(Outcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
     }
 
-    /// An attempt that panicked outside the handler: in its error's text, or while it was dropped.
+    /// An attempt that panicked outside the handler: while its error was formatted, or while it was dropped.
     pub(crate) fn panicked(
         job: &Arc<Claimed>,
         definition: &Arc<JobDefinition>,
@@ -298,12 +299,12 @@ impl Attempt {
             job.retry_in_ms = delay_us / 1000,
             "failed; will be retried"
         );
-        tracing::trace!(error, "why it failed");
+        tracing::trace!(error, "error of the failed attempt");
         self.put_back(outcome, Some(delay_us), 0, Some(error))
     }
 
     fn released(&self) -> Ended {
-        tracing::info!(event = telemetry::JOB_RELEASED, "given back at shutdown");
+        tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
         self.put_back(Outcome::Released, None, 1, None)
     }
 
@@ -338,9 +339,9 @@ impl Attempt {
             event = telemetry::JOB_DEAD,
             job.duration_ms = duration_ms,
             job.outcome = outcome.as_str(),
-            "set aside as a dead letter"
+            "moved to the dead letters"
         );
-        tracing::trace!(error, "why it is dead");
+        tracing::trace!(error, "error of the dead letter");
         Ended::Bury(Bury {
             id: self.job.id.get(),
             fence: self.job.fence,
@@ -363,7 +364,7 @@ fn returned(result: Result<Result<Option<String>, JobError>, Box<dyn Any + Send>
     }
 }
 
-/// Whether a result fits; if not, says so.
+/// Whether a result may be stored. If not, logs why.
 fn may_be_kept(json: &str) -> bool {
     if json.len() > MAX_RESULT_BYTES {
         tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
@@ -376,7 +377,7 @@ fn may_be_kept(json: &str) -> bool {
     depth <= MAX_ARGS_DEPTH
 }
 
-/// Until then; for ever for none.
+/// Waits until the deadline; forever without one.
 pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
@@ -388,11 +389,11 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),
-        _ => "(a value that is not a text)".to_owned(),
+        _ => "(the panic value is not a string)".to_owned(),
     }
 }
 
-/// An error and its causes, one a line: no more than a few, since an error may be its own.
+/// An error and its causes, one per line. Their number is limited, because an error may be its own cause.
 fn chain(error: &BoxError) -> String {
     const MOST: usize = 64;
     let mut text = error.to_string();
@@ -409,7 +410,7 @@ fn chain(error: &BoxError) -> String {
     text
 }
 
-/// Cut to size, and without the NUL that PostgreSQL refuses.
+/// Cuts the text to size, and replaces NUL, which PostgreSQL refuses.
 fn storable(text: String) -> String {
     let text = cut(text);
     if text.contains('\0') { cut(text.replace('\0', "\u{FFFD}")) } else { text }

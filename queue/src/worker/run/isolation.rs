@@ -1,11 +1,11 @@
-//! Which jobs run beside which. A job that kills its process must not take the others along.
+//! Which jobs run at the same time. A job that kills its process must not take other jobs with it.
 //!
-//! Nobody can tell from outside which of the jobs killed a process. So all of them are suspected. A job that was lost
-//! twice runs beside few others, and from the third loss on alone. So does an attempt whose loss would make the job a
-//! dead letter, if the job was lost twice. An attempt that ends by itself ends the suspicion.
+//! Nobody can tell from outside which job killed a process, so all of its jobs are suspects. A job that was lost twice
+//! runs with few others, and from the third loss on alone. A job that was lost twice also runs alone if another loss
+//! would make it a dead letter. An attempt that ends by itself ends the suspicion.
 //!
-//! This costs the others a bounded time. A job waits at most [`PATIENCE`] for the others to end, and they wait at most
-//! [`SECLUSION`] for it. After that they run beside each other all the same.
+//! The delay for other jobs is limited. A job waits at most [`PATIENCE`] for them to end, and they wait at most
+//! [`SECLUSION`] for it. After that they run at the same time all the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ use tokio::time::{sleep, timeout};
 
 /// How long a job waits for the others to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the others wait for a job. A job that kills its process nearly always does so early. One that takes hours
+/// How long the others wait for a job. A job that kills its process nearly always does so early. A job that takes hours
 /// must not keep the other slots empty for hours.
 pub(crate) const SECLUSION: Duration = Duration::from_secs(60);
-/// A job that is not the next to start after this time goes back: another worker may be able to start it.
+/// A job that is not the next to start after this time is released: another worker may be able to start it.
 const LINGER: Duration = Duration::from_secs(1);
-/// Losses from which on a job runs alone.
+/// From this number of losses on, a job runs alone.
 const ALONE: u32 = 3;
-/// The share of a worker's slots in use while it runs a job that was lost twice.
+/// While a worker runs a job that was lost twice, it runs at most its concurrency divided by this, but at least 2.
 const SHARE: u32 = 8;
 
-/// How many jobs may run at once while this one does, counting itself. None: any number.
+/// How many jobs may run at the same time as this one, including itself. None: any number.
 pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32) -> Option<u32> {
-    // a process may die of anything: only the second time says something of the job
+    // a process may die for any reason: only the second loss says something about the job
     if losses < 2 {
         return None;
     }
@@ -40,18 +40,18 @@ pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32
 /// The jobs that one worker runs.
 pub(crate) struct Company {
     inner: Mutex<Inner>,
-    /// Told when it opens again.
+    /// Notified when a job need not wait any more.
     room: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct Inner {
     running: u32,
-    /// How many of the running jobs have which limit.
+    /// The limits of the running jobs, and how many jobs have each.
     limits: BTreeMap<u32, u32>,
-    /// Those that wait to start, in order.
+    /// The jobs that wait to start, in order.
     waiting: VecDeque<Waiting>,
-    /// How many ever waited.
+    /// How many jobs have ever waited. It numbers them.
     waited: u64,
 }
 
@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 impl Inner {
-    /// Whether one more may start.
+    /// Whether one more job may start.
     fn admits(&self, most: Option<u32>) -> bool {
         let limit = self.limits.keys().next().copied();
         [limit, most].into_iter().flatten().all(|limit| self.running < limit)
@@ -100,7 +100,7 @@ impl Company {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a job would have to wait now: then none is claimed.
+    /// Whether a job would have to wait now. If so, none is claimed.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed()
     }
@@ -117,7 +117,7 @@ impl Company {
         })
     }
 
-    /// Waits until the job may start, in the order of coming. None: others are before it, it goes back.
+    /// Waits in line until the job may start. None: others are ahead of it, so it is released.
     pub(crate) async fn enter(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
         let mut gone = {
             let mut inner = self.lock();
@@ -144,7 +144,7 @@ impl Company {
         }
     }
 
-    /// Lets those start that may, and says so when nobody waits any more.
+    /// Starts the waiting jobs that may start. Notifies `room` when nobody has to wait any more.
     fn advance(&self, inner: &mut Inner) {
         while let Some(first) = inner.waiting.front()
             && inner.admits(first.most)
@@ -169,7 +169,7 @@ impl Company {
     }
 }
 
-/// A job that waits. Dropped, it waits no longer.
+/// A waiting job. Dropping it ends the wait.
 struct Turn<'a> {
     company: &'a Arc<Company>,
     number: u64,
@@ -184,7 +184,7 @@ impl Turn<'_> {
         Place { company: self.company.clone(), most: self.most }
     }
 
-    /// Starts beside whatever runs.
+    /// Starts, whatever else runs.
     fn take_anyhow(&mut self) -> Place {
         let mut inner = self.company.lock();
         if let Some(at) = inner.waiting.iter().position(|it| it.number == self.number) {
@@ -217,19 +217,19 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A running job's place in the company. Dropped when it has ended.
+/// The place of a running job. It is dropped when the job has ended.
 pub(crate) struct Place {
     company: Arc<Company>,
     most: Option<u32>,
 }
 
 impl Place {
-    /// How many others may run beside it; None: any number.
+    /// How many others may run at the same time. None: any number.
     pub(crate) fn max_neighbours(&self) -> Option<u32> {
         self.most.map(|most| most - 1)
     }
 
-    /// Lets others run beside it from now on.
+    /// Lets others run at the same time from now on.
     pub(crate) fn open(&mut self) {
         if let Some(most) = self.most.take() {
             let mut inner = self.company.lock();

@@ -1,4 +1,4 @@
-//! Where claimed jobs wait for a free slot, and how many to claim: one `Slots` per limit.
+//! Where claimed jobs wait for a free slot, and how many to claim. There is one `Slots` for each limit.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::Claimed;
+use crate::store::values::Claimed;
 
-/// How much work is claimed ahead: what is started within this time. Jobs that take long are not claimed ahead at all.
+/// How far ahead jobs are claimed: as many as start within this time. Slow jobs are not claimed ahead at all.
 const AHEAD: Duration = Duration::from_millis(50);
-/// Never more than this ahead.
+/// The most jobs claimed ahead.
 const MOST_AHEAD: f64 = 1000.0;
-/// A pause this long forgets how fast the jobs were.
+/// After a pause this long, the pace of the jobs is forgotten.
 const FORGET: Duration = Duration::from_secs(1);
-/// A job that waited this long in the buffer was claimed too early: the surplus goes back.
+/// A job that has waited this long was claimed too early. Such jobs are released.
 const STALE: Duration = Duration::from_secs(1);
 
 /// The slots of one queue, or of all queues.
 pub(crate) struct Slots {
     /// None: any queue.
     pub(crate) queue: Option<String>,
-    /// Which one of the worker's.
+    /// Its index among the slots of the worker.
     number: usize,
     limit: u32,
     total: Arc<Total>,
@@ -37,7 +37,7 @@ struct Inner {
     /// Slots that have a job in hand.
     busy: u32,
     pace: Pace,
-    /// When it last asked for a job ahead of a share that another queue has yet.
+    /// When it last asked for a job while another queue still had the share for it.
     claimed_ahead: Option<Instant>,
 }
 
@@ -50,7 +50,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Greater runs first.
+    /// The greatest runs first.
     fn rank(&self) -> impl Ord {
         let key = (self.job.run_at, self.job.id.get());
         let (late, early) = if self.newest_first { (key, (0, 0)) } else { ((0, 0), key) };
@@ -75,8 +75,8 @@ impl PartialEq for Waiting {
 }
 impl Eq for Waiting {}
 
-/// How long jobs take: the mean of the last ones. It says how many will start soon (as many as the slots get through in
-/// [`AHEAD`]); a rate of starts would not, because slots that fill all at once look like fast jobs.
+/// How long jobs take: the mean of the last ones. It says how many will start soon: as many as the slots finish within
+/// [`AHEAD`]. A rate of starts would not, because slots that fill all at once look like fast jobs.
 #[derive(Default)]
 struct Pace {
     mean: Option<Duration>,
@@ -89,12 +89,12 @@ impl Pace {
         (self.mean, self.ended) = (Some(mean), Some(now));
     }
 
-    /// Nothing after a pause: what comes next may be of another kind, and shall not be hoarded.
+    /// None after a pause: the next jobs may be of another kind, and must not be hoarded.
     fn recent(&self, now: Instant) -> Option<Duration> {
         self.mean.filter(|_| self.ended.is_some_and(|ended| now - ended <= FORGET))
     }
 
-    /// How many jobs `slots` slots get through in the time ahead; less than one is none.
+    /// How many jobs `slots` slots finish within [`AHEAD`], rounded down.
     fn ahead(&self, slots: u32, now: Instant) -> u32 {
         self.recent(now).map_or(0, |mean| {
             let jobs = f64::from(slots) * AHEAD.as_secs_f64() / mean.as_secs_f64().max(1e-6);
@@ -107,21 +107,21 @@ impl Pace {
 pub(crate) struct Total {
     limit: u32,
     busy: AtomicU32,
-    /// Where the queues may want more together than that.
+    /// Present if the queues may want more than that in total.
     lines: Option<Lines>,
 }
 
-/// Queues that were denied a share of the total only because the others had it all: the next ones go to them, one each in
-/// turn. Without that a queue whose jobs never end would keep what it once has.
+/// Queues that were denied a share of the total only because the others had it all. The next free shares go to them,
+/// one each in turn. Otherwise a queue with an endless backlog would keep its shares forever.
 struct Lines {
-    /// With jobs that were claimed and wait.
+    /// Queues with claimed jobs that wait.
     start: Mutex<VecDeque<usize>>,
-    /// The first of them, plus one; zero for nobody. Read with every job.
+    /// The first of these, plus one; zero if there is none. Read with every job.
     first: AtomicUsize,
-    /// With nothing that waits: whether they have jobs, a claim would tell.
+    /// Queues with no waiting jobs: only a claim tells whether they have any.
     claim: Mutex<VecDeque<usize>>,
     made: Instant,
-    /// Until when a share is likely to become free any moment: microseconds.
+    /// Until when a share is likely to become free at any moment: microseconds since `made`.
     brisk: AtomicU64,
 }
 
@@ -135,7 +135,7 @@ impl Lines {
         u64::try_from((at - self.made).as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Lets a queue take from the total with `take`, if it is its turn, what it wants for jobs that wait.
+    /// Takes shares with `take` for the waiting jobs of a queue, if it is the turn of that queue.
     fn start(&self, number: usize, wanted: u32, take: impl FnOnce(u32) -> u32) -> u32 {
         let mut line = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = match line.front() {
@@ -153,8 +153,8 @@ impl Lines {
         taken
     }
 
-    /// How many of the free shares a queue may claim jobs for that has none waiting: not those of queues that were denied
-    /// before it. Whether they need them shows right after.
+    /// How many of the free shares a queue without waiting jobs may claim for. It leaves out a share for each queue
+    /// that was denied one before. Whether those need it shows right after.
     fn claim(&self, number: usize, room: u32, free: u32) -> u32 {
         let mut line = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
         let place = line.iter().position(|other| *other == number);
@@ -167,7 +167,7 @@ impl Lines {
         mine
     }
 
-    /// A queue was asked for jobs and has none: no share is kept for it.
+    /// A queue was asked and has no jobs: no share is kept for it.
     fn has_none(&self, number: usize) {
         self.claim.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != number);
     }
@@ -178,7 +178,7 @@ impl Total {
         Self { limit, busy: AtomicU32::new(0), lines: None }
     }
 
-    /// For queues that may want more together.
+    /// For queues that may want more than `limit` in total.
     pub(crate) fn in_turn(limit: u32) -> Self {
         Self { lines: Some(Lines::new()), ..Self::new(limit) }
     }
@@ -187,7 +187,7 @@ impl Total {
         self.limit.saturating_sub(self.busy.load(Relaxed))
     }
 
-    /// Takes up to `count` and says how many.
+    /// Takes up to `count` shares. Returns how many.
     fn take(&self, count: u32) -> u32 {
         let mut taken = 0;
         let _ = self.busy.fetch_update(Relaxed, Relaxed, |busy| {
@@ -211,9 +211,9 @@ impl Slots {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs to claim now, when `free` more may run in the whole worker; zero while enough wait. Takes from
-    /// `free` what these can start at once: jobs claimed ahead wait for slots that are busy, and leave the free ones to
-    /// other queues.
+    /// How many jobs to claim now, if `free` more may run in the whole worker. Zero while enough wait. Subtracts from
+    /// `free` what these slots can start at once. Jobs claimed ahead wait for busy slots, so they leave the free ones
+    /// to other queues.
     pub(crate) fn wants(&self, free: &mut u32) -> u32 {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -225,7 +225,8 @@ impl Slots {
             let share = lines.claim(self.number, if waiting == 0 { room } else { 0 }, *free);
             if waiting == 0 {
                 mine = share;
-                // the next share that becomes free is this queue's; now and then, since those who want few take no turns
+                // the next free share is this queue's; asked only now and then, because small claims do not take the
+                // claim lock
                 let again = inner.claimed_ahead.is_none_or(|at| now - at >= AHEAD);
                 if room > 0 && mine == 0 && again && lines.brisk.load(Relaxed) > lines.micros(now) {
                     inner.claimed_ahead = Some(now);
@@ -241,26 +242,26 @@ impl Slots {
         wanted
     }
 
-    /// A claim has found no jobs for these.
+    /// A claim found no jobs for these slots.
     pub(crate) fn has_none(&self) {
         if let Some(lines) = &self.total.lines {
             lines.has_none(self.number);
         }
     }
 
-    /// A job could start at once if the worker as a whole has a share to give.
+    /// Whether a job could start at once, if the total allows it.
     pub(crate) fn has_room(&self) -> bool {
         self.lock().busy < self.limit
     }
 
-    /// Takes claimed jobs in.
+    /// Adds claimed jobs to the waiting ones.
     pub(crate) fn admit(&self, worker: i64, jobs: impl IntoIterator<Item = (Claimed, bool)>) {
         let since = Instant::now();
         let jobs = jobs.into_iter();
         self.lock().waiting.extend(jobs.map(|(job, newest_first)| Waiting { job, worker, newest_first, since }));
     }
 
-    /// How many slots to start for what waits; they count as busy from now on.
+    /// How many slots to start for the waiting jobs. They count as busy from now on.
     pub(crate) fn start(&self) -> u32 {
         let mut inner = self.lock();
         let wanted = self.limit.saturating_sub(inner.busy).min(inner.waiting.len() as u32);
@@ -273,8 +274,7 @@ impl Slots {
         start
     }
 
-    /// The next job for a slot, which ended one that took `took`; None frees the slot. Says also whether more should be
-    /// claimed.
+    /// The next job for a slot, after one that took `took`. None frees the slot. Also returns whether to claim more.
     pub(crate) fn next(&self, took: Option<Duration>) -> (Option<(Claimed, i64)>, bool) {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -299,7 +299,7 @@ impl Slots {
         match lines.first.load(Relaxed) {
             0 => false,
             first if first == self.number + 1 => {
-                // this was its turn; it comes last now
+                // this was its turn: it is last in line now
                 let wanted = self.limit.saturating_sub(inner.busy).min(inner.waiting.len().saturating_sub(1) as u32);
                 lines.start(self.number, wanted + 1, |_| 1);
                 false
@@ -308,7 +308,7 @@ impl Slots {
         }
     }
 
-    /// A slot does not come back (its job blocks it): another may take its place.
+    /// Frees a slot that does not come back because its job blocks it. Another may take its place.
     pub(crate) fn replace(&self) {
         self.free_one(&mut self.lock());
     }
@@ -318,12 +318,12 @@ impl Slots {
         self.total.give_back();
     }
 
-    /// Everything that waits, to be given back.
+    /// Takes out all waiting jobs, to be released.
     pub(crate) fn clear(&self) -> Vec<(Claimed, i64)> {
         self.lock().waiting.drain().map(|w| (w.job, w.worker)).collect()
     }
 
-    /// What was claimed too early: jobs that wait although the slots have become slow.
+    /// Takes out jobs that were claimed too early: they still wait, because the slots have become slow.
     pub(crate) fn surplus(&self) -> Vec<(Claimed, i64)> {
         let now = Instant::now();
         let mut inner = self.lock();
@@ -331,13 +331,13 @@ impl Slots {
         let (stale, fresh): (Vec<Waiting>, Vec<Waiting>) = (stale, fresh);
         inner.waiting = fresh.into();
         if !stale.is_empty() {
-            // the jobs at hand are slower than the mean says: claim nothing ahead until some of them have ended
+            // the running jobs are slower than the mean says: claim nothing ahead until some of them have ended
             inner.pace = Pace::default();
         }
         stale.into_iter().map(|w| (w.job, w.worker)).collect()
     }
 
-    /// Jobs and fences that wait.
+    /// The waiting jobs and their fences.
     pub(crate) fn keys(&self) -> Vec<(i64, i32)> {
         self.lock().waiting.iter().map(|w| (w.job.id.get(), w.job.fence)).collect()
     }
@@ -353,7 +353,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::Lane;
+    use crate::store::values::Lane;
 
     fn job(id: i64, priority: i16, run_at: i64) -> Claimed {
         Claimed::example(Lane { kind: Arc::from("k"), queue: Arc::from("q"), priority }, run_at, id)
@@ -397,7 +397,7 @@ mod tests {
             slots.next(None);
         }
         assert_eq!(wants(&slots, 0), 0);
-        // all four end at the same moment: that makes them no faster
+        // all four end at the same moment, which does not make them fast
         for _ in 0..4 {
             slots.next(Some(Duration::from_millis(400)));
         }
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(slots.surplus().len(), 49);
     }
 
-    /// Two queues with these limits of their own, and one for both.
+    /// Two queues with a limit of their own, and one for both.
     fn two(limit: u32, total: u32) -> [Slots; 2] {
         let total = Arc::new(Total::in_turn(total));
         [0, 1].map(|number| Slots::new(number, Some(number.to_string()), limit, total.clone()))
@@ -456,11 +456,11 @@ mod tests {
         assert!(a.next(took).0.is_some(), "nobody else wants it");
         b.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
         assert_eq!(b.start(), 0);
-        // whoever asks first, it goes to the one that was denied
+        // it goes to the queue that was denied one, whichever asks first
         assert!(a.next(took).0.is_none());
         assert_eq!((a.start(), b.start()), (0, 1));
         assert!(b.next(None).0.is_some(), "what was started runs");
-        // from now on in turn
+        // from now on they alternate
         assert!(a.next(took).0.is_some());
         assert!(a.next(took).0.is_none());
         assert_eq!((a.start(), b.start()), (0, 1));
@@ -468,7 +468,7 @@ mod tests {
         assert!(b.next(took).0.is_none());
         assert_eq!((b.start(), a.start()), (0, 1));
         assert!(a.next(None).0.is_some());
-        // and who has nothing any more loses its turn
+        // a queue with no more jobs loses its turn
         assert!(b.next(took).0.is_some());
         a.clear();
         assert!(b.next(took).0.is_none());
@@ -481,10 +481,10 @@ mod tests {
         let [a, b] = two(1, 1);
         for _ in 0..3 {
             assert_eq!((wants(&a, 1), wants(&b, 0)), (1, 0));
-            // whoever is asked first
+            // whichever is asked first
             assert_eq!((wants(&a, 1), wants(&b, 1)), (0, 1));
         }
-        // while there are several, the others are for the first
+        // of several free shares, all but one are for the first queue
         let [a, b] = two(4, 4);
         assert_eq!((wants(&a, 4), wants(&b, 0)), (4, 0));
         assert_eq!((wants(&a, 4), wants(&b, 1)), (3, 1));
@@ -496,13 +496,13 @@ mod tests {
         a.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
         a.start();
         a.next(Some(Duration::from_secs(1)));
-        assert_eq!(wants(&b, 0), 0, "they take long");
+        assert_eq!(wants(&b, 0), 0, "the jobs are slow");
         (0..50).for_each(|_| drop(a.next(Some(Duration::from_millis(1)))));
         assert_eq!(wants(&b, 0), 1);
         b.admit(1, [(job(1, 0, 1), false)]);
         assert_eq!(wants(&b, 0), 0);
         tokio::time::advance(Duration::from_millis(200)).await;
         b.clear();
-        assert_eq!(wants(&b, 0), 0, "nothing has ended for long");
+        assert_eq!(wants(&b, 0), 0, "no job has ended lately");
     }
 }

@@ -1,5 +1,5 @@
--- Locks the rows of one ask and nothing beside them.
--- A fence or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
+-- Locks the next due rows of one ask, and no other rows. The fence wraps and the attempt is capped: a row edited to the
+-- maximum must not fail the claim of other rows.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $8),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $9 THEN j.args END, j.losses

@@ -1,4 +1,4 @@
--- For a claim of several asks: no row when the worker is not alive; else the queues that are paused, or one NULL.
+-- The paused queues, or one NULL, for a claim of several asks. No row if the worker has no valid lease.
 SELECT p.queue
 FROM queue_workers AS w
 STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id

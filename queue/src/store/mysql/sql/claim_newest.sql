@@ -1,4 +1,4 @@
--- Locks the rows of one ask and nothing beside them.
+-- Locks the newest due rows of one ask, and no other rows.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $6),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $7 THEN j.args END, j.losses

@@ -1,7 +1,7 @@
--- Locks rows by their numbers, and nothing beside them. A read without locks has found that they are due.
--- A row may have moved to another lane since then, so each names its lane.
--- The last column is 1 in a Galera cluster. There another node may end the transaction between two statements of one
--- text, and the rest would run outside it. So the statements that follow travel alone there.
+-- Locks rows by id, and no other rows. An earlier read without locks found them due. A row may have moved to another
+-- lane since then, so each row names its lane.
+-- The last column is 1 in a Galera cluster. There, another node may abort the transaction between two statements of one
+-- text, and the rest would run outside it. So the statements that follow travel separately.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $3),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $4 THEN j.args END, j.losses, j.kind, j.queue, j.priority,

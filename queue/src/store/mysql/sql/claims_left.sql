@@ -1,4 +1,4 @@
--- The claims of workers that are gone of which nothing is left. Rescuers that come at the same time do not wait for each other.
+-- Locks claim records without held jobs, of lost or stopped workers. Concurrent rescues skip each other's.
 SELECT free.id
 FROM (
     SELECT c.id

@@ -1,5 +1,5 @@
--- A worker whose lease has run out, or whose lock is free. A free lock means something only in the run of the server in
--- which it was held (session_run.sql). If the worker is writing a heartbeat, this waits for it.
+-- Locks the heartbeat of a worker whose lease has run out ($3 = 1) or whose liveness lock is free. A free lock counts
+-- only in the server run in which it was held (session_run.sql). Waits for a heartbeat that is being written.
 SELECT worker_id FROM queue_heartbeats
 WHERE worker_id = $1 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) = $2
   AND (SELECT COUNT(*) FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL) = 1

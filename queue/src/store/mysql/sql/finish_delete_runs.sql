@@ -1,5 +1,5 @@
--- All are this claim's, and locked. The last of a run is named by itself: what reads a range locks the row behind its end, which
--- may be another's.
+-- Deletes locked jobs of this worker, by ranges of ids. The last id of a range is a separate condition: a range read
+-- also locks the row behind its end, which may be another worker's.
 DELETE j
 FROM queue_jobs AS j FORCE INDEX (PRIMARY)
 WHERE j.worker_id = $1

@@ -1,5 +1,5 @@
--- Locks the jobs that are still this claim's, so that the statements that follow agree. (MySQL refuses to lock beside a table
--- function that is not wrapped.)
+-- Copies finished jobs to the history. It locks the jobs that this worker still holds under the same fence, so that the
+-- following statements see the same jobs. (MySQL rejects FOR UPDATE with a table function that is not wrapped.)
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, started_at, finished_at, result, error)
 SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.fence, j.worker_id, j.enqueued_at,

@@ -1,5 +1,5 @@
--- Which jobs of the batch are still this claim's; locked, so that the statements that follow agree. (MySQL refuses to lock
--- beside a table function that is not wrapped.)
+-- Locks the jobs of the batch that this worker still holds under the same fence, so that the following statements see
+-- the same jobs. (MySQL rejects FOR UPDATE with a table function that is not wrapped.)
 SELECT j.id
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$[0]', fence INT PATH '$[1]')) AS t) AS d

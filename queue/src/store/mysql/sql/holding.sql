@@ -1,4 +1,4 @@
--- As lost.sql, of one worker.
+-- As lost.sql, for the jobs of one worker.
 SELECT DISTINCT j.id, j.fence
 FROM queue_claims AS c FORCE INDEX (queue_claims_worker)
 STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d

@@ -1,4 +1,4 @@
--- Whatever has a name like ours: its name, type and columns.
+-- Tables and views whose names begin like ours: name, type and columns.
 SELECT t.table_name, t.table_type,
        (SELECT GROUP_CONCAT(c.column_name ORDER BY c.ordinal_position) FROM information_schema.columns AS c
         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name)

@@ -1,5 +1,5 @@
--- Whole lanes. When only rows of a lane are left that somebody holds, it is left out, as it is when its queue is
--- paused.
+-- One row per lane, for many lanes. The seventh column excludes a lane whose queue is paused or whose rows are all
+-- held.
 SELECT l.kind, l.queue, l.priority, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', l.run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), CAST(-9223372036854775808 AS SIGNED),
        p.queue IS NOT NULL

@@ -1,4 +1,4 @@
--- Of one kind, behind a lane. Several kinds in one condition would be read from the begin of each.
+-- Waiting rows of one kind behind a given lane. With several kinds in one condition, each would be read from its start.
 SELECT kind, queue, priority, run_at, id
 FROM queue_jobs FORCE INDEX (queue_jobs_order)
 WHERE worker_id = 0 AND kind = $1 AND (queue > $2 OR (queue = $2 AND priority > $3))

@@ -1,12 +1,12 @@
--- Locks the jobs that the lost worker still holds, and says what becomes of each:
+-- Locks the jobs that the lost worker still holds, and decides what becomes of each:
 --   dead       its last attempt was lost
---   cancelled  somebody asked for it
---   ready      the attempt counts, and others are left
---   unstarted  the attempt never began, so it does not count. Of a job that was lost before, or has at most one retry
---              left, a worker always notes the beginning first
---   unknown    nobody knows whether the attempt began, so it does not count for now
--- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
--- (MySQL refuses to lock beside a table function that is not wrapped. What a subquery reads is not locked.)
+--   cancelled  cancellation was requested
+--   ready      the attempt counts, and retries are left
+--   unstarted  the attempt never began, so it does not count. A job that was lost before or has at most one retry left
+--              always has its start recorded first
+--   unknown    it is not known whether the attempt began, so it does not count for now
+-- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
+-- (MySQL rejects FOR UPDATE with a table function that is not wrapped. Rows read by a subquery are not locked.)
 SELECT j.id,
        CASE WHEN j.started_fence = j.fence AND j.attempt + IF(j.max_neighbours = 0, (
                 SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)

@@ -1,4 +1,4 @@
--- The jobs of workers that are dead, gone or unknown, by what they claimed.
+-- The jobs of workers that are lost, stopped or unknown, found through their claim records.
 SELECT DISTINCT j.id, j.worker_id
 FROM queue_claims AS c
 STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d

@@ -1,4 +1,4 @@
--- Which migrations have run; a program that knows no version from compatible_since on must not touch the tables.
+-- The migrations that have run. A program that knows only versions before compatible_since must not use the tables.
 CREATE TABLE IF NOT EXISTS queue_migrations (
     version int NOT NULL PRIMARY KEY,
     name varchar(128) NOT NULL,

@@ -1,4 +1,4 @@
--- Of the other workers it looks at the next 16 by number, and at the first 16, so that each is seen by several.
+-- What a heartbeat reports, on up to 32 other workers: the next 16 by id and the first 16. So several watch each one.
 SELECT (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
         WHERE w.id = $1 AND w.stopped_at IS NULL),
        FALSE,

@@ -1,5 +1,5 @@
--- As claim.sql, for one of several asks that claim_allowed.sql has allowed: a union of many with all their
--- conditions costs the server more than another statement.
+-- As claim.sql, for one of several asks. claim_allowed.sql has checked the worker and the queues: a union that repeats
+-- these conditions costs the server more than one extra statement.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $7),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $8 THEN j.args END, j.losses

@@ -1,3 +1,4 @@
+-- As next.sql, newest first.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $5),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
        LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $6 THEN j.args END, j.losses

@@ -1,5 +1,5 @@
--- Without a lock: what is finished never changes, it is only removed, and to lock it would look up each row by its key as well. Nor
--- does this ask at the remains of what was removed before who may have locked them.
+-- History rows whose retention has passed. No lock: a finished row never changes, it is only removed. A locking read
+-- would also look up each row by its key, and check each dead entry for locks.
 SELECT id
 FROM queue_history FORCE INDEX (queue_history_finished)
 WHERE finished_at < UTC_TIMESTAMP(6) - INTERVAL $1 MICROSECOND

@@ -1,6 +1,6 @@
--- Of the next $1 jobs in order, how many are in each of the lanes asked: of the first $2 and of those that come before
--- priority $3 and place $4, $5; of the latter; of all; when the first and the last of each lane is due, and the least and the
--- greatest of their ids. No lock.
+-- A preview: how the next $1 jobs in order spread over the lanes. For each lane: the number of jobs that are among the
+-- first $2 or before priority $3 and place ($4, $5); the number before that place; the number of all; the first and
+-- last time; the lowest and highest id. No locks.
 SELECT ask,
        COUNT(CASE WHEN number <= $2 OR priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),
        COUNT(CASE WHEN priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),

@@ -1,4 +1,4 @@
--- The last of a run is named by itself: what reads a range locks the row behind its end.
+-- Deletes ranges of ids. Each last id is a separate condition: a range read also locks the row behind its end.
 DELETE h
 FROM queue_history AS h FORCE INDEX (PRIMARY)
 WHERE h.id BETWEEN $2 AND $3 - 1 OR h.id = $3

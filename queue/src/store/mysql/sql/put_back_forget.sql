@@ -1,4 +1,4 @@
--- Of a job that comes back again and again without counting (snoozes, give-backs), only the last of those attempts are kept.
+-- Of the attempts of a job that do not count (snoozed, released), keeps only the last 100 to 200.
 DELETE a
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fence INT PATH '$.fence', forget INT PATH '$.forget')) AS d

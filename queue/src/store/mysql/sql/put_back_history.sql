@@ -1,4 +1,4 @@
--- Those that somebody asked to cancel meanwhile do not go back.
+-- Ends jobs as cancelled, instead of returning them, if cancellation was requested meanwhile.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, started_at, finished_at, error)
 SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.max_retries, j.attempt - d.uncount, j.fence,

@@ -1,6 +1,6 @@
--- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not
--- all meet again.
--- $1 has the number of losses before this one, because the order of the assignments below is not defined.
+-- Returns lost jobs to the queue. From its second loss on, a job waits for a random time, so that jobs that were lost
+-- together do not all meet again.
+-- $1 contains the losses before this one, because the order of the assignments below is undefined.
 UPDATE JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fate VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.fate', doubts INT PATH '$.doubts',
     losses INT PATH '$.losses')) AS d

@@ -1,4 +1,4 @@
--- In another session, and when the worker asks for it, all claims are looked at: those of which it does not know.
+-- Deletes all claim records without held jobs, in a new session or when the worker asks for it ($6 = 1).
 DELETE c
 FROM (
     SELECT told.id

@@ -1,8 +1,9 @@
--- One statement, because an idle worker sends hardly another. Of the others it looks at the next 16 by number, and at the
--- first 16, so that each is seen by several. A lock that can be had is held by no session; it is given back at once.
--- That claims are settled is believed in the session only that answered the heartbeat before: a server that has failed may
--- have lost commits that it had acknowledged. In another one all claims are looked at.
--- A worker's last heartbeat is read from the end of its own: see queue_heartbeats.
+-- A heartbeat in one statement, because an idle worker sends hardly any other. It covers up to 32 other workers, the
+-- next 16 by id and the first 16, so that several workers watch each one. A lock that can be taken is held by no
+-- session. It is released when this statement ends.
+-- Claim records that the worker reports as settled are deleted only in the session that answered its last heartbeat: a
+-- server that has failed may have lost commits that it had acknowledged. In a new session all its records are checked.
+-- The last heartbeat of a worker is the last of its index entries: see queue_heartbeats.
 WITH beat AS (
     UPDATE queue_heartbeats SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond', server_run = $8,
                                 next_heartbeat_at = now() + $9 * interval '1 microsecond'
@@ -20,7 +21,7 @@ WITH beat AS (
 ), settled AS MATERIALIZED (
     SELECT told::bigint AS id FROM json_array_elements_text($5::json) AS told WHERE pg_backend_pid() = $7
 ), found AS MATERIALIZED (
-    -- those of which the worker does not know; a limit, so that each job is looked up by its key whatever the statistics say
+    -- records that it does not report; LIMIT keeps each job a lookup by key, whatever the statistics say
     SELECT c.id FROM queue_claims AS c
     WHERE ($6 = 1 OR pg_backend_pid() <> $7) AND c.worker_id = $1 AND c.id NOT IN (SELECT id FROM settled)
       AND NOT EXISTS (SELECT FROM unnest(c.job_ids) AS claimed(id)

@@ -1,5 +1,5 @@
--- What keeps the plan on the primary key whatever the statistics say: the ids travel as an array, and "IS TRUE" makes the
--- fence a hash lookup instead of a join.
+-- Moves jobs to the dead letters. The plan stays on the primary key, whatever the statistics say: the ids travel as an
+-- array, and "IS TRUE" makes the fence check a hash lookup instead of a join.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json) AS d (id bigint, fence integer, ran_us bigint, outcome text, error text)
 ), gone AS (

@@ -1,10 +1,11 @@
--- One ask, the commonest case: the rows are marked, and a note is made of whose they are. The ids travel as an array, so that
--- the update stays on the primary key whatever the statistics say.
--- With $10, a list of kinds, it takes nothing while rows of theirs wait in another lane: it looks before and behind this one,
--- never at what is left of the rows taken from it. (A pair that must be less would end no scan at a queue that is the same.)
--- Arguments stored in 188 bytes are never too long: `pglz` shrinks a text to an eighty-seventh at best. Longer ones are
--- made into text to be counted, which costs about a microsecond each.
--- A fence or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
+-- Claims rows of one ask, the most common case, and writes the claim record. The ids travel as an array, so that the
+-- update stays on the primary key, whatever the statistics say.
+-- With $10, a list of kinds, it takes nothing if rows of these kinds wait in another lane. The probes stay before and
+-- behind this lane, so none walks over the dead index entries in it. (Before it, queue and priority are separate
+-- conditions: a row comparison with < does not end the scan within the same queue.)
+-- Arguments stored in up to 188 bytes are never too long: `pglz` compresses at most 87-fold. Longer ones are converted
+-- to text to measure them, which costs about 1 us each.
+-- The fence wraps and the attempt is capped: a row edited to the maximum must not fail the claim of other rows.
 WITH others AS MATERIALIZED (
     SELECT CASE WHEN $10::json IS NOT NULL THEN
         EXISTS (

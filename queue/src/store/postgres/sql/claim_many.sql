@@ -1,4 +1,4 @@
--- As claim.sql, for several asks at once and for newest-first ones.
+-- As claim.sql, for several asks and for newest-first ones.
 WITH ask AS MATERIALIZED (
     SELECT a.* FROM json_to_recordset($2::json) AS a (
         kind text, queue text, priority smallint, take bigint, after_us bigint, after_id bigint, newest boolean,

@@ -1,5 +1,5 @@
--- A worker whose lease has run out, or whose lock can be had. Then no session holds it, which means something only in the
--- run of the server in which it was held. A locked heartbeat is being written by its own worker.
+-- Declares a worker lost whose lease has run out ($3 = 1), or whose liveness lock is free. A free lock counts only in
+-- the server run in which the lock was held. SKIP LOCKED: a locked heartbeat is just being written by its own worker.
 WITH gone AS (
     DELETE FROM queue_heartbeats
     WHERE worker_id = $1 AND heartbeat_at = ANY (ARRAY(

@@ -1,7 +1,7 @@
--- One statement, in which nothing is joined, so that no statistics lead the plan away from the primary key: the numbers are
--- in order, each there once, and width_bucket says which place a job has among them. What few ends have is a JSON text, read
--- once: NULL, or {"state": [ ... ], "result": [ ... ], "error": [ ... ]}, in the same order; of what none has there is
--- no list.
+-- Moves finished jobs to the history. Nothing is joined, so the plan stays on the primary key, whatever the statistics
+-- say: $2 is sorted and has no duplicates, and width_bucket gives the position of a job in it. Values that few jobs
+-- have are JSON, parsed once: NULL, or {"state": [ ... ], "result": [ ... ], "error": [ ... ]} in the same order. A
+-- list that no job needs is left out.
 WITH told AS MATERIALIZED (
     SELECT $5::jsonb AS list
 ), gone AS (

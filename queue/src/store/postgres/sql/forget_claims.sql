@@ -1,6 +1,6 @@
--- The claims of workers that are gone, once nothing of them is left. Rescuers that come at the same time do not
--- wait for each other. "NOT IN" is a hash of the living; arrays and a limit keep all else on the keys, whatever the
--- statistics say.
+-- Deletes the claim records of lost or stopped workers without held jobs. SKIP LOCKED: concurrent rescues do not wait
+-- for each other. NOT IN hashes the live workers; arrays and a LIMIT keep the rest on the keys, whatever the statistics
+-- say.
 WITH left_behind AS MATERIALIZED (
     SELECT worker_id, id, job_ids FROM queue_claims
     WHERE worker_id NOT IN (SELECT id FROM queue_workers WHERE stopped_at IS NULL)

@@ -1,4 +1,4 @@
--- As lost.sql, of one worker.
+-- As lost.sql, for the jobs of one worker.
 SELECT DISTINCT held.id, held.fence
 FROM queue_claims AS c
 CROSS JOIN unnest(c.job_ids) AS claimed(id)

@@ -1,4 +1,4 @@
--- Any number of jobs, in order. A delay counts from this statement, however old the transaction is.
+-- Inserts any number of jobs, in order. A delay counts from this statement, not from the start of the transaction.
 INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
 SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, queue, priority, max_retries, args::json,
        coalesce(timestamptz 'epoch' + at_us * interval '1 microsecond',

@@ -1,5 +1,5 @@
--- A skip scan of the claim index: one probe per lane, kinds outside, so that foreign kinds are never visited. It starts
--- behind the lane given for each kind, goes one lane on in each of them at a time, and ends after $2 lanes.
+-- A skip scan of the claim index: one probe per lane. It starts from the served kinds, so it never visits other kinds.
+-- It begins behind the lane given for each kind, advances all kinds one lane at a time, and ends after $2 lanes.
 WITH RECURSIVE lanes AS (
     SELECT head.*
     FROM json_to_recordset($1::json) AS served (kind text, queue text, priority smallint)

@@ -1,5 +1,5 @@
--- The jobs of workers that are dead, gone or unknown, by what they claimed. (A limit, so that each job is looked up by its
--- key whatever the statistics say.)
+-- The jobs of workers that are lost, stopped or unknown, found through their claim records. (LIMIT 1 keeps each job a
+-- lookup by key, whatever the statistics say.)
 SELECT DISTINCT held.id, c.worker_id
 FROM queue_claims AS c
 CROSS JOIN unnest(c.job_ids) AS claimed(id)

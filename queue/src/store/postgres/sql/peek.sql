@@ -1,7 +1,7 @@
--- Of the next $2 jobs in order, how many are in each of the lanes asked: of the first $3 and of those that come before
--- priority $4 and place $5, $6; of the latter; of all; when the first and the last of each lane is due, and the least and the
--- greatest of their ids. Jobs of priority $7 from place $8, $9 on are not read, nor those behind.
--- (Those of time $8 by themselves: PostgreSQL reads up to the time of a pair, and only filters by the id.) No lock.
+-- A preview: how the next $2 jobs in order spread over the lanes. For each lane: the number of jobs that are among the
+-- first $3 or before priority $4 and place ($5, $6); the number before that place; the number of all; the first and
+-- last time; the lowest and highest id. Jobs from priority $7 and place ($8, $9) on are not read. (Jobs due exactly at
+-- $8 have a branch of their own: PostgreSQL uses only the time of a row comparison to bound the scan.) No locks.
 SELECT ask, count(*) FILTER (WHERE number <= $3 OR is_sure), count(*) FILTER (WHERE is_sure),
        count(*), (min(place) * 1000000)::bigint, (max(place) * 1000000)::bigint, min(id), max(id)
 FROM (

@@ -1,6 +1,5 @@
--- Back to waiting, unless somebody asked to cancel the job meanwhile: then it ends as cancelled. For "IS TRUE" see
--- bury.sql. Of a job that comes back again and again without counting (snoozes, give-backs), only the last of
--- those attempts are kept.
+-- Returns jobs to the queue. A job whose cancellation was requested meanwhile ends as cancelled instead. Of the
+-- attempts of a job that do not count (snoozed, released), keeps only the last 100 to 200. For "IS TRUE" see bury.sql.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json)
         AS d (id bigint, fence integer, ran_us bigint, outcome text, delay_us bigint, uncount integer, record boolean,

@@ -1,6 +1,5 @@
--- The rows are locked. $1: what lock_lost.sql says of them.
--- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not
--- all meet again.
+-- Rescues locked jobs. $1: the answer of lock_lost.sql. From its second loss on, a job waits for a random time, so that
+-- jobs that were lost together do not all meet again.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS d (id bigint, fate text, doubts integer, losses integer, error text)
 ), lost AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- For "IS TRUE" see bury.sql.
+-- Records that attempts have begun. For "IS TRUE" see bury.sql.
 WITH batch AS MATERIALIZED (
     SELECT * FROM json_to_recordset($2::json) AS d (id bigint, fence integer, max_neighbours integer)
 )

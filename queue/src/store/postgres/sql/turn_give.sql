@@ -1,2 +1,2 @@
--- This session has no other.
+-- This session holds no other lock.
 SELECT pg_advisory_unlock_all()

@@ -1,4 +1,4 @@
--- One statement, because an idle worker sends hardly another. It looks at all others: few processes share a file.
+-- A heartbeat in one statement: an idle worker sends hardly any other. It covers all workers, as few share a file.
 UPDATE queue_heartbeats
 SET heartbeat_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
     expires_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $2 / 1000

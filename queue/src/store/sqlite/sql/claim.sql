@@ -1,5 +1,6 @@
--- One ask, the commonest case. It ends with the eighth row of long arguments: a claim writes whole rows.
--- A fence or an attempt at the end of its numbers, which somebody wrote there, must not fail the claim of the others.
+-- Claims rows of one ask, the most common case. It ends with the eighth row of long arguments (more than 16 KiB),
+-- because a claim rewrites whole rows. The fence wraps and the attempt is capped: a row edited to the maximum must not
+-- fail the claim of other rows.
 UPDATE queue_jobs
 SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
     claimed_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),

@@ -1,4 +1,4 @@
--- As claim.sql, for several asks at once and for newest-first ones. $2: `{kind: max_retries}`.
+-- As claim.sql, for several asks and for newest-first ones. $2: `{kind: max_retries}`.
 UPDATE queue_jobs
 SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = min(attempt + 1, 1000000000), cancel_requested_at = NULL,
     claimed_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),

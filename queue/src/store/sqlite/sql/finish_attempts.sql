@@ -1,4 +1,4 @@
--- A cancelled end is an array in the list: see finish_history.sql.
+-- Records cancelled attempts. In the list they are arrays: see finish_history.sql.
 WITH batch AS MATERIALIZED (
     SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS fence, value ->> 1 AS ran_us, value ->> 2 AS state, value ->> 4 AS error
     FROM json_each($2) WHERE type = 'array'

@@ -1,5 +1,6 @@
--- $2: an object by id. A number is an end as nearly all are, completed without a result: its lower 30 bits are the fence, those
--- above them the milliseconds that it ran. Any other is an array: `[fence, ran_us, state, result, error]`.
+-- Moves finished jobs to the history: a trigger deletes them from queue_jobs. $2: an object by id. A number stands for
+-- a job completed without a result, as nearly all are: its lower 30 bits are the fence, the others the run time in
+-- milliseconds. Any other end is an array: `[fence, ran_us, state, result, error]`.
 WITH batch AS NOT MATERIALIZED (
     SELECT CAST(key AS INTEGER) AS id,
            iif(type = 'integer', value & 1073741823, value ->> 0) AS fence,

@@ -1,4 +1,4 @@
--- Any number of jobs. Rows come back in the order written. Delays: see insert_one_later.sql.
+-- Inserts any number of jobs. Ids come back in the order of the jobs. Delays: see insert_one_later.sql.
 INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
 SELECT value ->> 'kind', value ->> 'queue', value ->> 'priority', value ->> 'max_retries', value ->> 'args',
        coalesce((value ->> 'run_at_us' + 999) / 1000,

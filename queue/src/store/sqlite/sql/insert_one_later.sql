@@ -1,4 +1,4 @@
--- The clock here is up to two milliseconds slow, by what it rounds off: a delay is that much longer, never shorter.
+-- Rounding makes this clock up to 2 ms slow. A delay is lengthened by that, so it is never too short.
 INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
 VALUES ($1, $2, $3, $4, $5,
         coalesce(($7 + 999) / 1000,

@@ -1,7 +1,7 @@
--- A skip scan of the claim index: one probe per lane, kinds outside, so that foreign kinds are never visited. It starts
--- behind the lane given for each kind, goes one lane on in each of them at a time, and ends after $2 lanes. The probes
--- are scalar subqueries (there is no LATERAL), so that they give ids; two for each, since (queue, priority) > (...,
--- ...) would walk the whole lane.
+-- A skip scan of the claim index: one probe per lane. It starts from the served kinds, so it never visits other kinds.
+-- It begins behind the lane given for each kind, advances all kinds one lane at a time, and ends after $2 lanes. The
+-- probes are scalar subqueries that return ids, because there is no LATERAL. Each has two parts: (queue, priority) >
+-- (..., ...) would walk the whole lane.
 WITH RECURSIVE head (id) AS (
     SELECT coalesce(
         (SELECT j.id FROM queue_jobs AS j INDEXED BY queue_jobs_waiting

@@ -1,11 +1,11 @@
 -- The jobs that the lost worker still holds, and what becomes of each:
 --   dead       its last attempt was lost
---   cancelled  somebody asked for it
---   ready      the attempt counts, and others are left
---   unstarted  the attempt never began, so it does not count. Of a job that was lost before, or has at most one retry
---              left, a worker always notes the beginning first
---   unknown    nobody knows whether the attempt began, so it does not count for now
--- An attempt that was lost while it ran alone answers for the unknown ones before it: these are its doubts.
+--   cancelled  cancellation was requested
+--   ready      the attempt counts, and retries are left
+--   unstarted  the attempt never began, so it does not count. A job that was lost before or has at most one retry left
+--              always has its start recorded first
+--   unknown    it is not known whether the attempt began, so it does not count for now
+-- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
 SELECT id,
        CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'
             WHEN cancelling THEN 'cancelled'

@@ -1,4 +1,4 @@
--- A skip scan over the workers that hold jobs; the jobs of those that are dead, gone or unknown.
+-- The jobs of workers that are lost, stopped or unknown, by a skip scan over the workers that hold jobs.
 WITH RECURSIVE holder (id) AS (
     SELECT (SELECT min(worker_id) FROM queue_jobs INDEXED BY queue_jobs_held WHERE worker_id <> 0)
     UNION ALL

@@ -1,4 +1,4 @@
--- The next due rows of one ask, for claim_many.sql: up to the first row of long arguments.
+-- The next due rows of one ask, for claim_many.sql. It ends with the first row of long arguments (more than 16 KiB).
 SELECT id
 FROM queue_jobs INDEXED BY queue_jobs_waiting
 WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3

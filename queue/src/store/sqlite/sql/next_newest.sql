@@ -1,3 +1,4 @@
+-- As next.sql, newest first.
 SELECT id
 FROM queue_jobs INDEXED BY queue_jobs_waiting
 WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3

@@ -1,4 +1,4 @@
--- A row when the newest job has a lesser number than one that was enqueued before it, and is over.
+-- A row if ids were set back: the newest job has a lower id than a finished job enqueued a minute or more before.
 SELECT 1
 FROM (SELECT id, enqueued_at FROM queue_jobs ORDER BY id DESC LIMIT 1) AS new
 JOIN (SELECT * FROM (SELECT id, enqueued_at FROM queue_history ORDER BY id DESC LIMIT 1)

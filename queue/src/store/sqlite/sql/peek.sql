@@ -1,5 +1,5 @@
--- The places of the next due rows of one ask. No lock. (Of two upper bounds SQLite would read up to the first, and only filter
--- by the second.)
+-- The places of the next due rows of one ask. No locks. (A single upper bound: with two, SQLite would read up to the
+-- first and only filter by the second.)
 SELECT priority, run_at * 1000 AS place, id
 FROM queue_jobs INDEXED BY queue_jobs_waiting
 WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3

@@ -1,4 +1,4 @@
--- Delays: see insert_one_later.sql.
+-- Returns jobs to the queue. Delays: see insert_one_later.sql.
 WITH batch AS MATERIALIZED (
     SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'delay_us' AS delay_us, value ->> 'uncount' AS uncount,
            value ->> 'outcome' AS outcome

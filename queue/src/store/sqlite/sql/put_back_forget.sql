@@ -1,4 +1,4 @@
--- Of a job that comes back again and again without counting (snoozes, give-backs), only the last of those attempts are kept.
+-- Of the attempts of a job that do not count (snoozed, released), keeps only the last 100 to 200.
 DELETE FROM queue_attempts
 WHERE (job_id, fence) IN (
     SELECT a.job_id, a.fence

@@ -1,4 +1,4 @@
--- Those that somebody asked to cancel meanwhile do not go back.
+-- Ends jobs as cancelled, instead of returning them, if cancellation was requested meanwhile.
 WITH batch AS MATERIALIZED (
     SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us, value ->> 'uncount' AS uncount, value ->> 'record' AS record
     FROM json_each($2)

@@ -1,5 +1,5 @@
--- After its second loss a job waits, for a time that differs from job to job. So jobs that were lost together do not
--- all meet again.
+-- Returns lost jobs to the queue. From its second loss on, a job waits for a random time, so that jobs that were lost
+-- together do not all meet again.
 UPDATE queue_jobs
 SET worker_id = 0, claimed_at = NULL,
     attempt = max(iif(d.fate = 'ready', attempt + d.doubts, attempt - 1), 0),

@@ -1,4 +1,4 @@
--- A copy of the tables may lack the triggers. Of tables that are attached nothing is said.
+-- The schema's version, and a missing trigger: a copy of the tables may lack them. Ignores attached databases.
 SELECT MAX(version), MAX(compatible_since),
        (SELECT name FROM (SELECT 'queue_history_takes' AS name UNION ALL SELECT 'queue_dead_takes')
         WHERE EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'queue_history')

@@ -1,4 +1,4 @@
--- Half of scheduled or ready to cancelled (remove_waiting is the other half); the rows are locked.
+-- Cancels waiting jobs, first half (remove_waiting.sql is the second). The rows are locked.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, error)
 SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, fence, 0, enqueued_at, run_at, b.reason

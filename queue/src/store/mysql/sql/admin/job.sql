@@ -1,4 +1,4 @@
--- One job, wherever it stands, in one snapshot: a job that moves from table to table meanwhile is found, and found once.
+-- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.
 SELECT id, kind, queue,
        CASE WHEN worker_id <> 0 THEN 'running'
             WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled'

@@ -1,4 +1,4 @@
--- A page of the dead letters, along the primary key. NULL for kind or queue: any.
+-- A page of dead letters, in primary key order. NULL for kind or queue matches any.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),

@@ -1,4 +1,4 @@
--- A page of the completed and cancelled jobs, along the primary key. NULL for kind, queue or state: any.
+-- A page of completed and cancelled jobs, in primary key order. NULL for kind, queue or state matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),

@@ -1,4 +1,4 @@
--- A page of the running jobs, by what was claimed: no walk past every waiting row.
+-- A page of running jobs, found through the claim records: no walk over all waiting rows.
 SELECT j.id, kind, queue, 'running', priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),

@@ -1,2 +1,2 @@
--- Not INSERT IGNORE, which would cut a name that is too long.
+-- Not INSERT IGNORE, which would truncate an overlong name.
 INSERT INTO queue_paused (queue) VALUES ($1) ON DUPLICATE KEY UPDATE paused_at = paused_at

@@ -1,4 +1,4 @@
--- The queues with waiting or running jobs, and the paused ones.
+-- Queues with waiting or running jobs, and paused queues.
 SELECT queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(paused_at)),
        CAST(SUM(scheduled) AS SIGNED), CAST(SUM(ready) AS SIGNED), CAST(SUM(running) AS SIGNED)
 FROM (SELECT queue, CAST(NULL AS DATETIME(6)) AS paused_at,

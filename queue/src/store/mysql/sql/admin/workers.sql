@@ -1,4 +1,4 @@
--- The worker processes with the number of jobs that each holds. Retention removes those that ended long ago.
+-- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(b.heartbeat_at, worker.heartbeat_at, started_at)),

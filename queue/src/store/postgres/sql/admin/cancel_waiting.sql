@@ -1,4 +1,4 @@
--- scheduled or ready to cancelled; the rows are locked.
+-- Cancels waiting jobs. The rows are locked.
 WITH gone AS (
     DELETE FROM queue_jobs
     WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))

@@ -1,4 +1,4 @@
--- A page of the dead letters, along the primary key. NULL for kind or queue: any.
+-- A page of dead letters, in primary key order. NULL for kind or queue matches any.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),

@@ -1,6 +1,6 @@
--- A page of the jobs that wait or run, along the primary key. NULL for kind, queue or state: any.
+-- A page of waiting and running jobs, in primary key order. NULL for kind, queue or state matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
-       -- 'infinity' is no time for others: cut to the years that every language knows
+       -- other languages have no 'infinity': clamped to years 1 to 9999
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        claimed_at, NULL::timestamptz, nullif(worker_id, 0),

@@ -1,4 +1,4 @@
--- A page of the completed and cancelled jobs, along the primary key. NULL for kind, queue or state: any.
+-- A page of completed and cancelled jobs, in primary key order. NULL for kind, queue or state matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),

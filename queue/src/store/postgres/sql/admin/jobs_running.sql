@@ -1,4 +1,4 @@
--- A page of the running jobs, by what was claimed: no walk past every waiting row.
+-- A page of running jobs, found through the claim records: no walk over all waiting rows.
 SELECT id, kind, queue, 'running', priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),

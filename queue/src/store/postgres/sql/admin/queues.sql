@@ -1,4 +1,4 @@
--- The queues with waiting or running jobs, and the paused ones.
+-- Queues with waiting or running jobs, and paused queues.
 SELECT queue, max(paused_at),
        sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint
 FROM (SELECT queue, NULL::timestamptz AS paused_at,

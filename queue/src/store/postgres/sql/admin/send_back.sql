@@ -1,4 +1,4 @@
--- dead to ready, with all attempts before it. The fence goes on from where it stood: it is the fence.
+-- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
 WITH gone AS (
     DELETE FROM queue_dead
     WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))

@@ -1,4 +1,4 @@
--- Scheduled or ready to cancelled.
+-- Cancels waiting jobs: a trigger deletes them from queue_jobs.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
                            run_at, finished_at, error)
 SELECT j.id, kind, queue, 'cancelled', args, priority, max_retries, attempt, fence, 0, enqueued_at, run_at,

@@ -1,4 +1,4 @@
--- A page of the dead letters, along the primary key. NULL for kind or queue: any.
+-- A page of dead letters, in primary key order. NULL for kind or queue matches any.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,

@@ -1,6 +1,6 @@
--- A page of the jobs that wait or run, along the primary key. NULL for kind, queue or state: any.
+-- A page of waiting and running jobs, in primary key order. NULL for kind, queue or state matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
-       -- any integer may stand there: cut to the years that every language knows
+       -- any integer may be stored: clamped to years 1 to 9999
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        claimed_at * 1000, NULL, nullif(worker_id, 0),

@@ -1,4 +1,4 @@
--- A page of the completed and cancelled jobs, along the primary key. NULL for kind, queue or state: any.
+-- A page of completed and cancelled jobs, in primary key order. NULL for kind, queue or state matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,

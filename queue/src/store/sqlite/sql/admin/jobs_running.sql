@@ -1,4 +1,4 @@
--- A page of the running jobs. They are few: the index of what is held and a sort beat the walk past every waiting row.
+-- A page of running jobs. They are few: the index of held rows and a sort are faster than a walk over all waiting rows.
 SELECT id, kind, queue, 'running', priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,

@@ -1,4 +1,4 @@
--- The queues with waiting or running jobs, and the paused ones.
+-- Queues with waiting or running jobs, and paused queues.
 SELECT queue, max(paused_at) * 1000,
        sum(scheduled), sum(ready), sum(running)
 FROM (SELECT queue, NULL AS paused_at,

@@ -1,5 +1,5 @@
--- Jobs by kind, queue and state. The waiting ones, of which there may be millions, are counted apart: the claim index holds
--- all that this needs.
+-- Jobs by kind, queue and state. Waiting jobs, possibly millions, are counted separately: the claim index has all
+-- columns for that.
 SELECT kind, queue, state, count(*), max(-62135596800000, min(min(run_at), 253402214400000)) * 1000
 FROM (SELECT kind, queue, run_at,
              CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'

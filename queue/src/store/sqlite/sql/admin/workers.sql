@@ -1,4 +1,4 @@
--- The worker processes with the number of jobs that each holds. Retention removes those that ended long ago.
+-- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        started_at * 1000,
        coalesce(b.heartbeat_at, w.heartbeat_at, started_at) * 1000,

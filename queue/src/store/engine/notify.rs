@@ -23,8 +23,7 @@ use sqlx::pool::PoolConnection;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::enqueue::pool::can_spare_one;
-use crate::store::Dialect;
+use crate::store::engine::dialect::Dialect;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);
@@ -32,6 +31,11 @@ const COALESCE: Duration = Duration::from_millis(5);
 const LIMIT: Duration = Duration::from_secs(3);
 /// How long after an enqueue in a transaction its commit is still expected.
 const ECHO_FOR: Duration = Duration::from_secs(60);
+
+/// Whether the pool can give a connection without keeping anybody else waiting for one.
+pub(crate) fn can_spare_one<DB: sqlx::Database>(pool: &sqlx::Pool<DB>) -> bool {
+    pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
+}
 
 /// An engine, as far as signals go.
 pub(crate) trait Signals: sqlx::Database {
@@ -41,53 +45,6 @@ pub(crate) trait Signals: sqlx::Database {
     fn address(pool: &sqlx::Pool<Self>) -> String;
     /// Signals the workers of all processes; nothing where the engine cannot. `from` is what [`from`] says.
     fn notify(conn: &mut Self::Connection, from: &str) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-}
-
-#[cfg(feature = "postgres")]
-impl Signals for sqlx::Postgres {
-    const NOTIFIES: bool = true;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        let options = pool.connect_options();
-        let database = options.get_database().unwrap_or_else(|| options.get_username());
-        match options.get_socket() {
-            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
-            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
-        }
-    }
-
-    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
-        // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
-        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
-        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
-    }
-}
-
-#[cfg(feature = "mysql")]
-impl Signals for sqlx::MySql {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        let options = pool.connect_options();
-        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
-    }
-
-    async fn notify(_: &mut sqlx::MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-}
-
-#[cfg(feature = "sqlite")]
-impl Signals for sqlx::Sqlite {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        pool.connect_options().get_filename().display().to_string()
-    }
-
-    async fn notify(_: &mut sqlx::SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
 }
 
 /// What this process knows of one database.

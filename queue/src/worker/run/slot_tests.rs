@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, Start, job};

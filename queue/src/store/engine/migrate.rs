@@ -1,0 +1,363 @@
+//! Bringing the schema up to date, and telling whether it fits this binary.
+//!
+//! Migrations are numbered alike on every engine. Each row of `queue_migrations` says since which version a binary must be
+//! to work beside it (`compatible_since`), so that the workers of the release before go on during a deploy, and a binary
+//! that is too old for the tables says so instead of writing nonsense.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use sqlx::{Connection, Pool};
+
+use crate::engine::Engine;
+use crate::error::{Doing, Error};
+use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
+use crate::store::engine::operation::SqlStore;
+use crate::store::engine::operation::{From, Mode};
+
+/// One step of the schema.
+struct Migration {
+    version: i64,
+    name: &'static str,
+    /// The oldest schema version that a binary may know and still work beside this one.
+    compatible_since: i64,
+    postgres: &'static str,
+    mysql: &'static str,
+    sqlite: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "jobs",
+    compatible_since: 1,
+    postgres: include_str!("../../../migrations/postgres/0001_jobs.sql"),
+    mysql: include_str!("../../../migrations/mysql/0001_jobs.sql"),
+    sqlite: include_str!("../../../migrations/sqlite/0001_jobs.sql"),
+}];
+
+/// The schema version that this binary was written for.
+const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// How long one process waits for another that migrates.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Migration {
+    const fn sql(&self, engine: Engine) -> &'static str {
+        match engine {
+            Engine::Postgres => self.postgres,
+            Engine::MySql => self.mysql,
+            Engine::Sqlite => self.sqlite,
+        }
+    }
+}
+
+/// All of the schema, as one SQL script.
+pub(crate) fn script(engine: Engine) -> String {
+    let wal = if engine == Engine::Sqlite { "PRAGMA journal_mode = WAL;\n\n" } else { "" };
+    let mut script = format!("{wal}{}\n", table(engine).trim_end());
+    for migration in MIGRATIONS {
+        let Migration { version, name, compatible_since, .. } = migration;
+        let _ = write!(
+            script,
+            "\n{}\n\nINSERT INTO queue_migrations (version, name, compatible_since)\n\
+             VALUES ({version}, '{name}', {compatible_since});\n",
+            migration.sql(engine).trim_end()
+        );
+    }
+    script
+}
+
+const fn table(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Postgres => include_str!("../postgres/sql/migrations.sql"),
+        Engine::MySql => include_str!("../mysql/sql/migrations.sql"),
+        Engine::Sqlite => include_str!("../sqlite/sql/migrations.sql"),
+    }
+}
+
+/// [`migrate`](crate::migrate()), in a task that survives its caller.
+pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    match tokio::spawn(migrate_pool(pool)).await {
+        Ok(result) => result,
+        Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
+        Err(_) => Err(sqlx::Error::WorkerCrashed).doing(DOING), // the runtime is shutting down
+    }
+}
+
+const DOING: &str = "cannot migrate the schema";
+
+async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
+    DB::warn_of_options(&pool);
+    let mut conn = pool.acquire().await.doing(DOING)?;
+    usable(&pool, &mut conn).await?;
+    // Those who migrate by hand give this program no right to create anything.
+    if let Ok(Some(found)) = versions::<DB>(&mut conn).await
+        && found.version >= LATEST
+    {
+        return fits(Some(found));
+    }
+    if !DB::ONE_WRITER {
+        conn.close_on_drop(); // with the lock and its settings, whatever happens
+    }
+    let begin = Instant::now();
+    loop {
+        match attempt::<DB>(&mut conn).await {
+            // others are at it
+            Err(Error::Database { source, .. }) if DB::is_transient(&source) && begin.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
+            }
+            Ok(()) => break,
+            result => return result,
+        }
+    }
+    // with what the migration has set on the file
+    usable(&pool, &mut conn).await
+}
+
+async fn usable<DB: Dialect>(pool: &Pool<DB>, conn: &mut DB::Connection) -> Result<(), Error> {
+    match DB::unusable(pool, conn).await.doing(DOING)? {
+        Some(why) => Err(Error::config(format!("{DOING}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+async fn attempt<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
+    for sql in DB::BEFORE_MIGRATION {
+        DB::raw(conn, sql).await.doing(DOING)?;
+    }
+    if !DB::DDL_IN_TRANSACTION {
+        return apply::<DB>(conn).await;
+    }
+    let mut transaction = conn.begin_with(DB::BEGIN).await.doing(DOING)?;
+    match apply::<DB>(&mut transaction).await {
+        Ok(()) => transaction.commit().await.doing(DOING),
+        Err(error) => {
+            transaction.rollback().await.doing(DOING)?;
+            Err(error)
+        }
+    }
+}
+
+async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
+    if let Some(sql) = DB::LOCK_MIGRATION {
+        let locked = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+        if locked.first().map(|row| row.maybe_int(0)).transpose().doing(DOING)?.flatten() != Some(1) {
+            return Err(Error::Schema(
+                "another process has been migrating this database for a minute: try again when it is done".into(),
+            ));
+        }
+    }
+    if let Some(sql) = DB::IN_THE_WAY
+        && !matches!(versions::<DB>(conn).await, Ok(Some(_)))
+    {
+        let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+        let there =
+            there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
+        let (there, script) = (there.doing(DOING)?, script(DB::KIND));
+        let names = foreign(&there, &script);
+        if !names.is_empty() {
+            return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
+        }
+    }
+    DB::raw(conn, table(DB::KIND)).await.doing(DOING)?;
+    let found = match versions::<DB>(conn).await {
+        Err(error @ sqlx::Error::Database(_)) if !DB::is_transient(&error) => {
+            return Err(in_the_way(&format!("`queue_migrations` ({error})")));
+        }
+        found => found.doing(DOING)?,
+    };
+    let version = found.as_ref().map_or(0, |found| found.version);
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+        let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
+        DB::raw(conn, migration.sql(DB::KIND)).await.doing(doing())?;
+        let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
+        execute::<DB>(conn, include_str!("sql/migrated.sql"), &binds).await.doing(doing())?;
+        tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
+    }
+    let found = versions::<DB>(conn).await.doing(DOING)?;
+    if let Some(sql) = DB::UNLOCK_MIGRATION {
+        rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+    }
+    fits(found)
+}
+
+/// Of what is there, by name, type and columns: what has a name of the script's and is something else. A migration that
+/// was cut off goes on with the tables that it made; its views come last.
+fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a str> {
+    let mut foreign = Vec::new();
+    for (name, of_type, columns) in there {
+        let ours = match columns_of(script, name) {
+            Some(ours) => of_type == "BASE TABLE" && *columns == ours,
+            None if script.contains(&format!("VIEW {name} AS")) => {
+                of_type == "VIEW" && there.iter().any(|(name, ..)| name == "queue_jobs")
+            }
+            None => true,
+        };
+        if !ours {
+            foreign.push(name.as_str());
+        }
+    }
+    foreign
+}
+
+/// The columns of a table that a script creates: lines of a name in small letters.
+fn columns_of(script: &str, table: &str) -> Option<String> {
+    let (_, body) = script.split_once(&format!("CREATE TABLE IF NOT EXISTS {table} (\n"))?;
+    let lines = body.lines().take_while(|line| !line.starts_with(')'));
+    let names = lines.filter_map(|line| line.strip_prefix("    ")?.split_once(' ').map(|(name, _)| name));
+    let columns: Vec<_> = names.filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase())).collect();
+    Some(columns.join(","))
+}
+
+fn in_the_way(what: &str) -> Error {
+    Error::Schema(format!(
+        "{DOING}: another program's table or view has a name of the queue's: {what}; rename it, or give the queue a database or \
+         schema of its own"
+    ))
+}
+
+struct Versions {
+    version: i64,
+    compatible_since: i64,
+    /// A trigger that is not there.
+    missing: Option<String>,
+}
+
+/// None: no migration has run, but the table is there.
+async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versions>, sqlx::Error> {
+    let rows = rows::<DB>(conn, DB::SCHEMA, &[]).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(match (row.maybe_int(0)?, row.maybe_int(1)?) {
+        (Some(version), Some(compatible_since)) => {
+            Some(Versions { version, compatible_since, missing: row.maybe_text(2)? })
+        }
+        _ => None,
+    })
+}
+
+fn fits(found: Option<Versions>) -> Result<(), Error> {
+    const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration_sql` prints";
+    match found {
+        None => Err(Error::Schema(format!("the queue tables are missing: {CURE}"))),
+        Some(Versions { version, .. }) if version < LATEST => Err(Error::Schema(format!(
+            "the queue tables are at version {version}, this program needs version {LATEST}: {CURE}"
+        ))),
+        Some(Versions { version, compatible_since, .. }) if compatible_since > LATEST => Err(Error::Schema(format!(
+            "the queue tables are at version {version}, which works only with programs that know version \
+             {compatible_since}; this program knows version {LATEST}: deploy a newer build of it"
+        ))),
+        Some(Versions { missing: Some(missing), .. }) => Err(Error::Schema(format!(
+            "the queue tables lack the trigger `{missing}`, without which a job that has ended would stay and run again: \
+             create it as the script that `queue::migration_sql` prints does (was the file copied table by table?)"
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether the schema is there and fits this binary.
+pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
+    let found = store
+        // one of the worker's own connections: in a cluster it waits for a migration that was run on another node
+        .run(From::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
+            async move {
+                match versions::<DB>(conn).await {
+                    Err(error) if DB::is_missing_table(&error) => Ok(None),
+                    found => found,
+                }
+            }
+            .boxed()
+        })
+        .await?;
+    fits(found)?;
+    let lag = store.run(From::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
+        async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
+    });
+    // an account may have no right to see what is over
+    if lag.await.unwrap_or(false) {
+        tracing::error!(
+            "numbers of jobs were set back, by a TRUNCATE or a backup: they are given again, and jobs that end replace older \
+             ones of the same number; set the counter of queue_jobs beyond all numbers in queue_history and queue_dead"
+        );
+    }
+    let pool = store.pool().clone();
+    let unusable = store
+        .run(From::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
+    match unusable.await? {
+        Some(why) => Err(Error::config(format!("cannot work: {why}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_from_one_and_never_demand_the_future() {
+        for (at, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version, at as i64 + 1);
+            assert!((1..=migration.version).contains(&migration.compatible_since));
+        }
+    }
+
+    #[test]
+    fn another_programs_tables_are_told_from_ours() {
+        let script = script(Engine::MySql);
+        let paused = columns_of(&script, "queue_paused").expect("a table");
+        assert_eq!(paused, "queue,paused_at");
+        let it = |name: &str, of_type: &str, columns: &str| (name.to_owned(), of_type.to_owned(), columns.to_owned());
+        let table = "BASE TABLE";
+        let jobs = columns_of(&script, "queue_jobs").expect("a table");
+        let ours = [
+            it("queue_jobs", table, &jobs),
+            it("queue_paused", table, &paused),
+            it("queue_all", "VIEW", "id"),
+            it("queue_of_mine", table, "a"),
+        ];
+        assert!(foreign(&ours, &script).is_empty());
+        let others = [it("queue_paused", table, "id"), it("queue_dead", "VIEW", "id"), it("queue_all", "VIEW", "id")];
+        assert_eq!(foreign(&others, &script), ["queue_paused", "queue_dead", "queue_all"]);
+        assert_eq!(foreign(&[it("queue_jobs", table, "id,kind")], &script), ["queue_jobs"]);
+    }
+
+    #[test]
+    fn everything_is_prefixed() {
+        for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
+            let script = script(engine);
+            for line in script.lines().filter(|line| line.starts_with("CREATE")) {
+                let name = line.split_whitespace().find(|word| {
+                    !matches!(
+                        *word,
+                        "CREATE" | "TABLE" | "INDEX" | "TRIGGER" | "VIEW" | "OR" | "REPLACE" | "IF" | "NOT" | "EXISTS"
+                    )
+                });
+                assert!(name.is_some_and(|name| name.starts_with("queue_")), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let versions = |version, compatible_since| Some(Versions { version, compatible_since, missing: None });
+        let message = |found| fits(found).expect_err("does not fit").to_string();
+        assert!(message(None).contains("queue::migrate(&pool)"));
+        assert!(message(versions(0, 0)).contains("needs version 1"));
+        let newer = message(versions(9, 8));
+        assert!(newer.contains("version 9") && newer.contains("knows version 1"), "{newer}");
+        assert!(fits(versions(9, 1)).is_ok());
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_copy_without_triggers_is_refused() {
+        let pool = crate::__doctest::pool().await;
+        let store = SqlStore::new(pool.clone());
+        check(&store).await.expect("all is there");
+        sqlx::raw_sql("DROP TRIGGER queue_history_takes").execute(&pool).await.expect("dropped");
+        for refused in [check(&store).await, crate::migrate(&pool).await] {
+            let error = refused.expect_err("jobs would run again").to_string();
+            assert!(error.contains("trigger `queue_history_takes`"), "{error}");
+        }
+    }
+}

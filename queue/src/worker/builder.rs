@@ -1,0 +1,382 @@
+//! The public worker: what it can be told, what it refuses, and how it is run.
+
+use std::any::TypeId;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::States;
+use crate::enqueue::target::Pool;
+use crate::error::Error;
+use crate::job::Job;
+use crate::limits::check_name;
+use crate::registry::{JobDefinition, linked};
+use crate::store::{AnyStore, Store};
+use crate::telemetry;
+
+use crate::worker::config::{Config, Timing};
+use crate::worker::lifecycle;
+
+/// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
+///
+/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings,
+/// heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
+///
+/// ```no_run
+/// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
+/// use queue::Worker;
+///
+/// # let ctrl_c = std::future::pending();
+/// Worker::builder(pool).concurrency(32).build()?.run(ctrl_c).await
+/// # }
+/// ```
+#[must_use = "a worker does nothing until `.run(…)` is awaited"]
+pub struct Worker {
+    config: Config,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("engine", &self.config.store.engine())
+            .field("concurrency", &self.config.concurrency)
+            .field("queues", &self.config.queues)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool` (or a reference to one). No I/O.
+    pub fn builder(pool: impl Pool) -> WorkerBuilder {
+        WorkerBuilder::new(pool)
+    }
+
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config }
+    }
+
+    /// Works until `shutdown` is ready (Ctrl-C, SIGTERM, whatever the program decides), then stops claiming, gives back at
+    /// once what was not started, lets running jobs go on for [`shutdown_grace`](WorkerBuilder::shutdown_grace), cancels
+    /// the rest and gives them back without counting an attempt.
+    ///
+    /// An outage of the database is survived: the worker cancels what it runs before its lease can have run out, and works
+    /// on when the database is back.
+    ///
+    /// # Errors
+    /// Before it claims anything: [`Error::Schema`] when the tables are missing, older than this binary, or newer and not
+    /// compatible; [`Error::Database`] when the database cannot be reached.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the running jobs with it; they are rescued by other workers as after a crash.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        self.run_until(shutdown, std::future::pending()).await
+    }
+
+    /// As [`run`](Self::run), and ends at once when `immediately` is ready too (a second Ctrl-C, say): running jobs are
+    /// dropped and given back without counting an attempt.
+    pub async fn run_until(
+        self,
+        shutdown: impl Future<Output = ()>,
+        immediately: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        lifecycle::supervise(self.config, shutdown, immediately).await
+    }
+}
+
+/// Configures a [`Worker`]. Every setting has a default that is meant for production.
+///
+/// ```standalone_crate
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// # #[queue::job(queue = "mail")] async fn send_email(to: String) { let _ = to; }
+/// use std::time::Duration;
+///
+/// let worker = queue::Worker::builder(pool)
+///     .queue("mail", 8)
+///     .queue("default", 32)
+///     .state(String::from("smtp://localhost"))
+///     .retention(Duration::from_secs(24 * 60 * 60))
+///     .build()?;
+/// # drop(worker); Ok(()) }
+/// ```
+#[must_use = "a worker runs only after `.build()?.run(…).await`"]
+pub struct WorkerBuilder {
+    store: AnyStore,
+    concurrency: Option<u32>,
+    queues: Vec<(String, u32)>,
+    newest_first: HashSet<String>,
+    states: States,
+    registered: Vec<JobDefinition>,
+    linked: bool,
+    transaction_pooler: bool,
+    timing: Timing,
+}
+
+/// The most that `lease`, `shutdown_grace` and `cancel_grace` may be.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How long finished jobs may be kept. An idle worker looks for old ones as often as the shortest. The longest, counted
+/// back from now, is a time that every database knows.
+const RETENTION: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The most jobs that one worker may run at a time.
+const MOST_AT_A_TIME: u32 = 1_000_000;
+/// The default of [`WorkerBuilder::concurrency`].
+const CONCURRENCY: u32 = 32;
+
+impl WorkerBuilder {
+    pub(crate) fn new(pool: impl Pool) -> Self {
+        Self {
+            store: pool.store(),
+            concurrency: None,
+            queues: Vec::new(),
+            newest_first: HashSet::new(),
+            states: States::new(),
+            registered: Vec::new(),
+            linked: true,
+            transaction_pooler: false,
+            timing: Timing::default(),
+        }
+    }
+
+    /// Sets how many jobs run at a time, over all queues. The default is 32, or the sum of the limits given with
+    /// [`queue`](Self::queue). Raise it for jobs that wait, for example for the network. Lower it for jobs that
+    /// compute. If the limits of the queues exceed it, the queues take turns.
+    pub fn concurrency(mut self, jobs: u32) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+
+    /// Serves only the queues named, each with its own limit of jobs at a time. By default, a worker serves all queues.
+    pub fn queue(mut self, queue: impl Into<String>, limit: u32) -> Self {
+        self.queues.push((queue.into(), limit));
+        self
+    }
+
+    /// Runs the jobs of this queue last in, first out: within a priority, the job that became due last comes first. Use
+    /// it for work that is worth most while it is fresh. Old jobs may starve.
+    pub fn lifo(mut self, queue: impl Into<String>) -> Self {
+        self.newest_first.insert(queue.into());
+        self
+    }
+
+    /// Provides the value of [`State<T>`](crate::State) parameters. Each attempt gets a clone. A second value of the
+    /// same type replaces the first.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Serves a job that was not collected at link time: some targets cannot do that, or its [`Job`] was written by
+    /// hand. Registering a job again changes nothing.
+    pub fn register<J: Job>(mut self) -> Self {
+        self.registered.push(JobDefinition::of::<J>());
+        self
+    }
+
+    /// Serves only the jobs given with [`register`](Self::register), not those collected at link time. Use it to
+    /// dedicate a worker to some jobs, for example on a machine with a GPU, in a binary that links many.
+    pub fn only_registered(mut self) -> Self {
+        self.linked = false;
+        self
+    }
+
+    /// Sets how often the worker reports that it is alive. The default is 2.5 s, the minimum 100 ms, the maximum a
+    /// third of the [`lease`](Self::lease). On PostgreSQL, MySQL and MariaDB it is about every 0.4 s while any worker
+    /// holds jobs. On PostgreSQL and SQLite, the heartbeat of an idle worker also finds jobs that no signal announced,
+    /// such as plain INSERTs.
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.timing.heartbeat = every;
+        self
+    }
+
+    /// Sets how long after its last heartbeat a worker is taken for lost and its jobs run elsewhere. The default is 7.5
+    /// s. If a process is killed, a server ends its session, and other workers notice that within about 2 s. A longer
+    /// lease survives longer pauses of the machine or the database. A shorter one rescues jobs sooner.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.timing.lease = lease;
+        self
+    }
+
+    /// Sets how long running jobs may continue after the shutdown signal before they are cancelled and released. The
+    /// default is 30 s. Keep it below the time after which your platform kills the process.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.timing.shutdown_grace = grace;
+        self
+    }
+
+    /// Sets how long a job may take to end by itself after its token was cancelled (timeout, cancellation, shutdown).
+    /// After that it is dropped. The default is 5 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.timing.cancel_grace = grace;
+        self
+    }
+
+    /// Sets how long completed and cancelled jobs are kept, from 100 ms to 100 years. The default is 7 days. Dead
+    /// letters stay until somebody acts. Any worker removes jobs of all queues, so give all workers of a database the
+    /// same retention.
+    pub fn retention(mut self, keep: Duration) -> Self {
+        self.timing.retention = keep;
+        self
+    }
+
+    /// Set this to `true` if PostgreSQL is reached through a pooler in transaction mode. The default is `false`.
+    /// PgBouncer supports this from 1.21 on, with `max_prepared_statements` above zero.
+    ///
+    /// Such a pooler may run each transaction in another session of the server, so the worker keeps nothing in a
+    /// session. It polls instead of listening, and only its lease shows that it is alive. A killed worker's jobs
+    /// therefore come back after 7.5 to 10 s instead of 2 s. `docs/clusters.md` lists all drawbacks.
+    ///
+    /// [`build`](Self::build) refuses this setting on other databases. [`Worker::run`] refuses to work behind such a
+    /// pooler without it.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let shutdown = std::future::pending();
+    /// let pool = sqlx::PgPool::connect("postgres://app@pgbouncer:6432/app").await?;
+    /// queue::Worker::builder(pool).transaction_pooler(true).build()?.run(shutdown).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction_pooler(mut self, yes: bool) -> Self {
+        self.transaction_pooler = yes;
+        self
+    }
+
+    /// Checks the settings, as far as that is possible without the database.
+    ///
+    /// # Errors
+    /// [`Error::Config`], whose message says what to write instead. Causes are a zero limit, a queue named twice,
+    /// durations that contradict each other, two jobs of one kind, a missing [`state`](Self::state), or no jobs at all.
+    pub fn build(self) -> Result<Worker, Error> {
+        let jobs = self.check_jobs()?;
+        self.check_timing()?;
+        self.check_pooler()?;
+        let mut queues = BTreeMap::new();
+        for (queue, limit) in self.queues {
+            check_name("queue", &queue)
+                .map_err(|why| Error::config(format!("the worker cannot serve a queue: {why}")))?;
+            if limit == 0 {
+                return Err(Error::config(format!(
+                    "the limit of queue `{queue}` is 0: give at least 1, or leave the queue out"
+                )));
+            }
+            if queues.insert(queue.clone(), limit).is_some() {
+                return Err(Error::config(format!("queue `{queue}` is named twice: name it once, with one limit")));
+            }
+        }
+        if let Some(queue) = self.newest_first.iter().find(|q| !queues.is_empty() && !queues.contains_key(*q)) {
+            return Err(Error::config(format!(
+                "`.lifo(\"{queue}\")` names a queue that this worker does not serve: add `.queue(\"{queue}\", …)`"
+            )));
+        }
+        let sum = queues.values().fold(0u32, |sum, limit| sum.saturating_add(*limit));
+        let concurrency = self.concurrency.unwrap_or(if queues.is_empty() { CONCURRENCY } else { sum });
+        if concurrency == 0 {
+            return Err(Error::config("`.concurrency(0)` would never run a job: give at least 1"));
+        }
+        let most = queues.values().copied().fold(concurrency, u32::max);
+        if most > MOST_AT_A_TIME {
+            return Err(Error::config(format!(
+                "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give fewer"
+            )));
+        }
+        self.store.warn_of_options();
+        Self::warn_of_pool(&*self.store, concurrency);
+        Ok(Worker::new(Config {
+            store: self.store,
+            concurrency,
+            queues,
+            newest_first: self.newest_first,
+            states: Arc::new(self.states),
+            jobs,
+            timing: self.timing,
+        }))
+    }
+
+    fn check_jobs(&self) -> Result<HashMap<&'static str, Arc<JobDefinition>>, Error> {
+        let mut jobs: HashMap<&'static str, Arc<JobDefinition>> = HashMap::new();
+        let found = if self.linked { linked() } else { Vec::new() };
+        for job in found.into_iter().chain(self.registered.iter().cloned()) {
+            let job = Arc::new(job);
+            for name in std::iter::once(job.kind).chain(job.aliases.iter().copied()) {
+                check_name("kind", name).map_err(|why| Error::config(format!("`{}`: {why}", job.type_name)))?;
+                match jobs.get(name) {
+                    Some(other) if other.type_id != job.type_id => {
+                        return Err(Error::config(format!(
+                            "two jobs are called `{name}`: `{}` and `{}`; give one of them another \
+                             `#[job(name = \"…\")]` or drop the alias",
+                            other.type_name, job.type_name
+                        )));
+                    }
+                    _ => drop(jobs.insert(name, job.clone())),
+                }
+            }
+            for state in &job.requires {
+                if !self.states.contains_key(&state.id) {
+                    return Err(Error::config(format!(
+                        "job `{}` takes `State<{}>`, but the worker was not given one: add `.state(…)` with a value of that \
+                         type",
+                        job.kind, state.name
+                    )));
+                }
+            }
+        }
+        if jobs.is_empty() {
+            return Err(Error::config(
+                "this worker knows no job: link the crate with the `#[job]` functions into this binary (a `use` of one of its \
+                 items is enough), or add `.register::<YourJob>()`",
+            ));
+        }
+        Ok(jobs)
+    }
+
+    fn check_timing(&self) -> Result<(), Error> {
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
+        if heartbeat < Duration::from_millis(100) {
+            return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
+        }
+        for (name, duration) in [("lease", lease), ("shutdown_grace", shutdown_grace), ("cancel_grace", cancel_grace)] {
+            if duration > YEAR {
+                return Err(Error::config(format!("`{name}` is {duration:?}: give at most a year")));
+            }
+        }
+        if !RETENTION.contains(&retention) {
+            return Err(Error::config(format!("`retention` is {retention:?}: give from 100 ms to 100 years")));
+        }
+        if lease / 3 < heartbeat {
+            return Err(Error::config(format!(
+                "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all jobs: raise the \
+                 lease or lower the heartbeat"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A small pool is no mistake by itself: the worker's own connections are not part of it.
+    fn warn_of_pool(store: &dyn Store, concurrency: u32) {
+        let (kept, allowed) = (store.connections_kept(), store.connections_allowed());
+        // a pool of one is deliberate: a database in memory allows no other
+        if allowed < concurrency && allowed > 1 {
+            tracing::warn!(
+                event = telemetry::WORKER_POOL_SMALL,
+                connections = allowed,
+                concurrency,
+                "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has {allowed} \
+                 connections; if all of them use it, set `max_connections` to {concurrency}. The worker keeps {kept} more of its \
+                 own"
+            );
+        }
+    }
+
+    fn check_pooler(&self) -> Result<(), Error> {
+        if self.transaction_pooler && !self.store.lend_sessions() {
+            return Err(Error::config(format!(
+                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
+                self.store.engine()
+            )));
+        }
+        Ok(())
+    }
+}

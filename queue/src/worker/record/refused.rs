@@ -1,0 +1,288 @@
+//! Ends that the database refused: they are set aside and tried again, in smaller parts and plainer forms.
+
+use std::collections::{HashSet, VecDeque};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::store::values::WorkerId;
+use crate::telemetry;
+use crate::worker::lease::health::Failures;
+use crate::worker::record::edge::{Edge, in_bytes, plainer};
+use crate::worker::run::attempt::Ended;
+use crate::worker::shared::Shared;
+
+/// Bytes of results and error texts in one transaction. By default, every server accepts more than this in one
+/// statement.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// A single end that is to blame itself is tried in a plainer form after this many refusals.
+pub(super) const TRIES: u32 = 3;
+/// Ends smaller than this do not break a connection.
+const SMALL: usize = 1024;
+/// The pause before a part of a refused batch is tried. For a single end that was refused, it doubles with each such
+/// refusal until something is accepted.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The longest such pause. A worker that ends waits longer than this, with the default lease.
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
+/// The pause is also at least this many times as long as the refusal took, because other ends wait meanwhile.
+const SHARE: u32 = 4;
+/// The longest pause for that reason.
+const LONGEST_OF_SLOW: Duration = Duration::from_secs(20);
+
+/// Ends of one edge that the database refused.
+pub(crate) struct Aside<E> {
+    /// The first is tried first.
+    parts: VecDeque<Part<E>>,
+    /// How many refusals of single ends there were since something was accepted.
+    refusals: u32,
+    /// How often something was accepted.
+    taken: u64,
+    /// The most bytes in one write. It falls when a larger write breaks the connection (`max_allowed_packet`).
+    most: usize,
+    /// When the next part is tried. None: there is none.
+    pub(super) due: Option<Instant>,
+    failures: Failures,
+}
+
+/// Ends that were refused together.
+pub(crate) struct Part<E> {
+    worker: WorkerId,
+    ends: Vec<E>,
+    refusals: u32,
+    /// It replaces an end that could not be recorded.
+    last_words: bool,
+    /// An older job with the same number was removed.
+    cleared: bool,
+    /// How often something had been accepted before it was refused.
+    taken: u64,
+}
+
+impl<E> Default for Aside<E> {
+    fn default() -> Self {
+        let (parts, failures) = (VecDeque::new(), Failures::default());
+        Self { parts, refusals: 0, taken: 0, most: BATCH_BYTES, due: None, failures }
+    }
+}
+
+impl<E: Edge> Aside<E> {
+    /// Writes new ends, and sets aside those that are refused.
+    pub(super) async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<E>) {
+        if batch.is_empty() {
+            return;
+        }
+        for ends in in_bytes(batch, self.most) {
+            let began = Instant::now();
+            let Err(error) = write(shared, worker, &ends).await else {
+                self.taken += 1;
+                self.most = BATCH_BYTES.min(self.most + self.most / 64);
+                continue;
+            };
+            self.report(shared, &error);
+            self.learn(&error, &ends);
+            // ahead of those that were refused often
+            let taken = self.taken;
+            self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false, cleared: false, taken });
+            let soon = Instant::now() + PAUSE.max(began.elapsed());
+            self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+        }
+    }
+
+    /// Tries the next part, if it is due. A part that is refused again is halved, so that one bad row blocks nobody and
+    /// no statement is too large. Returns what to write instead of an end that cannot be recorded at all.
+    pub(super) async fn again(&mut self, shared: &Shared) -> Option<(WorkerId, Ended)> {
+        let began = Instant::now();
+        if self.due.is_none_or(|due| began < due) {
+            return None;
+        }
+        let mut part = self.parts.pop_front()?;
+        let Err(error) = write(shared, part.worker, &part.ends).await else {
+            self.refusals = 0;
+            self.taken += 1;
+            self.next_at(shared, Instant::now());
+            return None;
+        };
+        self.report(shared, &error);
+        self.learn(&error, &part.ends);
+        part.refusals = part.refusals.saturating_add(1);
+        let mut unrecordable = None;
+        if part.ends.len() > 1 {
+            let Part { worker, taken, mut ends, .. } = part;
+            let parts = if breaks_connections(&error) && ends.iter().map(E::bytes).sum::<usize>() > self.most {
+                in_bytes(ends, self.most)
+            } else {
+                let rest = ends.split_off(ends.len() / 2);
+                vec![ends, rest]
+            };
+            for ends in parts.into_iter().rev() {
+                self.parts.push_front(Part { worker, ends, refusals: 0, last_words: false, cleared: false, taken });
+            }
+        } else {
+            self.refusals = self.refusals.saturating_add(1);
+            unrecordable = self.refused(shared, part, &error, began).await;
+        }
+        let known = self.parts.front().is_some_and(|next| next.ends.len() == 1 && next.refusals > 0);
+        let tries = if known { self.refusals.min(10) } else { 0 };
+        // a write that broke its connection did not keep the database busy
+        let slow = if breaks_connections(&error) { Duration::ZERO } else { began.elapsed() * SHARE };
+        let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(slow));
+        self.next_at(shared, Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+        unrecordable
+    }
+
+    /// Handles the refusal of a single end. It is tried again, in a plainer form if it is to blame itself. If its
+    /// plainest form is refused while other ends are accepted, its last words replace it.
+    async fn refused(
+        &mut self,
+        shared: &Shared,
+        mut part: Part<E>,
+        error: &Error,
+        began: Instant,
+    ) -> Option<(WorkerId, Ended)> {
+        let end = &part.ends[0];
+        let broke = end.bytes() > SMALL && breaks_connections(error) && shared.has_beaten_since(began);
+        if !broke && !error.blames_the_row() {
+            self.parts.push_back(part);
+        } else if part.refusals < TRIES {
+            self.parts.push_front(part);
+        } else if error.is_taken() && !std::mem::replace(&mut part.cleared, true) {
+            clear(shared, end).await;
+            part.refusals = 0;
+            self.parts.push_front(part);
+        } else if let Some(plain) = plainer(end, error, broke) {
+            part.ends[0] = plain;
+            part.refusals = 0;
+            self.parts.push_front(part);
+        } else if !part.last_words && (error.is_a_constraint() || self.taken > part.taken) {
+            self.refusals = 0;
+            return Some((part.worker, end.last_words(error)));
+        } else {
+            if part.refusals == TRIES {
+                tracing::error!(
+                    job.id = end.id(), %error,
+                    "the end of a job cannot be recorded in any form; the job is rescued when this worker ends"
+                );
+            }
+            self.parts.push_back(part);
+        }
+        None
+    }
+
+    /// Sets when the next part is tried, if there is one.
+    fn next_at(&mut self, shared: &Shared, due: Instant) {
+        self.due = (!self.parts.is_empty()).then_some(due);
+        if self.due.is_none() {
+            shared.health.up(&mut self.failures);
+        }
+    }
+
+    /// A batch that broke its connection was too large.
+    fn learn(&mut self, error: &Error, ends: &[E]) {
+        let bytes = ends.iter().map(E::bytes).sum::<usize>();
+        if ends.len() > 1 && bytes > SMALL && breaks_connections(error) {
+            self.most = self.most.min((bytes / 2).max(SMALL));
+        }
+    }
+
+    /// Reports a failure, unless a row is to blame: that is reported when the row is known.
+    fn report(&mut self, shared: &Shared, error: &Error) {
+        if !error.blames_the_row() {
+            shared.health.failed(&mut self.failures, error);
+        }
+    }
+}
+
+impl<E: Edge> Aside<E> {
+    /// Takes in what replaces an end that cannot be recorded.
+    pub(super) fn last_words(&mut self, worker: WorkerId, end: E) {
+        let last_words = E::WAITS_AGAIN;
+        let taken = self.taken;
+        self.parts.push_front(Part { worker, ends: vec![end], refusals: 0, last_words, cleared: false, taken });
+        self.due = Some(Instant::now());
+    }
+}
+
+/// Removes an older job with the same number. Numbers repeat after a TRUNCATE, or after a backup was restored.
+async fn clear<E: Edge>(shared: &Shared, end: &E) {
+    let id = end.id();
+    tracing::error!(
+        job.id = id,
+        "an older job with the number of this one is removed; numbers were reused: set the counter of queue_jobs above all \
+         numbers in queue_history and queue_dead"
+    );
+    if let Err(error) = shared.config.store.delete(&[id], Some(E::AMONG)).await {
+        tracing::error!(job.id = id, %error, "the older job with this number cannot be removed");
+    }
+}
+
+/// Writes a batch, and waits while the database is away. Error: the database is up, and refuses this batch.
+async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Result<(), Error> {
+    let began = Instant::now();
+    let mut broken = None;
+    let mut failures = Failures::default();
+    loop {
+        let error = match E::write(&*shared.config.store, worker, batch).await {
+            Ok(accepted) => {
+                shared.health.up(&mut failures);
+                shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.fence())));
+                shared.recorder.written(batch.iter().map(|end| (end.id(), end.fence())));
+                report_refused(batch, &accepted);
+                if E::WAITS_AGAIN {
+                    // the claim loop finds out when they are due
+                    shared.wake.notify_one();
+                }
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        // heartbeats are answered, so the batch has broken its connection
+        let answers = breaks_connections(&error) && shared.has_beaten_since(broken.unwrap_or_else(Instant::now));
+        if is_refusal(&error) || answers || (began.elapsed() > shared.config.timing.lease && shared.lease_holds()) {
+            shared.health.up(&mut failures);
+            return Err(error);
+        }
+        if breaks_connections(&error) {
+            broken.get_or_insert_with(Instant::now);
+        }
+        shared.health.down(&mut failures, &error).await;
+    }
+}
+
+/// Whether the connection is gone. If the batch caused that, a server that is up answers on other connections.
+fn breaks_connections(error: &Error) -> bool {
+    let Error::Database { source, .. } = error else { return false };
+    match source {
+        // a timeout says nothing about what was sent
+        sqlx::Error::Io(error) => !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionAborted),
+        sqlx::Error::Protocol(_) => true,
+        // "got a packet bigger than max_allowed_packet" has the code of a lost connection
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| code.starts_with("08")),
+        _ => false,
+    }
+}
+
+/// Whether the database is up, and may accept other ends. If it accepts nothing from anybody, it counts as away: it is
+/// starting or stopping, a standby, or its disk is full. SQLite's file may be locked by others, or not writable.
+fn is_refusal(error: &Error) -> bool {
+    let Error::Database { source: sqlx::Error::Database(error), .. } = error else { return false };
+    let Some(code) = error.code() else { return true };
+    if code.len() == 5 {
+        return !["08", "25006", "53100", "53300", "57P", "58"].iter().any(|class| code.starts_with(class));
+    }
+    code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
+}
+
+fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {
+    if accepted.len() == batch.len() {
+        return;
+    }
+    let accepted: HashSet<i64> = accepted.iter().copied().collect();
+    for end in batch.iter().filter(|end| !accepted.contains(&end.id())) {
+        tracing::warn!(
+            event = telemetry::JOB_REFUSED,
+            job.id = end.id(),
+            "the end of an attempt was refused: another attempt is current, or the job no longer exists"
+        );
+    }
+}

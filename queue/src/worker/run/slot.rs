@@ -1,0 +1,293 @@
+//! A slot: takes what waits, admits it, runs it, and hands its end over.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::limits::MAX_ARGS_BYTES;
+use crate::store::values::{Claimed, Start};
+use crate::telemetry;
+use crate::worker::run::attempt::{Attempt, Ended, LongArgs};
+use crate::worker::run::held::Held;
+use crate::worker::run::isolation::{self, Place};
+use crate::worker::shared::Shared;
+
+/// How many attempts may read and decode long arguments at the same time.
+pub(crate) const LONG_ARGS_AT_ONCE: usize = 4;
+
+/// How long an attempt may be overdue and still block its thread before it is left behind. Also the pause before a
+/// failed note is retried.
+pub(crate) const STUCK: Duration = Duration::from_secs(1);
+
+/// An attempt that may begin.
+#[derive(Default)]
+struct Admitted<'a> {
+    /// How many others may run at the same time. None: any number.
+    max_neighbours: Option<u32>,
+    /// Held until it has begun, if others wait for that.
+    one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
+    /// The arguments, if they did not come with the claim.
+    long_args: Option<LongArgs>,
+}
+
+/// Warns that a job runs that was lost with several workers.
+fn tell_of_losses(job: &Claimed, max_neighbours: Option<u32>) {
+    let how = match max_neighbours {
+        Some(_) => "it runs with few other jobs or none until an attempt ends by itself",
+        None => "it was to run with few other jobs or none, but the running jobs did not end in time",
+    };
+    tracing::warn!(
+        event = telemetry::JOB_SUSPECTED,
+        job.id = %job.id,
+        job.kind = %job.lane.kind,
+        job.queue = %job.lane.queue,
+        job.attempt = job.attempt,
+        job.losses = job.losses,
+        job.max_neighbours = max_neighbours,
+        "workers were lost while they ran this job: {how}"
+    );
+}
+
+impl Shared {
+    /// Starts slots for the waiting jobs. Each slot runs jobs until none waits.
+    pub(crate) fn start_slots(self: &Arc<Self>) {
+        // a queue whose turn it was may want nothing any more: only the next pass shows what that leaves for the queues
+        // before it
+        let mut passes = 0;
+        while passes < 2 {
+            passes += 1;
+            for (index, slots) in self.slots.iter().enumerate() {
+                for _ in 0..slots.start() {
+                    passes = 0;
+                    self.start_slot(index);
+                }
+            }
+            if self.slots.len() == 1 {
+                return;
+            }
+        }
+    }
+
+    fn start_slot(self: &Arc<Self>, slots: usize) {
+        let shared = self.clone();
+        self.tasks.spawn(async move {
+            let over = shared.over.clone();
+            tokio::select! {
+                biased;
+                () = over.cancelled() => {}
+                () = shared.work(slots) => {}
+            }
+        });
+    }
+
+    async fn work(self: &Arc<Self>, slots: usize) {
+        let mut took = None;
+        loop {
+            let (next, low) = self.slots[slots].next(took.take());
+            if low {
+                self.room.notify_one();
+            }
+            let Some((job, worker)) = next else {
+                if self.slots.len() > 1 {
+                    // another queue may use what this slot leaves free
+                    self.start_slots();
+                }
+                self.progress.notify_waiters();
+                return;
+            };
+            let job = Arc::new(job);
+            let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
+                // the scope holds only known kinds: this row's kind changed during the claim
+                self.recorder.record(worker, Ended::unstarted(&job));
+                continue;
+            };
+            let key = (job.id.get(), job.fence);
+            let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
+            self.held().insert(key, held.clone());
+            let Some(first) = self.admit(&held).await else {
+                held.leave_company();
+                if self.held().remove(&key).is_some() {
+                    self.recorder.record(worker, Ended::unstarted(&job));
+                }
+                continue;
+            };
+            let ended = self.run_attempt(&held, first).await;
+            held.leave_company();
+            let mine = self.held().remove(&key).is_some();
+            if !mine {
+                // left behind: the end was recorded, and the slot replaced
+                return;
+            }
+            took = Some(held.ran());
+            if let Some(ended) = ended {
+                self.recorder.record(worker, ended);
+            }
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Waits until an attempt may begin, and records its start first where that is required. None: it may not begin
+    /// here. Nearly every attempt may begin at once. The rare waits are boxed, so that they do not enlarge this future.
+    async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
+        let job = &held.job;
+        let most = isolation::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
+        let place = match self.company.enter_at_once(most) {
+            Some(place) => place,
+            None => Box::pin(self.enter_company(held, most)).await?,
+        };
+        let max_neighbours = place.max_neighbours();
+        held.take_place(place);
+        // it is in hand already: if the lease is lost from here on, the attempt is told to stop
+        if held.worker != self.id() || !self.lease_holds() {
+            // the lease is lost, or must be taken for lost, so this job is not ours to start
+            return None;
+        }
+        let long_args = match job.args {
+            Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => {
+                Some(Box::pin(self.fetch_args(held)).await?)
+            }
+            _ => None,
+        };
+        let mut admitted = Admitted { long_args, ..Admitted::default() };
+        if job.losses > 0 || job.attempt >= job.max_retries {
+            admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await?;
+            admitted.max_neighbours = max_neighbours;
+        }
+        if most.is_some() {
+            tell_of_losses(job, max_neighbours);
+        }
+        Some(admitted)
+    }
+
+    /// Waits until the others let the job start. None: it does not start here.
+    async fn enter_company(&self, held: &Held, most: Option<u32>) -> Option<Place> {
+        tokio::select! {
+            biased;
+            place = self.company.enter(most) => place,
+            () = held.switch.token.cancelled() => None,
+            () = self.stop_claiming.cancelled() => None,
+        }
+    }
+
+    /// Fetches arguments that were too long to come with the claim. None: the job is not ours any more, or they cannot
+    /// be read.
+    async fn fetch_args(&self, held: &Held) -> Option<LongArgs> {
+        let fetched = async {
+            let turn = self.long_args.clone().acquire_owned().await.ok()?;
+            let args = self.config.store.args(held.worker, held.job.id.get(), held.job.fence).await.ok()??;
+            Some(LongArgs::new(args, turn))
+        };
+        tokio::select! {
+            args = fetched => args,
+            () = held.switch.token.cancelled() => None,
+        }
+    }
+
+    /// Records a start before the attempt begins. The guard, if any, is held until it has begun. None: the job is not
+    /// ours any more, or the database failed.
+    async fn note_before(
+        &self,
+        held: &Held,
+        max_neighbours: Option<u32>,
+    ) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
+        let job = &held.job;
+        let noted = async {
+            let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
+            let start = Start { id: job.id.get(), fence: job.fence, max_neighbours };
+            (self.starts.note(held.worker, start).await, one_by_one)
+        };
+        tokio::select! {
+            biased;
+            () = held.switch.token.cancelled() => None,
+            (accepted, one_by_one) = noted => {
+                accepted.filter(|accepted| *accepted)?;
+                held.noted.store(true, Ordering::Relaxed);
+                Some(one_by_one)
+            }
+        }
+    }
+
+    /// Runs an attempt to its end. None: there is nothing to record.
+    async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
+        let Admitted { max_neighbours, one_by_one, long_args } = admitted;
+        let started = held.begin();
+        if !held.noted.load(Ordering::Relaxed) {
+            self.starts.begun();
+        }
+        let attempt = Attempt {
+            job: held.job.clone(),
+            definition: held.definition.clone(),
+            states: self.config.states.clone(),
+            switch: held.switch.clone(),
+            cancel_grace: self.config.timing.cancel_grace,
+            started,
+            long_args,
+        };
+        let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
+        let mut ended = None;
+        if one_by_one.is_some() {
+            // the handler has begun: now the next one may
+            ended = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await.into();
+            drop(one_by_one);
+        }
+        let ended = match ended {
+            Some(Poll::Ready(ended)) => ended,
+            _ if max_neighbours.is_some() => {
+                let mut open = Box::pin(self.open_later(held));
+                tokio::select! {
+                    biased;
+                    ended = &mut run => ended,
+                    never = &mut open => match never {},
+                }
+            }
+            _ => run.await,
+        };
+        ended.unwrap_or_else(|panic| Some(Attempt::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))
+    }
+
+    /// Lets others run at the same time as an attempt that has been isolated for long enough.
+    async fn open_later(&self, held: &Held) -> Infallible {
+        tokio::time::sleep(isolation::SECLUSION).await;
+        let start = Start { id: held.job.id.get(), fence: held.job.fence, max_neighbours: None };
+        // the database must know of the neighbours before they run
+        while self.starts.note(held.worker, start).await.is_none() {
+            tokio::time::sleep(STUCK).await;
+        }
+        if let Some(place) = &mut *held.place() {
+            place.open();
+        }
+        std::future::pending().await
+    }
+
+    /// Abandons an attempt that does not leave its slot, and lets another slot take its place.
+    pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, ended: Ended) {
+        if self.held().remove(&held.key()).is_none() {
+            return;
+        }
+        held.leave_company();
+        tracing::warn!(
+            event = telemetry::JOB_ABANDONED,
+            job.id = %held.job.id,
+            job.kind = %held.job.lane.kind,
+            job.queue = %held.job.lane.queue,
+            job.attempt = held.job.attempt,
+            "the job blocks its thread and was left behind; use #[job(blocking)] for work that does not await"
+        );
+        self.recorder.record(held.worker, ended);
+        self.slots[held.slots].replace();
+        self.start_slots();
+        self.room.notify_one();
+        self.progress.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+#[path = "slot_tests.rs"]
+mod tests;
