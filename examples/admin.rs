@@ -1,10 +1,10 @@
-//! A command-line tool around [`Admin`], for the night on which something hangs. Copy it into your service:
+//! An operator's command-line tool around [`Admin`]. Copy it into your service:
 //!
 //! ```text
 //! DATABASE_URL=sqlite://jobs.sqlite cargo run --example admin -- stats
 //! ```
 //!
-//! `examples/admin.sh` shows each command on a database of its own. It knows nothing of your jobs, so one binary serves
+//! `examples/admin.sh` runs each command on a temporary database. The tool needs no job code, so one binary serves
 //! every database (`--features postgres`, `--features mysql`).
 
 use std::process::ExitCode;
@@ -13,18 +13,18 @@ use anyhow::Context;
 use queue::{Admin, Filter, JobId, JobRow, JobState};
 
 const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
-  stats               how many jobs of each kind, queue and state, and since when
-  workers             who is at work
-  running             what runs, the longest first
+  stats               number of jobs by kind, queue and state, and the time of the oldest
+  workers             worker processes
+  running             running jobs, longest first
   dead [KIND]         the oldest dead letters, with their errors
   job ID              one job with its arguments and attempts
-  send-back KIND [N]  dead letters of this kind run again from the first attempt: all, or the oldest N
-  retry ID            one job runs soon: a scheduled one now, a dead one again
-  cancel ID           one job: a waiting one at once, a running one is told
-  pause QUEUE         no worker claims from this queue any more; what runs goes on
+  send-back KIND [N]  run dead letters of this kind again, with all attempts: all of them, or the oldest N
+  retry ID            run a scheduled job now, or a dead letter again
+  cancel ID           cancel a job: a waiting one at once, a running one with its worker's next heartbeat
+  pause QUEUE         stop claims from this queue; running jobs continue
   resume QUEUE";
 
-/// UTC.
+/// Times are in UTC.
 const TIME: &str = "%F %T";
 
 #[tokio::main]
@@ -70,7 +70,7 @@ async fn open(url: &str) -> anyhow::Result<Admin> {
         Some("postgres" | "postgresql") => Admin::new(&sqlx::PgPool::connect(url).await?),
         #[cfg(feature = "mysql")]
         Some("mysql" | "mariadb") => Admin::new(&sqlx::MySqlPool::connect(url).await?),
-        _ => anyhow::bail!("DATABASE_URL names a database for which this program was not built (--features)"),
+        _ => anyhow::bail!("DATABASE_URL names an engine that this program was not built for (see --features)"),
     })
 }
 

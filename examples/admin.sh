@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# How to run it, anywhere in the repository (needs sqlite3, or Python):
+# Run it anywhere in the repository (needs sqlite3 or Python):
 #
 #   examples/admin.sh
 #
-# A night's work with the operators' tool, on a temporary SQLite file: jobs are enqueued, one of them with arguments that
-# its handler cannot take. It becomes a dead letter, is looked at and sent back; a queue is paused; a job is cancelled.
-# Every answer of the tool is checked. Ends by itself; its exit code tells.
+# Tries every command of the operator's tool on a temporary SQLite file. It enqueues jobs, one of them with arguments
+# that do not decode. That job becomes a dead letter, is inspected, sent back and cancelled. A queue is paused and
+# resumed. Every answer is checked, and the exit code is 0 if all are as expected.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,12 +30,12 @@ sql() {
     fi
 }
 
-# Runs a worker until nothing is left to do.
+# Runs a worker until no job is left.
 work() {
     timeout 60 "$bin/producers" work >"$work/log" 2>&1 || { cat "$work/log" >&2 && fail 'the worker did not end well'; }
 }
 
-# says <pattern> <command…>: the tool's answer has a line like this.
+# says <pattern> <command…>: the command succeeds, and a line of its output matches.
 says() {
     local pattern=$1 answer
     shift
@@ -45,7 +45,7 @@ says() {
     grep -qE -- "$pattern" <<<"$answer" || fail "no line like /$pattern/"
 }
 
-# refuses <pattern> <command…>: it ends with an error that says this.
+# refuses <pattern> <command…>: the command fails, and a line of its output matches.
 refuses() {
     local pattern=$1 answer
     shift
@@ -56,7 +56,7 @@ refuses() {
 }
 
 sql "$("$bin/producers" schema sqlite)" >/dev/null
-# the schema's numbers begin at 1
+# ids begin at 1
 sql "INSERT INTO queue_jobs (kind, args) VALUES ('greet', '{\"name\": \"Ada\"}'), ('greet', '{\"nme\": \"Grace\"}')"
 says '2 +ready +greet, queue default, since ' stats
 says '^$' workers

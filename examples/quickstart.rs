@@ -4,28 +4,28 @@
 //! cargo run --example quickstart
 //! ```
 //!
-//! Five jobs in a SQLite file in a temporary folder: two simply succeed, one fails twice before it succeeds, one panics,
-//! one becomes a dead letter that is mended and sent back. No server; it ends by itself after a few seconds.
+//! It runs five jobs on a temporary SQLite file. Two succeed, one fails twice before it succeeds, and one panics once.
+//! One becomes a dead letter, which is corrected and sent back. It needs no server and ends after a few seconds.
 
 use std::time::Duration;
 
 use queue::{Admin, Filter, Job, JobContext, JobError, JobState, Worker, job};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
-/// A job is a function. The macro writes `struct Greet { name: String }` beside it.
+/// A job is an async function. The macro adds `struct Greet { name: String }`, which you enqueue.
 #[job]
 async fn greet(ctx: JobContext, name: String) {
     say(&ctx, &format!("Hello, {name}!"));
 }
 
-/// What it returns is kept as the job's result.
+/// The returned value is stored as the job's result.
 #[job]
 async fn add(ctx: JobContext, a: i64, b: i64) -> Result<i64, JobError> {
     say(&ctx, &format!("{a} + {b} = {}", a + b));
     Ok(a + b)
 }
 
-/// An error is a failure: the job waits for its backoff and is tried again, here up to three times.
+/// An error is a failure: the job is retried after its backoff, here up to three times.
 #[job(max_retries = 3, backoff = fixed("500ms"))]
 async fn fetch_rates(ctx: JobContext, bank: String) -> Result<(), String> {
     if ctx.attempt() < 3 {
@@ -36,7 +36,7 @@ async fn fetch_rates(ctx: JobContext, bank: String) -> Result<(), String> {
     Ok(())
 }
 
-/// A panic is a failure like any other; the worker goes on.
+/// A panic is a failure like any other. The worker continues.
 #[job(max_retries = 1, backoff = fixed("500ms"))]
 async fn resize_image(ctx: JobContext, width: u32) {
     if ctx.attempt() == 1 {
@@ -46,7 +46,7 @@ async fn resize_image(ctx: JobContext, width: u32) {
     say(&ctx, "resized");
 }
 
-/// With its retries used up, a job is set aside as a dead letter.
+/// A job without retries left becomes a dead letter.
 #[job(queue = "mail", max_retries = 1, backoff = fixed("500ms"))]
 async fn send_invoice(ctx: JobContext, to: String) -> Result<(), String> {
     if !to.contains('@') {
@@ -64,8 +64,8 @@ fn say(ctx: &JobContext, what: &str) {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // The worker keeps the message of a panic with the job. Without this line the story below would be interrupted by
-    // what Rust prints for it; a real service keeps that, for the backtrace.
+    // The worker stores the panic's message with the job. This line keeps Rust's own report out of the output below. Do
+    // not copy it into a service: there you want the backtrace.
     std::panic::set_hook(Box::new(|_| {}));
 
     let folder = tempfile::tempdir()?;
@@ -73,7 +73,7 @@ async fn main() -> anyhow::Result<()> {
     let pool = SqlitePool::connect_with(file).await?;
     queue::migrate(&pool).await?;
 
-    println!("1. Five jobs are enqueued in one transaction, as they would be together with your own data.");
+    println!("1. Enqueue five jobs in one transaction, which could contain your own data as well.");
     let mut tx = pool.begin().await?;
     Greet::new("Ada").enqueue(&mut tx).await?;
     Add::new(19, 23).after(Duration::from_secs(1)).enqueue(&mut tx).await?;
@@ -82,22 +82,22 @@ async fn main() -> anyhow::Result<()> {
     let invoice = SendInvoice::new("ada(at)example.org").enqueue(&mut tx).await?;
     tx.commit().await?;
 
-    println!("\n2. A worker runs them. What fails is tried again.");
+    println!("\n2. A worker runs them, and retries those that fail.");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::builder(&pool).concurrency(4).build()?;
     let worker = tokio::spawn(worker.run(async { drop(stopped.await) }));
     let admin = Admin::new(&pool);
     settled(&admin).await?;
 
-    println!("\n3. What the database tells about each job, attempt by attempt.");
+    println!("\n3. The database has a record of each job and attempt.");
     tell(&admin).await?;
 
-    println!("\n4. The dead letter is mended and sent back.");
+    println!("\n4. Correct the dead letter and send it back.");
     admin.edit_args(invoice, &serde_json::json!({ "to": "ada@example.org" })).await?;
     admin.send_back(invoice).await?;
     settled(&admin).await?;
 
-    println!("\n5. The worker is told to stop, and all is done.");
+    println!("\n5. Stop the worker. All jobs are completed.");
     let _ = stop.send(());
     worker.await??;
     for stat in admin.stats().await? {
@@ -107,7 +107,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until no job waits or runs.
+/// Returns when no job waits or runs.
 async fn settled(admin: &Admin) -> Result<(), queue::Error> {
     while admin.stats().await?.iter().any(|stat| !stat.state.is_final()) {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -115,7 +115,7 @@ async fn settled(admin: &Admin) -> Result<(), queue::Error> {
     Ok(())
 }
 
-/// Prints every job with what became of its attempts.
+/// Prints every job with the outcomes of its attempts.
 async fn tell(admin: &Admin) -> Result<(), queue::Error> {
     for row in admin.jobs(&Filter::new()).await?.items {
         let Some(detail) = admin.job(row.id).await? else {

@@ -12,7 +12,7 @@ pub(crate) const ARGS_AT_CLAIM_BYTES: usize = 16 * 1024;
 /// How deeply arguments may nest, including the object that holds them: the limit of the decoder. The databases may
 /// accept less (MariaDB 31 levels, MySQL 100).
 pub const MAX_ARGS_DEPTH: usize = 127;
-/// Longer results, in bytes of JSON, are not kept. The job is completed all the same.
+/// Longer results, in bytes of JSON, are not kept. The job still completes.
 pub(crate) const MAX_RESULT_BYTES: usize = 1024 * 1024;
 /// Error texts are cut to this many bytes.
 pub(crate) const MAX_ERROR_BYTES: usize = 8 * 1024;

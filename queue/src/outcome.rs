@@ -1,4 +1,4 @@
-//! How an attempt ends, as the handler says it.
+//! How an attempt ends, as the handler reports it.
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -13,9 +13,9 @@
 //! * `running` is a row of `queue_jobs` that a worker holds.
 //! * `completed` and `cancelled` rows are in `queue_history`, `dead` ones in `queue_dead`.
 //!
-//! Each edge is one method of the store, and nothing else writes a state. Each write of a worker that moves a job out of
-//! `running` names the fence of the attempt. So a worker that was paused or cut off cannot move a job that another one
-//! holds by now. A rescue moves only the jobs of lost workers.
+//! Each edge is one method of the store, and nothing else writes a state. Each write of a worker that moves a job out
+//! of `running` names the fence of the attempt. So a worker that was paused or cut off cannot move a job that another
+//! one holds by now. A rescue moves only the jobs of lost workers.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,9 @@
 //! The names of spans, events and fields. They are stable, because dashboards and alerts depend on them.
 //!
 //! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt`.
-//! Events carry `event = "…"`, one of the constants below, and the same fields. Arguments, results and error texts of jobs
-//! are never logged above level trace, because they may be private.
+//! Events carry `event = "…"`, one of the constants below, and the same fields.
+//!
+//! Arguments, results and error texts of jobs are never logged above level trace, because they may be private.
 
 /// Jobs may wait for connections of the worker's pool. Fields: `connections` of the pool, `concurrency`.
 pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
@@ -32,7 +33,8 @@ pub(crate) const DATABASE_BACK: &str = "database.back";
 pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";
-/// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`, `job.retry_in_ms`.
+/// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`,
+/// `job.retry_in_ms`.
 pub(crate) const JOB_FAILED: &str = "job.failed";
 /// A job went to the dead letters. Fields: the job's, `job.duration_ms`, `job.outcome`.
 pub(crate) const JOB_DEAD: &str = "job.dead";

@@ -1,4 +1,4 @@
-//! A job that takes its worker process along.
+//! A job that aborts its worker process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use crate::figures;
 use crate::jobs::{AbortProcess, Nap};
 use crate::scene::{PATIENCE, Process, Scene};
 
-/// Shorter than the default, to be done sooner.
+/// Shorter than the default, to save time.
 const LEASE: Duration = Duration::from_millis(1500);
 const NEIGHBOURS: usize = 30;
 
@@ -62,7 +62,7 @@ pub(crate) async fn a_job_that_kills_its_process(scene: &Scene) {
     checker.verdict();
 }
 
-/// What systemd or Kubernetes does.
+/// Restarts a worker that has ended, as systemd or Kubernetes would.
 async fn supervise(scene: &Scene, name: &'static str, ends: Arc<AtomicU32>) {
     loop {
         let mut worker: Process = scene.worker(name).concurrency(8).lease(LEASE).start().await;

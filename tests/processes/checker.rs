@@ -1,4 +1,4 @@
-//! Compares what the jobs did with what the tables say.
+//! Compares the records of the jobs with the tables.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use crate::records::{Record, What, seconds};
 use crate::scene::Scene;
 use queue_test_support::{Attempt, Row, Tables};
 
-/// How many jobs are told in full.
+/// Jobs whose whole story is printed.
 const TOLD: usize = 10;
 /// Outcomes of attempts that count.
 const COUNTED: [&str; 4] = ["failed", "panicked", "timed_out", "lost"];
@@ -33,7 +33,7 @@ impl Checker {
         self.violations.push((job.into(), what.into()));
     }
 
-    /// Where a job is, if that is one place.
+    /// The job's row, if it has exactly one.
     pub(crate) fn row(&self, job: i64) -> Option<&Row> {
         match self.tables.jobs.get(&job).map(Vec::as_slice) {
             Some([row]) => Some(row),
@@ -53,7 +53,7 @@ impl Checker {
         self.tables.processes.get(&worker).copied()
     }
 
-    /// These jobs, and no others, were enqueued; each ended as completed, once, and its rows and records tell one story.
+    /// Exactly these jobs were enqueued. Each completed once, and its rows agree with its records.
     pub(crate) fn completed_exactly_once(&mut self, jobs: &[i64]) {
         let known: std::collections::HashSet<i64> = jobs.iter().copied().collect();
         let mut unknown: Vec<i64> = self.tables.jobs.keys().chain(self.records.keys()).copied().collect();
@@ -83,7 +83,7 @@ impl Checker {
         }
     }
 
-    /// These jobs are running in this process, under this lease.
+    /// These jobs are running in this process, under this fence.
     pub(crate) fn held_by(&mut self, process: i64, fence: i64, jobs: &[i64]) {
         for &job in jobs {
             self.has_state(job, "running");
@@ -94,7 +94,7 @@ impl Checker {
         }
     }
 
-    /// What holds for every job that is over: leases and attempts count up, and the process that completed it said so.
+    /// What holds for every finished job: fences and attempts count up, and its process recorded its completion.
     fn consistent(&mut self, job: i64) {
         let Some(row) = self.row(job).cloned() else {
             return;
@@ -106,7 +106,7 @@ impl Checker {
             self.violation(job, format!("attempt {} after {counted} attempts that count", row.attempt));
         }
         if attempts.iter().any(|it| it.fence >= row.fence) {
-            self.violation(job, "an earlier attempt has the last lease");
+            self.violation(job, "an earlier attempt has the last fence");
         }
         let process = self.process(row.worker);
         let said = |what| {
@@ -116,7 +116,7 @@ impl Checker {
                 .count()
         };
         let (starts, ends) = (said(What::Start), said(What::End));
-        // a give-back is not counted: the same process may start the same attempt again
+        // a release does not count: the same process may start the same attempt again
         if starts == 0 || ends == 0 {
             self.violation(
                 job,
@@ -128,7 +128,7 @@ impl Checker {
         }
     }
 
-    /// The job was started so often.
+    /// The job was started this many times.
     pub(crate) fn started(&mut self, job: i64, times: usize) {
         let starts = self.records(job).iter().filter(|it| it.what == What::Start).count();
         if starts != times {
@@ -136,7 +136,7 @@ impl Checker {
         }
     }
 
-    /// Fails if anything was found, with everything that was found.
+    /// Fails if there are violations, and prints them all.
     pub(crate) fn verdict(self) {
         if self.violations.is_empty() {
             return;

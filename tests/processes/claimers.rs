@@ -15,11 +15,11 @@ use crate::jobs::{Note, WaitForFile, now};
 use crate::records::{Record, What};
 use crate::scene::{PATIENCE, Scene, text, touch};
 
-/// The suite's number; `QUEUE_TEST_JOBS=100000` is the acceptance test's.
+/// The default. The acceptance test sets `QUEUE_TEST_JOBS=100000`.
 pub(crate) const JOBS: usize = 5_000;
 const PROCESSES: usize = 4;
 const EACH: u32 = 8;
-/// So often the jobs are enqueued at most, until more than one process has some.
+/// Limit of rounds of enqueues, until more than one process runs jobs.
 const WAVES: usize = 10;
 
 pub(crate) fn jobs() -> usize {
@@ -37,7 +37,7 @@ pub(crate) async fn thirty_two_claimers(scene: &Scene) {
     let awake = wake(scene).await;
     let drain = PATIENCE.max(Duration::from_millis(10) * u32::try_from(jobs).unwrap_or(u32::MAX));
     let mut ids = Vec::new();
-    // How much each gets is not promised, but alone nobody would have to compete.
+    // No share is promised to a process, but if only one runs jobs there is no competition to test.
     while shares(&scene.records(), &awake).len() < 2 {
         assert!(ids.len() < jobs * WAVES, "only one process ran jobs\n{}", scene.logs());
         let started = now();
@@ -67,7 +67,7 @@ pub(crate) async fn thirty_two_claimers(scene: &Scene) {
     checker.completed_exactly_once(&ids);
     for &id in &ids {
         checker.started(id, 1);
-        // a claim ahead that was given back takes a lease, and is no fault; a second attempt is
+        // a release after a claim ahead raises the fence, and is allowed; a second attempt is not
         if checker.row(id).is_some_and(|row| row.attempt != 1) {
             checker.violation(id, "not completed in the first attempt");
         }
@@ -78,7 +78,7 @@ pub(crate) async fn thirty_two_claimers(scene: &Scene) {
     checker.verdict();
 }
 
-/// How many jobs each process began, without these.
+/// How many jobs each process started, apart from those in `without`.
 fn shares(records: &[Record], without: &[i64]) -> Vec<usize> {
     let mut shares: HashMap<i64, usize> = HashMap::new();
     for record in records.iter().filter(|it| it.what == What::Start && !without.contains(&it.job)) {
@@ -89,8 +89,8 @@ fn shares(records: &[Record], without: &[i64]) -> Vec<usize> {
     shares
 }
 
-/// Waits until every process runs a job and lets them all end. An idle worker may look so seldom that another one has done
-/// everything before. Returns the jobs.
+/// Waits until every process runs a job, then lets these jobs end, and returns them. Without this, an idle worker may
+/// poll so rarely that another one runs everything first.
 async fn wake(scene: &Scene) -> Vec<i64> {
     let go = scene.path("go");
     let deadline = Instant::now() + PATIENCE;
@@ -112,7 +112,8 @@ enum Deadlocks {
     None,
     /// Counted by database.
     Postgres,
-    /// Counted for the whole server, on which other tests run: who was it is asked at each change.
+    /// Counted for the whole server, which other tests use too. After each change, the server is asked which database
+    /// it was.
     InnoDb(oneshot::Sender<()>, tokio::task::JoinHandle<Found>),
 }
 

@@ -1,4 +1,4 @@
-//! What a worker without work costs its database.
+//! How many statements an idle worker sends.
 
 use std::time::Duration;
 
@@ -9,11 +9,10 @@ use crate::figures;
 use crate::scene::{Process, Scene};
 
 const WATCHED: Duration = Duration::from_secs(10);
-/// Connecting, joining and looking for what is there.
+/// Time to connect, to join and to find the waiting jobs.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// Statements are counted where they pass: on the wire, and for SQLite in the driver's log, which leaves `BEGIN` and
-/// `COMMIT` out.
+/// Counts statements on the wire, and for SQLite in the driver's log, which omits `BEGIN` and `COMMIT`.
 pub(crate) async fn idle_statements(scene: &Scene) {
     let limit = match scene.engine() {
         Engine::Sqlite | Engine::Postgres => 2.0,

@@ -1,4 +1,4 @@
-//! A worker dies without a word.
+//! A worker is killed (`kill -9`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::records::{What, percentiles, seconds};
 use crate::scene::{PATIENCE, Scene, text, touch};
 
 const JOBS: usize = 100;
-/// What the contract promises with default settings.
+/// The promise for default settings.
 const RESCUED_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) async fn kill_9_holding_100_running_jobs(scene: &Scene) {

@@ -1,8 +1,9 @@
-//! What is promised of worker processes, shown with real ones that are killed, stopped, cut off and told to end.
+//! Tests the promises for worker processes with real processes: killed, stopped, cut off from the network, or told to
+//! end.
 //!
-//! The jobs write what they do into a file outside the database ([`records`]); at the end it is compared with the tables
-//! ([`checker`]), and every job whose story contradicts the promises is told with that story. `-- --nocapture` shows the
-//! figures that each test measures.
+//! The jobs record what they do in a file outside the database ([`records`]). At the end, [`checker`] compares it with
+//! the tables, and prints the whole story of every job that breaks a promise. `-- --nocapture` shows each test's
+//! figures.
 
 #[path = "../bin/jobs.rs"]
 mod jobs;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use queue_test_support::Engine;
 
-/// No test takes longer, unless it is told to do more than the suite does.
+/// Time limit of a test with default amounts of jobs.
 const LONGEST: Duration = Duration::from_secs(100);
 
 /// The tests of an engine, by name and file.
@@ -47,7 +48,7 @@ macro_rules! tests {
     )*};
 }
 
-/// More than the suite asks for takes as long as it takes.
+/// The time limit, in proportion to the number of jobs.
 fn limit() -> Duration {
     let times = (claimers::jobs() / claimers::JOBS).max(memory::heavy_jobs() / memory::HEAVY);
     LONGEST * u32::try_from(times).unwrap_or(1).max(1)
@@ -114,7 +115,7 @@ tests! {
     ];
 }
 
-/// Announces figures in a form that is easy to collect.
+/// Prints figures in a form that is easy to collect.
 fn figures(engine: Engine, what: &str, figures: &str) {
     println!("figures: {:<10} {what}: {figures}", engine.name());
 }

@@ -1,4 +1,4 @@
-//! What a worker keeps in memory of jobs that are heavy.
+//! How much memory a worker uses for jobs with large arguments.
 
 use std::{env, fs};
 
@@ -7,20 +7,20 @@ use crate::jobs::{Haul, Note};
 use crate::scene::Scene;
 
 const LIGHT: usize = 10_000;
-/// As many as there are at least. `QUEUE_TEST_HEAVY` asks for more.
+/// The default number of heavy jobs. `QUEUE_TEST_HEAVY` changes it.
 pub(crate) const HEAVY: usize = 200;
-/// Bytes of a heavy one: with its field's name the most that is taken.
+/// Bytes of a heavy argument. With the field's name, this is the limit of the library.
 const LOAD: usize = (1 << 20) - 64;
-/// What the worker may have at most beyond its base, in bytes: by what claims of a thousand heavy jobs would bring, it
-/// is a fraction.
+/// Limit of memory beyond the worker's base, in bytes: a fraction of what a thousand heavy jobs in one claim would
+/// take.
 const MOST: u64 = 64 << 20;
 
-/// How many heavy jobs there are: in full, 1,000.
+/// The number of heavy jobs. The full test has 1,000.
 pub(crate) fn heavy_jobs() -> usize {
     env::var("QUEUE_TEST_HEAVY").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(HEAVY)
 }
 
-/// After jobs that take no time a worker claims a thousand at once, and what comes then is heavy.
+/// After very short jobs, a worker claims a thousand at once. The jobs behind them are heavy.
 pub(crate) async fn heavy_jobs_behind_light_ones(scene: &Scene) {
     let worker = scene.worker("one").concurrency(32).start().await;
     let base = peak(worker.id());
@@ -44,7 +44,7 @@ pub(crate) async fn heavy_jobs_behind_light_ones(scene: &Scene) {
     assert!(grown <= MOST, "{} MiB", grown >> 20);
 }
 
-/// The most memory that a process ever had, in bytes.
+/// The peak memory of a process, in bytes.
 fn peak(process: i64) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the most memory");

@@ -1,4 +1,4 @@
-//! The network between workers and server fails.
+//! Failures of the network between workers and server.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::scene::{PATIENCE, Process, Scene, text, touch, touch_for};
 const OUTAGE: Duration = Duration::from_secs(5);
 /// What a user expects after the database is back.
 const BACK_WITHIN: Duration = Duration::from_secs(3);
-/// What a user expects of jobs whose worker is cut off without a word.
+/// What a user expects for jobs whose worker loses its network silently.
 const ELSEWHERE_WITHIN: Duration = Duration::from_secs(15);
-/// A line for each change of state: the database lost and back, the lease lost, and some to spare.
+/// Limit of log lines: one per change of state (database lost, back, lease lost), and a margin.
 const FEW_LINES: usize = 10;
 
-/// Two workers, all of whose connections break at once; new ones are refused for a while. Default settings.
+/// All connections of two workers break at once, and new ones are refused for a while. Default settings.
 pub(crate) async fn the_database_goes_away_and_comes_back(scene: &Scene) {
     let mut proxy = Proxy::start(scene.engine(), scene.base.url()).await;
     let url = proxy.url(scene.base.url());
@@ -77,7 +77,7 @@ pub(crate) async fn the_database_goes_away_and_comes_back(scene: &Scene) {
     checker.verdict();
 }
 
-/// A firewall forgets the connections of one worker: they stay open, and nothing passes any more. Default settings.
+/// A firewall forgets the connections of one worker: they stay open, but pass nothing. Default settings.
 pub(crate) async fn packets_vanish(scene: &Scene) {
     const JOBS: usize = 8;
     let mut proxy = Proxy::start(scene.engine(), scene.base.url()).await;
@@ -141,8 +141,7 @@ pub(crate) async fn packets_vanish(scene: &Scene) {
     checker.verdict();
 }
 
-/// The network holds back what a worker sends until its lease has run out and others have run its jobs, and then
-/// delivers it.
+/// The network delays a worker's writes until its lease has run out and others have run its jobs.
 pub(crate) async fn writes_arrive_late(scene: &Scene) {
     const JOBS: usize = 8;
     const LEASE: Duration = Duration::from_secs(2);

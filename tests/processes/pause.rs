@@ -1,4 +1,4 @@
-//! A worker stands still (SIGSTOP), others take its jobs, and it goes on (SIGCONT) as if nothing had been.
+//! A worker is suspended (SIGSTOP), others run its jobs, and it continues (SIGCONT).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::jobs::{BlockForFile, Nap, Note, WaitForFile, now};
 use crate::records::{Record, What};
 use crate::scene::{PATIENCE, Scene, text, touch_for};
 
-/// Shorter than the default, to be done sooner.
+/// Shorter than the default, to save time.
 const LEASE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
@@ -89,9 +89,9 @@ pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     checker.verdict();
 }
 
-/// A worker that wakes up after its lease begins nothing of what it had claimed: another one has it by now. Found by the
-/// fault suite, as handlers that ran beside the current attempt. On PostgreSQL alone: elsewhere a process that is stopped
-/// in the middle of a claim holds locks, on SQLite the whole database's.
+/// A worker that continues after its lease starts none of the jobs that it had claimed: another worker has them now.
+/// (The fault suite found handlers that overlapped with the current attempt.) Only on PostgreSQL: elsewhere a process
+/// that is stopped during a claim holds locks, on SQLite the lock of the whole database.
 pub(crate) async fn what_was_claimed_is_not_begun_after_the_lease(scene: &Scene) {
     const JOBS: usize = 2000;
     let naps = (0..JOBS).map(|_| Nap { ms: 5 });
@@ -126,8 +126,7 @@ pub(crate) async fn what_was_claimed_is_not_begun_after_the_lease(scene: &Scene)
     checker.verdict();
 }
 
-/// Two workers, one of which stands still again and again for about as long as its lease: whether its jobs are taken
-/// from it or not is decided by a hair each time.
+/// One of two workers is suspended repeatedly for about the length of its lease, so each rescue is a close race.
 pub(crate) async fn sigstop_around_the_lease(scene: &Scene) {
     const JOBS: usize = 600;
     const PAUSES: u32 = 4;

@@ -1,4 +1,4 @@
-//! How soon a job starts after its enqueue, on workers that have nothing else to do.
+//! How soon a job starts after its enqueue, on idle workers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::scene::{PATIENCE, Scene};
 
 const JOBS: usize = 100;
 const EVERY: Duration = Duration::from_millis(50);
-/// Jobs that waited longer than this many microseconds are listed, by their number in the row.
+/// Jobs that waited longer than this many microseconds are listed by their position in the series.
 const SLOW: i64 = 100_000;
 
-/// From the call of `enqueue` to the start of the handler, in the enqueuing process and in another. A measurement: the
-/// machine is busy with other tests, so there is no limit.
+/// From the call of `enqueue` to the start of the handler, in the enqueuing process and in another. It only measures:
+/// the machine is busy with other tests, so there is no limit.
 pub(crate) async fn pick_up_latency(scene: &Scene) {
     let _there = scene.worker("there").queue("there").concurrency(8).start().await;
     let recorder = Recorder::open(&scene.records_path()).expect("the record file");

@@ -1,4 +1,4 @@
-//! What the jobs wrote about themselves.
+//! Records that the jobs write about themselves.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn parse(line: &str) -> Option<Record> {
     Some(Record { what, job: number()?, attempt: number()?, process: number()?, at: number()? })
 }
 
-/// Half of the values, 99 of 100, and the largest.
+/// The median, the 99th percentile and the maximum.
 pub(crate) fn percentiles(mut micros: Vec<i64>) -> String {
     micros.sort_unstable();
     let ms = |share: f64| {
@@ -49,7 +49,7 @@ pub(crate) fn percentiles(mut micros: Vec<i64>) -> String {
     format!("p50 {} p99 {} max {} ms", ms(0.5), ms(0.99), ms(1.0))
 }
 
-/// For people.
+/// A duration for people.
 pub(crate) fn seconds(micros: i64) -> String {
     format!("{:.2} s", Duration::from_micros(micros.max(0).cast_unsigned()).as_secs_f64())
 }

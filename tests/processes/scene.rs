@@ -1,4 +1,4 @@
-//! A database, a folder for what the workers write, and the workers.
+//! A database, a folder for records and logs, and worker processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::records::{self, Record};
 
-/// How long to wait for what should take milliseconds, on a machine that is busy with other tests.
+/// Time limit for what should take milliseconds, on a machine that is busy with other tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -24,7 +24,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A migrated database, or `None` when the engine is to be skipped.
+    /// A migrated database, or `None` if the engine is skipped.
     pub(crate) async fn new(engine: Engine) -> Option<Self> {
         let base = database(engine).await?;
         let db = Db::open(&base).await;
@@ -37,7 +37,7 @@ impl Scene {
         self.base.engine()
     }
 
-    /// Starts to describe a worker process; its settings are the library's defaults.
+    /// A worker process to configure. Its settings are the library's defaults.
     pub(crate) fn worker(&self, name: &str) -> Setup {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let log = self.path(&format!("{number}-{name}.log"));
@@ -86,7 +86,7 @@ impl Scene {
         }
     }
 
-    /// Waits until a table has so many rows.
+    /// Waits until a table has this many rows.
     pub(crate) async fn wait_for_rows(&self, table: &str, rows: i64, within: Duration) {
         let deadline = Instant::now() + within;
         loop {
@@ -124,7 +124,7 @@ impl Scene {
     }
 }
 
-/// What a worker process shall be like.
+/// The configuration of a worker process.
 pub(crate) struct Setup {
     command: Command,
     log: PathBuf,
@@ -143,7 +143,7 @@ impl Setup {
         self.set("QUEUE", queue)
     }
 
-    /// A heartbeat and a lease in the proportion of the defaults.
+    /// A lease, with a heartbeat in the same proportion as the defaults.
     pub(crate) fn lease(self, lease: Duration) -> Self {
         self.set("LEASE_MS", lease.as_millis()).set("HEARTBEAT_MS", lease.as_millis() / 4)
     }
@@ -193,7 +193,7 @@ impl Process {
         }
     }
 
-    /// SIGTERM, and the wait for an end without an error.
+    /// Sends SIGTERM and waits for an end without an error.
     pub(crate) async fn end(&mut self, within: Duration) -> Duration {
         let start = Instant::now();
         self.helper.terminate();
@@ -208,12 +208,12 @@ impl Process {
     }
 }
 
-/// Makes the file that jobs wait for.
+/// Creates the file that jobs wait for.
 pub(crate) fn touch(path: &Path) {
     fs::write(path, "").expect("a file");
 }
 
-/// Makes the file that jobs of one process wait for.
+/// Creates the file that the jobs of one process wait for.
 pub(crate) fn touch_for(process: i64, path: &Path) {
     touch(Path::new(&format!("{}.{process}", path.display())));
 }

@@ -1,4 +1,4 @@
-//! A worker is told to end.
+//! A worker is told to stop (SIGTERM).
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::scene::{PATIENCE, Scene, text, touch};
 
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
-/// Beyond the two graces: the last writes, on a busy machine.
+/// Time beyond the two grace periods, for the last writes on a busy machine.
 const SPARE: Duration = Duration::from_secs(3);
 
-/// Two jobs end within the grace period, two do not, and the others were never started.
+/// Two jobs end within the grace period, two do not, and the others never start.
 pub(crate) async fn sigterm_gives_back(scene: &Scene) {
     let go = scene.path("go");
     let naps = scene.db.enqueue_all(vec![Nap { ms: 800 }, Nap { ms: 800 }]).await;
@@ -75,7 +75,7 @@ pub(crate) async fn sigterm_gives_back(scene: &Scene) {
     checker.verdict();
 }
 
-/// With the default grace of 30 s.
+/// The grace period is the default, 30 s.
 pub(crate) async fn a_second_sigterm_ends_at_once(scene: &Scene) {
     let go = scene.path("go");
     let jobs = (0..8).map(|_| WaitForFile { path: text(&go) });

@@ -1,4 +1,4 @@
-//! The shop's own table, on the engine that `DATABASE_URL` names.
+//! The shop's own table, on the database that `DATABASE_URL` names.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 use crate::jobs::ConfirmOrder;
 
-/// A pool of one of the engines. (A real service knows its engine and has just the one pool.)
+/// A pool of one of the engines. (A real service knows its engine and has only one type of pool.)
 #[derive(Clone)]
 pub enum Db {
     /// A file.
@@ -20,7 +20,7 @@ pub enum Db {
     MySql(MySqlPool),
 }
 
-/// Does the same with the pool of any engine.
+/// Runs the same code with the pool of any engine.
 macro_rules! with_pool {
     ($db:expr, $pool:ident => $body:expr) => {
         match $db {
@@ -31,7 +31,7 @@ macro_rules! with_pool {
     };
 }
 
-/// How the orders stand.
+/// Counts of orders.
 #[derive(Debug, serde::Serialize)]
 pub struct Orders {
     placed: i64,
@@ -40,8 +40,8 @@ pub struct Orders {
 }
 
 impl Db {
-    /// Connects to what `DATABASE_URL` names, or to `shop.sqlite`, and brings the tables up to date: the library's and
-    /// the shop's. Any number of processes may do so at once.
+    /// Connects to the database in `DATABASE_URL` (default: `shop.sqlite`), and creates or updates the library's tables
+    /// and the shop's. Any number of processes may do so at once.
     pub async fn open() -> anyhow::Result<Self> {
         let url = std::env::var("DATABASE_URL").unwrap_or_else(|_| "sqlite://shop.sqlite".to_owned());
         let db = match url.split(':').next() {
@@ -60,7 +60,7 @@ impl Db {
                 item varchar(200) NOT NULL,
                 confirmations integer NOT NULL DEFAULT 0
             )";
-            // on PostgreSQL one of two processes that come at once may be refused, and finds the table the second time
+            // on PostgreSQL, one of two concurrent processes may fail here, and succeeds on its second try
             if sqlx::query(table).execute(pool).await.is_err() {
                 sqlx::query(table).execute(pool).await?;
             }
@@ -68,7 +68,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Writes an order and the job that confirms it: both or neither.
+    /// Writes an order and the job that confirms it, in one transaction: both or neither.
     pub async fn place(&self, item: &str) -> Result<(String, JobId), queue::Error> {
         let order = format!("order-{:016x}", fastrand::u64(..));
         let sql = self.sql(
@@ -85,7 +85,7 @@ impl Db {
         Ok((order, job))
     }
 
-    /// Confirms an order. False: it was confirmed before, or there is none.
+    /// Confirms an order. False if it was confirmed before, or does not exist.
     pub async fn confirm(&self, order: &str) -> Result<bool, sqlx::Error> {
         let sql = self.sql(
             "UPDATE shop_orders SET confirmations = confirmations + 1 WHERE id = $1 AND confirmations = 0",
@@ -113,7 +113,7 @@ impl Db {
         with_pool!(self, pool => queue::Worker::builder(pool))
     }
 
-    /// Places for values are written `$1` on PostgreSQL and SQLite, `?` on MySQL.
+    /// Placeholders are `$1` on PostgreSQL and SQLite, and `?` on MySQL.
     fn sql(&self, numbered: &'static str, question_marks: &'static str) -> &'static str {
         match self {
             Self::MySql(_) => question_marks,
@@ -122,7 +122,7 @@ impl Db {
     }
 }
 
-/// Our own statements fail like those of the library.
+/// Reports an error of our own statements as one of the library.
 fn failed(source: sqlx::Error) -> queue::Error {
     queue::Error::Database { doing: "cannot write the order".to_owned(), source }
 }

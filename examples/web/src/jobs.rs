@@ -10,11 +10,11 @@ use crate::db::Db;
 #[job(queue = "orders", max_retries = 10, timeout = "30s", backoff = exponential("1s", max = "1m"))]
 pub async fn confirm_order(ctx: JobContext, State(db): State<Db>, order: String) -> Result<(), JobError> {
     println!("confirming {order}, attempt {}", ctx.attempt());
-    // stands for work that takes its time: a call to the supplier, say
+    // stands for slow work, such as a call to the supplier
     tokio::time::sleep(Duration::from_millis(400)).await;
 
-    // A job may be run again after it did its work (its worker is killed before it could say so), so what it does has to
-    // bear repeating. This update does: the second time there is no new order to confirm.
+    // A job may run again after it has done its work, if its worker is killed before it records that. So a job must be
+    // idempotent. This update is: the second time, the order is already confirmed.
     if db.confirm(&order).await? {
         println!("confirmed {order}");
     }

@@ -1,4 +1,4 @@
-//! A shop: what the web application (`src/bin/shop.rs`) and the worker (`src/bin/shop-worker.rs`) have in common.
+//! A shop: code shared by the web application (`src/bin/shop.rs`) and the worker (`src/bin/shop-worker.rs`).
 //!
 //! ```text
 //! cargo run -p queue-example-web --bin shop            # http://127.0.0.1:3000
@@ -7,19 +7,19 @@
 //! curl http://127.0.0.1:3000/jobs
 //! ```
 //!
-//! Both use the SQLite file `shop.sqlite`, or what `DATABASE_URL` names: `sqlite://…`, `postgres://…`, `mysql://…`.
-//! `examples/web/demo.sh` shows two workers, one of which is killed.
+//! Both use the SQLite file `shop.sqlite`, or the database in `DATABASE_URL`: `sqlite://…`, `postgres://…`,
+//! `mysql://…`. `examples/web/demo.sh` starts two workers and kills one.
 
 pub mod db;
 pub mod jobs;
 
-/// Prints what the library and the program have to say; `RUST_LOG` chooses how much of it.
+/// Logs to stderr. `RUST_LOG` sets the level (default: `info`).
 pub fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }
 
-/// Ready when the program is asked to end: Ctrl-C, or the TERM signal of whatever runs it.
+/// Completes on Ctrl-C or SIGTERM.
 pub async fn shutdown_signal() {
     #[cfg(unix)]
     {

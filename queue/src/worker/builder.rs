@@ -1,4 +1,4 @@
-//! The public worker: what it can be told, what it refuses, and how it is run.
+//! The public worker: its settings, their checks, and how it runs.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -115,8 +115,8 @@ pub struct WorkerBuilder {
 /// The most that `lease`, `shutdown_grace` and `cancel_grace` may be.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How long finished jobs may be kept. An idle worker looks for old ones as often as the shortest. The longest, counted
-/// back from now, is a time that every database knows.
+/// The accepted retention. The shortest limits how often an idle worker looks for old jobs. The longest, subtracted
+/// from the current time, is valid in every database.
 const RETENTION: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -168,8 +168,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves a job that was not collected at link time: some targets cannot do that, or its [`Job`] was written by
-    /// hand. Registering a job again changes nothing.
+    /// Serves a job that was not collected at link time, because the target does not support that or its [`Job`] was
+    /// written by hand. Registering a job again changes nothing.
     pub fn register<J: Job>(mut self) -> Self {
         self.registered.push(JobDefinition::of::<J>());
         self
@@ -191,16 +191,17 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets how long after its last heartbeat a worker is taken for lost and its jobs run elsewhere. The default is 7.5
-    /// s. If a process is killed, a server ends its session, and other workers notice that within about 2 s. A longer
-    /// lease survives longer pauses of the machine or the database. A shorter one rescues jobs sooner.
+    /// Sets how long after its last heartbeat a worker counts as lost and its jobs run elsewhere. The default is 7.5 s.
+    /// PostgreSQL, MySQL and MariaDB end the session of a killed process, and other workers notice that within about 2
+    /// s. A longer lease survives longer pauses of the machine or the database. A shorter one rescues jobs sooner.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self
     }
 
-    /// Sets how long running jobs may continue after the shutdown signal before they are cancelled and released. The
-    /// default is 30 s. Keep it below the time after which your platform kills the process.
+    /// Sets how long running jobs may continue after the shutdown signal. Then they are cancelled, and after the
+    /// [`cancel_grace`](Self::cancel_grace) released. The default is 30 s. Keep the sum of both below the time after
+    /// which your platform kills the process.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.timing.shutdown_grace = grace;
         self
@@ -247,8 +248,8 @@ impl WorkerBuilder {
     /// Checks the settings, as far as that is possible without the database.
     ///
     /// # Errors
-    /// [`Error::Config`], whose message says what to write instead. Causes are a zero limit, a queue named twice,
-    /// durations that contradict each other, two jobs of one kind, a missing [`state`](Self::state), or no jobs at all.
+    /// [`Error::Config`] for a zero limit, a queue named twice, durations that contradict each other, two jobs of one
+    /// kind, a missing [`state`](Self::state), or no jobs at all. The message says what to write instead.
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
@@ -316,8 +317,8 @@ impl WorkerBuilder {
             for state in &job.requires {
                 if !self.states.contains_key(&state.id) {
                     return Err(Error::config(format!(
-                        "job `{}` takes `State<{}>`, but the worker was not given one: add `.state(…)` with a value of that \
-                         type",
+                        "job `{}` takes `State<{}>`, but the worker was not given one: add `.state(…)` with a value of \
+                         that type",
                         job.kind, state.name
                     )));
                 }
@@ -325,8 +326,8 @@ impl WorkerBuilder {
         }
         if jobs.is_empty() {
             return Err(Error::config(
-                "this worker knows no job: link the crate with the `#[job]` functions into this binary (a `use` of one of its \
-                 items is enough), or add `.register::<YourJob>()`",
+                "this worker knows no job: link the crate with the `#[job]` functions into this binary (a `use` of one \
+                 of its items is enough), or add `.register::<YourJob>()`",
             ));
         }
         Ok(jobs)
@@ -347,8 +348,8 @@ impl WorkerBuilder {
         }
         if lease / 3 < heartbeat {
             return Err(Error::config(format!(
-                "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all jobs: raise the \
-                 lease or lower the heartbeat"
+                "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all \
+                 jobs: raise the lease or lower the heartbeat"
             )));
         }
         Ok(())
@@ -363,9 +364,9 @@ impl WorkerBuilder {
                 event = telemetry::WORKER_POOL_SMALL,
                 connections = allowed,
                 concurrency,
-                "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has {allowed} \
-                 connections; if all of them use it, set `max_connections` to {concurrency}. The worker keeps {kept} more of its \
-                 own"
+                "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has \
+                 {allowed} connections; if all of them use it, set `max_connections` to {concurrency}. The worker keeps \
+                 {kept} more of its own"
             );
         }
     }

@@ -71,7 +71,7 @@ impl Looks {
         }
     }
 
-    /// The last one stopped midway: there are lanes behind those that it found.
+    /// The last one stopped midway: there are lanes behind the ones that it found.
     pub(super) fn are_midway(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -164,7 +164,7 @@ impl Looks {
         }
     }
 
-    /// Takes note of a failed discovery.
+    /// Records a failed discovery.
     fn failed(&mut self, error: &Error, took: Duration) {
         tracing::debug!(%error, "discovery of lanes failed; claims from known lanes continue");
         self.last = Some(Instant::now());

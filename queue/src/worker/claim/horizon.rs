@@ -9,7 +9,7 @@
 
 use crate::store::values::Rank;
 
-/// An estimate reaches this many times as far as the last pace says.
+/// An estimate reaches this many times as far as the last pace suggests.
 const AMPLE: f64 = 1.5;
 /// An estimate reaches at least this far: microseconds, or ids.
 const LEAST: f64 = 1_000.0;
@@ -103,7 +103,7 @@ impl Horizon {
         self.reached = Some(((priority, last), pace));
     }
 
-    /// No job that is due is left.
+    /// No due job is left.
     pub(super) fn forget(&mut self) {
         self.reached = None;
     }

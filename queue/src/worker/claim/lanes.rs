@@ -19,7 +19,7 @@ const YEAR_1: i64 = -62_135_596_800_000_000;
 /// While discovery is expensive, a lane that gave a job within this time is kept, even if discovery finds it empty. Its
 /// next jobs are claimed by its cursor.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
-/// The most lanes kept in this way: those that gave a job last. Each takes another lane's place in a comparison.
+/// The most lanes kept in this way: the ones that gave a job last. Each takes another lane's place in a comparison.
 const MOST_REMEMBERED: usize = 32;
 /// The head of a lane that was found empty and is kept.
 const EMPTY: Place = (i64::MAX, i64::MAX);
@@ -83,8 +83,8 @@ impl Known {
         Ask { lane, take, behind, first: None, newest_first, max_retries }
     }
 
-    /// Takes note that the lane gave less than was asked. It is scanned from before its cursor when the cost allows
-    /// that. Otherwise it waits for the next discovery. If discovery has just run, no scan is needed.
+    /// The lane gave less than was asked. It is scanned from before its cursor when the cost allows that. Otherwise it
+    /// waits for the next discovery. If discovery has just run, no scan is needed.
     ///
     /// If discovery does not see all lanes (`partial`), many lanes have nothing left, and they would come before all
     /// others. They come last until they are forgotten.
@@ -212,8 +212,8 @@ impl Lanes {
         self.known.values().any(|known| known.has_due(now))
     }
 
-    /// The ask for the only known lane. With `told` something may be in it, so it is asked even if nothing is known to
-    /// be due.
+    /// The ask for the only known lane. `told`: something may be in it, so it is asked even if nothing is known to be
+    /// due.
     pub(super) fn only(
         &self,
         take: u32,
@@ -236,7 +236,7 @@ impl Lanes {
         Some((cursor.0, cursor.1.checked_add(1)?)).filter(|_| ask.behind == Some(cursor) && !ask.newest_first)
     }
 
-    /// Moves the cursors after a claim that began at `started`. Takes note of the lanes that gave less than was asked.
+    /// Moves the cursors after a claim that began at `started`, and notes which lanes gave less than was asked.
     pub(super) fn claimed(&mut self, asks: &[Ask], jobs: &[Claimed], started: Instant) {
         let now = Instant::now();
         for ask in asks {
@@ -249,7 +249,7 @@ impl Lanes {
             let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if count > 0 {
                 known.gave = Some(now);
-                // from now on the cursor says where its next row may be
+                // from now on the cursor limits where its next row may be
                 known.head = BEGINNING;
             }
             let all = count < ask.take;
@@ -279,8 +279,8 @@ impl Lanes {
         }
     }
 
-    /// Takes over a comparison. The head of a lane that has some of the next jobs is the first of these. Other lanes of
-    /// the same priority have no row before the last of all.
+    /// Learns the heads of lanes from a comparison. The head of a lane that has some of the next jobs is the first of
+    /// these. Other lanes of the same priority have no row before the last of all.
     pub(super) fn compared(&mut self, asks: &[Ask], shares: &[Share]) {
         let in_order = asks.iter().zip(shares).filter(|(ask, _)| !ask.newest_first);
         let last = in_order.clone().filter_map(|(ask, share)| Some((ask.lane.priority, share.ends?.1))).max();
@@ -310,7 +310,7 @@ impl Lanes {
     }
 
     /// The time until the next of the wanted lanes is due. An idle worker does not wake up for a lane that was found
-    /// empty: whatever wakes it anyway tells of new jobs.
+    /// empty: whatever wakes it anyway covers that lane.
     pub(super) fn next_due(&self, idle: bool, wanted: impl Fn(&Lane) -> bool) -> Option<Duration> {
         let now = Instant::now();
         let wanted = self.known.values().filter(|known| wanted(&known.lane) && !(idle && known.head == EMPTY));

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 pub(super) const WITHOUT: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Waiting is not worth it when it takes this many times as long as our own claim.
+/// Waiting is not worth it if it takes this many times as long as our own claim.
 const WORTH: u32 = 30;
 
 /// Whether to wait for the claim lock at present.

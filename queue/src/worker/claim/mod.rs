@@ -1,8 +1,8 @@
 //! Claiming: the loop that takes jobs while there is room for them.
 //!
 //! [Discovery](crate::worker::claim::discovery) finds the lanes. While an old snapshot exists, it walks over the dead
-//! index entries of all rows that were ever taken. A claim that starts before its cursor walks over those that were
-//! taken lately. Both are therefore limited to a small share of the time. All other claims start behind the cursor.
+//! index entries of all rows that were ever taken. A claim that starts before its cursor walks over the recent ones.
+//! Both are therefore limited to a small share of the time. All other claims start behind the cursor.
 
 mod budget;
 mod discovery;
@@ -277,7 +277,7 @@ impl Claims {
         if claimed > 0 || self.looks.are_beside() || !(waited || (self.unseen && self.looks.are_cheap())) {
             return Ok(claimed);
         }
-        // the known lanes gave nothing: run discovery, unless it is expensive and this worker is busy
+        // the known lanes gave nothing: run discovery if it is cheap, or if an idle worker has rested long enough
         let rested = self.shared.is_idle() && self.looks.have_rested();
         if !self.looks.are_cheap() && !rested {
             return Ok(0);
@@ -442,8 +442,8 @@ impl Claims {
         Ok(count)
     }
 
-    /// The time until the next known lane is due whose slots want jobs or have room. It does not matter which queues
-    /// were asked last.
+    /// The time until the next lane is due, of the known lanes whose slots want jobs or have room. It does not matter
+    /// which queues were asked last.
     fn next_due(&self, wants: &[(usize, u32)]) -> Option<Duration> {
         let shared = &self.shared;
         let is_asked = |slots: usize| {

@@ -40,7 +40,7 @@ pub(crate) struct Strays {
 }
 
 impl Strays {
-    /// A claim failed: it may have taken jobs all the same.
+    /// A claim failed: it may still have taken jobs.
     pub(crate) fn doubt(&mut self) {
         *self = Self { failed: Some(Instant::now()), looks: 0, found: std::mem::take(&mut self.found) };
     }

@@ -92,7 +92,7 @@ impl Order {
                 }
                 let all: u32 = shares.iter().map(|share| share.all).sum();
                 if all == 0 && until.is_some() {
-                    // the answer does not tell where these lanes stand
+                    // the answer does not show where these lanes stand
                     until = None;
                     continue;
                 }

@@ -1,17 +1,49 @@
-//! Takes back the jobs of workers that are gone.
+//! Rescue: takes back the jobs of lost workers.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::store::Store;
 use crate::store::values::Rescued;
 use crate::telemetry;
+use crate::worker::duties::Duty;
+use crate::worker::lease::liveness::Gone;
+use crate::worker::shared::Shared;
 
+/// When rescue runs again after a worker was declared lost while its lease ran. By then the server has ended what it
+/// still did for that worker, which may have taken jobs.
+const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
 /// Jobs taken back in one transaction.
 const BATCH: u32 = 500;
 
+/// Runs when a heartbeat asks for it. It is a task of its own, because nothing slow may delay a heartbeat.
+pub(crate) struct Rescue;
+
+impl Duty for Rescue {
+    async fn due(&mut self, shared: &Shared) {
+        shared.rescue.notified().await;
+    }
+
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
+        // again after an error: more workers may be lost by now
+        declare_gone(shared).await;
+        let (rescued, result) = rescue_all(&*shared.config.store).await;
+        if rescued.ready > 0 {
+            // rescued jobs may be far behind the cursors
+            shared.look.store(true, Ordering::Relaxed);
+            shared.wake.notify_one();
+        }
+        result
+    }
+}
+
 /// Rescues until nothing is left. What was taken back before an error counts.
-pub(crate) async fn run_once(store: &dyn Store) -> (Rescued, Result<(), Error>) {
+async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
     let (mut total, mut left) = (Rescued::default(), HashSet::new());
     let result = loop {
         match store.rescue(BATCH, &left).await {
@@ -33,4 +65,35 @@ pub(crate) async fn run_once(store: &dyn Store) -> (Rescued, Result<(), Error>) 
         );
     }
     (total, result)
+}
+
+/// Declares workers lost. If the database does not answer, their leases decide.
+async fn declare_gone(shared: &Arc<Shared>) {
+    let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
+    if !missed.is_empty() {
+        tokio::spawn(look_again(shared.clone()));
+    }
+    for Gone { id, heartbeat, late, by_lease } in missed {
+        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without notice" };
+        match shared.config.store.declare_gone(id, heartbeat, by_lease).await {
+            Ok(true) => tracing::warn!(
+                event = telemetry::WORKER_GONE,
+                worker = id,
+                late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+                "{how}; its jobs are rescued"
+            ),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
+        }
+    }
+}
+
+/// Requests a rescue again a while later.
+async fn look_again(shared: Arc<Shared>) {
+    for pause in AFTERMATH {
+        tokio::select! {
+            () = sleep(pause) => shared.rescue.notify_one(),
+            () = shared.over.cancelled() => return,
+        }
+    }
 }

@@ -1,13 +1,16 @@
 //! Removes finished jobs that were kept long enough, about as fast as they come of age: removed in bursts, those of a minute
 //! take the machine away from the jobs that are due.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::Store;
 use crate::telemetry;
+use crate::worker::duties::Duty;
+use crate::worker::shared::Shared;
 
 /// The longest pause between two transactions, with jitter; or the retention itself, where that is shorter.
 const SELDOM: Duration = Duration::from_secs(60);
@@ -44,13 +47,8 @@ impl Retention {
         Self { keep, seldom, pause: jittered(seldom), last: now, workers: None, removed: 0, told: now }
     }
 
-    /// How long to wait before the next transaction.
-    pub(crate) fn pause(&self) -> Duration {
-        self.pause
-    }
-
     /// Removes what is of age: one transaction of limited size.
-    pub(crate) async fn run_once(&mut self, store: &dyn Store) -> Result<(), Error> {
+    async fn purge(&mut self, store: &dyn Store) -> Result<(), Error> {
         let batch = store.purges_at_once();
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
@@ -72,6 +70,21 @@ impl Retention {
             (self.removed, self.told) = (0, Instant::now());
         }
         Ok(())
+    }
+}
+
+impl Duty for Retention {
+    async fn due(&mut self, _: &Shared) {
+        sleep(self.pause).await;
+    }
+
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
+        self.purge(&*shared.config.store).await
+    }
+
+    fn repeats(&self, error: &Error) -> bool {
+        tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round tries again");
+        false
     }
 }
 

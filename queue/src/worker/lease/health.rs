@@ -1,4 +1,4 @@
-//! Whether the database answers. Logs each change, and continuing errors once a minute. All loops use its backoff.
+//! Whether the database answers. Logs each change, and continuing errors once a minute. All loops use the same backoff.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -9,8 +9,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use crate::error::Error;
 use crate::store::values::{Holding, WorkerId};
 use crate::telemetry;
-use crate::worker::duties::rescue;
-use crate::worker::duties::retention::Retention;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Gone, Pace, Witness, gone};
 use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
@@ -19,9 +17,6 @@ use crate::worker::{run::slot::STUCK, shared::Shared};
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
 /// all.
 const RESCUE_EVERY: u32 = 48;
-/// When rescue runs again after a worker was declared lost while its lease ran. By then the server has ended what it
-/// still did for that worker, which may have taken jobs.
-const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
 /// A worker that was idle sends a heartbeat when it has had work for this long. Most jobs have ended by then, and their
 /// starts and ends come first.
 const AT_WORK: Duration = Duration::from_millis(50);
@@ -31,8 +26,7 @@ const KEPT_WAITING: Duration = Duration::from_millis(50);
 /// A lease is checked this long after its end, so that it has certainly run out.
 const LATER: Duration = Duration::from_millis(50);
 
-/// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be taken for
-/// lost.
+/// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be assumed lost.
 pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let timing = shared.config.timing;
     let mut failures = Failures::default();
@@ -46,8 +40,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     let mut is_safe = false;
     let mut has_session = false;
     let mut soon = None;
-    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease would
-    // tell
+    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease shows
+    // that
     shared.rescue.notify_one();
     loop {
         tokio::select! {
@@ -147,7 +141,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
     }
 }
 
-/// One heartbeat. None: no answer came before the lease must be taken for lost. With a single writer, the lease is not
+/// One heartbeat. None: no answer came before the lease must be assumed lost. With a single writer, the lease is not
 /// lost while another writer blocks this heartbeat: nobody else can write either. `is_safe`: that has been so since the
 /// last answer. If not, the process may have been suspended beyond its lease.
 async fn beat(
@@ -173,7 +167,7 @@ async fn beat(
 
 /// Gives up a lost number as soon as the database answers, so that its jobs are rescued. It tries for one lease at
 /// most: then the lease has run out, even if a heartbeat without an answer extended it. Call it before joining again,
-/// because it closes all connections that the worker keeps.
+/// because it releases all connections that the worker keeps.
 async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
     let left = timeout(shared.config.timing.lease, async {
         while let Err(error) = shared.config.store.leave(lost).await {
@@ -203,69 +197,12 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     }
 }
 
-/// Rescues the jobs of lost workers when a heartbeat asks for it, until the run is over. It is a task of its own,
-/// because nothing slow may delay a heartbeat.
-pub(crate) async fn run_rescue(shared: Arc<Shared>) {
-    let mut failures = Failures::default();
-    loop {
-        shared.rescue.notified().await;
-        loop {
-            // again after an error: more workers may be lost by now
-            declare_gone(&shared).await;
-            let (rescued, result) = rescue::run_once(&*shared.config.store).await;
-            if rescued.ready > 0 {
-                // rescued jobs may be far behind the cursors
-                shared.look.store(true, Ordering::Relaxed);
-                shared.wake.notify_one();
-            }
-            match result {
-                Ok(()) => {
-                    shared.health.up(&mut failures);
-                    break;
-                }
-                Err(error) => shared.health.down(&mut failures, &error).await,
-            }
-        }
-    }
-}
-
 impl Shared {
     /// Leaves it to the rescue task to declare these workers lost.
     fn declare(&self, gone: Vec<Gone>) {
         if !gone.is_empty() {
             *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = gone;
             self.rescue.notify_one();
-        }
-    }
-}
-
-/// Declares workers lost. If the database does not answer, their leases decide.
-async fn declare_gone(shared: &Arc<Shared>) {
-    let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
-    if !missed.is_empty() {
-        tokio::spawn(look_again(shared.clone()));
-    }
-    for Gone { id, heartbeat, late, by_lease } in missed {
-        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without notice" };
-        match shared.config.store.declare_gone(id, heartbeat, by_lease).await {
-            Ok(true) => tracing::warn!(
-                event = telemetry::WORKER_GONE,
-                worker = id,
-                late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-                "{how}; its jobs are rescued"
-            ),
-            Ok(false) => {}
-            Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
-        }
-    }
-}
-
-/// Requests a rescue again a while later.
-async fn look_again(shared: Arc<Shared>) {
-    for pause in AFTERMATH {
-        tokio::select! {
-            () = sleep(pause) => shared.rescue.notify_one(),
-            () = shared.over.cancelled() => return,
         }
     }
 }
@@ -294,17 +231,6 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
         held.switch.stop(Stop::Timeout);
         let ended = Attempt::timed_out(&held.job, &held.definition, held.ran());
         shared.leave_behind(&held, ended);
-    }
-}
-
-/// Removes jobs past their retention, until the run is over.
-pub(crate) async fn run_retention(shared: Arc<Shared>) {
-    let mut retention = Retention::new(shared.config.timing.retention);
-    loop {
-        sleep(retention.pause()).await;
-        if let Err(error) = retention.run_once(&*shared.config.store).await {
-            tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round tries again");
-        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! * The server was restarted.
 //!
 //! So each heartbeat writes three facts into the worker's row: whether its session holds the lock, in which run of the
-//! server, and when the next heartbeat is due. A worker is taken for lost only if all of this is true: by its row it
+//! server, and when the next heartbeat is due. A worker counts as lost only if all of this is true: by its row it
 //! had the lock in this run, the lock is free now, and its promised heartbeat has been overdue for a while. A worker
 //! that sends its heartbeats in time is alive, whatever happens to its lock. The judging worker needs no earlier
 //! observations.
@@ -18,9 +18,9 @@
 //! All of this uses the database's clock.
 //!
 //! A lease that has run out by that clock is not proof. The clock may have been set forward, which ends all leases at
-//! once. Or no worker could send heartbeats for a while. So half of the lease must also have passed by the judge's own
-//! clock since it first saw the heartbeat, while it could send its own ([`Witness`]). A living worker sends three
-//! heartbeats within a lease.
+//! once. Or no worker could send heartbeats for a while. So half of the lease must also pass by the judge's own clock,
+//! from when it first saw the heartbeat. Meanwhile it must be able to send its own ([`Witness`]). A living worker sends
+//! three heartbeats within a lease.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ const RETAKE: Duration = Duration::from_millis(400);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone {
     pub(crate) id: WorkerId,
-    /// Its last heartbeat, by the database's clock. If there is another one, it is alive.
+    /// Its last heartbeat, by the database's clock. If there is a newer one, the worker is alive.
     pub(crate) heartbeat: i64,
     /// How long its next heartbeat has been overdue, or its lease over.
     pub(crate) late: Duration,
@@ -118,7 +118,7 @@ pub(crate) struct Pace {
     lookers: Option<u32>,
     /// Another worker held jobs then. This is assumed at first, because a worker that starts takes jobs at once.
     others_work: bool,
-    /// When the next heartbeat follows this one at the latest.
+    /// The longest time until the next heartbeat, as this one promises.
     promised: Duration,
 }
 
@@ -129,8 +129,8 @@ impl Pace {
 
     fn usual(&self, busy: bool) -> Duration {
         match self.lookers {
-            // a heartbeat also tells a worker that its own connection is gone, before others notice, even those that
-            // have yet to join
+            // a heartbeat also shows a worker that its own connection is lost, before others notice, even those yet to
+            // join
             Some(lookers) if busy || self.others_work => {
                 LEAST.max(PER_WORKER.saturating_mul(lookers)).min(self.heartbeat)
             }
@@ -143,7 +143,7 @@ impl Pace {
         self.promised > self.usual(true).mul_f64(1.0 + SPREAD)
     }
 
-    /// When the heartbeat after the one about to be sent follows at the latest.
+    /// The longest time between the heartbeat about to be sent and the next one.
     pub(crate) fn promise(&mut self, busy: bool) -> Duration {
         self.promised = self.usual(busy).mul_f64(1.0 + SPREAD);
         self.promised

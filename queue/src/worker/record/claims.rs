@@ -1,5 +1,5 @@
-//! Which claims are settled: the database has acknowledged that all of their jobs ended. Where claims have claim
-//! records, the next heartbeat removes those of settled claims, without reading the jobs.
+//! Which claims are settled: the database has acknowledged that all of their jobs ended. On engines with claim records,
+//! the next heartbeat removes those of settled claims, without reading the jobs.
 //!
 //! A claim whose answer was lost is not known here: its record stays until a heartbeat checks all of them. An
 //! acknowledgement holds only as long as the server does. If the server fails, it may lose acknowledged commits that

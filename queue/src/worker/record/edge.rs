@@ -1,4 +1,4 @@
-//! The three ways out of `running`, as they are written.
+//! The three edges out of `running`, and how each is written.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) trait Edge: Clone + Send + Sync {
         worker: WorkerId,
         batch: &[Self],
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
-    /// The state in which an older job with the same number would be in its way.
+    /// The state in which an older job with the same number would conflict.
     const AMONG: JobState;
     /// Its result and its error.
     fn texts(&mut self) -> [Option<&mut String>; 2];
@@ -91,11 +91,14 @@ macro_rules! edge {
             self.error = why;
         }
 
-        // A dead letter has to leave the table as well. So the job stays, and is postponed until somebody deals with
-        // it.
+        // A dead letter has to leave the table too. So the job stays, and is postponed until somebody deals with it.
         fn last_words(&self, error: &Error) -> Ended {
             let error = ascii(&format!("{}; the job cannot leave queue_jobs: {error}", self.error));
-            tracing::error!(job.id = self.id, error, "a job that ended cannot leave queue_jobs; it is postponed by 100 years");
+            tracing::error!(
+                job.id = self.id,
+                error,
+                "a job that ended cannot leave queue_jobs; it is postponed by 100 years"
+            );
             let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, self.outcome);
             let (delay_us, error) = (Some(micros(Duration::MAX)), Some(cut(error)));
             Ended::PutBack(PutBack { id, fence, ran_us, outcome, delay_us, uncount: 0, record: true, error })
@@ -104,7 +107,12 @@ macro_rules! edge {
     (@dead) => {
         fn last_words(&self, error: &Error) -> Ended {
             let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
-            tracing::error!(event = telemetry::JOB_DEAD, job.id = self.id, error, "the end of a job could not be recorded");
+            tracing::error!(
+                event = telemetry::JOB_DEAD,
+                job.id = self.id,
+                error,
+                "the end of a job could not be recorded"
+            );
             let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, Outcome::Failed);
             Ended::Bury(Bury { id, fence, ran_us, outcome, error: cut(error) })
         }
@@ -137,7 +145,10 @@ pub(crate) fn plainer<E: Edge>(end: &E, error: &Error, broke: bool) -> Option<E>
         return None;
     }
     plain.strip(cut(ascii(&format!("{STRIPPED}{error}"))));
-    tracing::warn!(job.id = end.id(), %error, "the database rejects the result or error of a job; its end is recorded without them");
+    tracing::warn!(
+        job.id = end.id(), %error,
+        "the database rejects the result or error of a job; its end is recorded without them"
+    );
     Some(plain)
 }
 

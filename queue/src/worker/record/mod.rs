@@ -21,7 +21,7 @@ use crate::worker::shared::Shared;
 use recorder::{BACKLOG, BATCH};
 use refused::Aside;
 
-/// If fewer attempts than this have ended, it waits a moment for others that end at the same time.
+/// With fewer ends than this, the loop first lets other jobs end that are about to.
 const FEW: usize = 32;
 /// Ends under one worker number, by edge.
 #[derive(Default)]

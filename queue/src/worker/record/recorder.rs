@@ -1,4 +1,4 @@
-//! The way to the recording loop.
+//! The channel to the recording loop.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) const BATCH: usize = 1000;
 /// With more unrecorded ends than this, nothing more is claimed.
 pub(crate) const BACKLOG: usize = 4 * BATCH;
 
-/// Passes ends to the recording loop.
+/// The channel to the recording loop.
 pub(crate) struct Recorder {
     ended: mpsc::UnboundedSender<(WorkerId, Ended)>,
     /// Ends that were handed over and are not written yet, by job and fence.
@@ -29,7 +29,7 @@ impl Recorder {
     /// Hands an end over. Never waits.
     pub(crate) fn record(&self, worker: WorkerId, ended: Ended) {
         self.keys().insert(ended.key());
-        // the loop ends after everything that records: a closed channel means that the run was dropped
+        // the loop outlives everything that records: a closed channel means that the run was dropped
         let _ = self.ended.send((worker, ended));
     }
 

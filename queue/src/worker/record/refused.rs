@@ -1,4 +1,4 @@
-//! Ends that the database refused: they are set aside and tried again, in smaller parts and plainer forms.
+//! Ends that the database refused. They are set aside and tried again, in smaller parts and plainer forms.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
@@ -67,7 +67,7 @@ impl<E> Default for Aside<E> {
 }
 
 impl<E: Edge> Aside<E> {
-    /// Writes new ends, and sets aside those that are refused.
+    /// Writes new ends, and sets refused ones aside.
     pub(super) async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<E>) {
         if batch.is_empty() {
             return;
@@ -81,7 +81,7 @@ impl<E: Edge> Aside<E> {
             };
             self.report(shared, &error);
             self.learn(&error, &ends);
-            // ahead of those that were refused often
+            // ahead of ends that were refused often
             let taken = self.taken;
             self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false, cleared: false, taken });
             let soon = Instant::now() + PAUSE.max(began.elapsed());
@@ -208,8 +208,8 @@ async fn clear<E: Edge>(shared: &Shared, end: &E) {
     let id = end.id();
     tracing::error!(
         job.id = id,
-        "an older job with the number of this one is removed; numbers were reused: set the counter of queue_jobs above all \
-         numbers in queue_history and queue_dead"
+        "an older job with the number of this one is removed; numbers were reused: set the counter of queue_jobs above \
+         all numbers in queue_history and queue_dead"
     );
     if let Err(error) = shared.config.store.delete(&[id], Some(E::AMONG)).await {
         tracing::error!(job.id = id, %error, "the older job with this number cannot be removed");

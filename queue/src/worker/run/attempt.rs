@@ -1,5 +1,4 @@
-//! Runs one attempt: decodes the arguments, runs the handler, classifies the result. [`crate::worker::record`] records
-//! it.
+//! Runs one attempt: decode, run, classify. [`crate::worker::record`] records the result.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -207,7 +206,11 @@ impl Attempt {
             () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
             result = &mut future => returned(result),
             () = tokio::time::sleep(self.cancel_grace) => {
-                tracing::warn!(event = telemetry::JOB_ABANDONED, ?reason, "the job did not stop in time and was dropped");
+                tracing::warn!(
+                    event = telemetry::JOB_ABANDONED,
+                    ?reason,
+                    "the job did not stop in time and was dropped"
+                );
                 Raw::Dropped(reason)
             }
         }

@@ -5,7 +5,7 @@
 //! would make it a dead letter. An attempt that ends by itself ends the suspicion.
 //!
 //! The delay for other jobs is limited. A job waits at most [`PATIENCE`] for them to end, and they wait at most
-//! [`SECLUSION`] for it. After that they run at the same time all the same.
+//! [`SECLUSION`] for it. After that they run together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -217,7 +217,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The place of a running job. It is dropped when the job has ended.
+/// The place of a running job. It is dropped when the job ends.
 pub(crate) struct Place {
     company: Arc<Company>,
     most: Option<u32>,

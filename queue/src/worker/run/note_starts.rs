@@ -1,4 +1,4 @@
-//! The loop that notes starts; see [`starts`](crate::worker::run::starts).
+//! The loop that records starts; see [`starts`](crate::worker::run::starts).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

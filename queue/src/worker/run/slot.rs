@@ -1,4 +1,4 @@
-//! A slot: takes what waits, admits it, runs it, and hands its end over.
+//! A slot: takes a waiting job, admits it, runs it, and hands over its end.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -58,8 +58,7 @@ fn tell_of_losses(job: &Claimed, max_neighbours: Option<u32>) {
 impl Shared {
     /// Starts slots for the waiting jobs. Each slot runs jobs until none waits.
     pub(crate) fn start_slots(self: &Arc<Self>) {
-        // a queue whose turn it was may want nothing any more: only the next pass shows what that leaves for the queues
-        // before it
+        // a queue may want nothing any more when its turn comes: the next pass gives its share to the queues before it
         let mut passes = 0;
         while passes < 2 {
             passes += 1;
@@ -146,7 +145,7 @@ impl Shared {
         held.take_place(place);
         // it is in hand already: if the lease is lost from here on, the attempt is told to stop
         if held.worker != self.id() || !self.lease_holds() {
-            // the lease is lost, or must be taken for lost, so this job is not ours to start
+            // the lease is lost, or must be assumed lost, so this job is not ours to start
             return None;
         }
         let long_args = match job.args {

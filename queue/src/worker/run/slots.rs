@@ -118,7 +118,7 @@ struct Lines {
     start: Mutex<VecDeque<usize>>,
     /// The first of these, plus one; zero if there is none. Read with every job.
     first: AtomicUsize,
-    /// Queues with no waiting jobs: only a claim tells whether they have any.
+    /// Queues with no waiting jobs: only a claim shows whether they have any.
     claim: Mutex<VecDeque<usize>>,
     made: Instant,
     /// Until when a share is likely to become free at any moment: microseconds since `made`.

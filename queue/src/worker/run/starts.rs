@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, MutexGuard, Notify, mpsc, oneshot};
 
 use crate::store::values::{Start, WorkerId};
 
-/// Passes starts to the loop that records them.
+/// The channel to the loop that records starts.
 pub(crate) struct Starts {
     asked: mpsc::UnboundedSender<Asked>,
     pub(crate) begun: Notify,
@@ -38,8 +38,8 @@ impl Starts {
         answered.await.ok()
     }
 
-    /// To be held from before the start is recorded until the handler has begun. Otherwise one of several jobs that
-    /// were lost before could kill the process while another is recorded but has not begun.
+    /// Hold this from before the start is recorded until the handler has begun. Otherwise one of several jobs that were
+    /// lost before could kill the process while another is recorded but has not begun.
     pub(crate) async fn one_by_one(&self) -> MutexGuard<'_, ()> {
         self.one.lock().await
     }
