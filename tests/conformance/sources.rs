@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/engine/dialect.rs", "DB::execute(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/engine/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
     ("queue/src/store/sqlite/connections.rs", "(sql).fetch_one(conn)", 1, "takes a &'static str"),
-    ("queue/src/store/engine/mod.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
+    ("queue/src/store/engine/leases.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/postgres/mod.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),
     ("queue/src/store/postgres/mod.rs", "Self::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/sqlite/mod.rs", "AssertSqlSafe(sql)", 1, "runs what `prepare` made of a file in sql/"),
@@ -108,7 +108,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/values.rs", "self.dead += other.dead;", 1, "a number"),
     ("queue/src/store/values.rs", "self.cancelled += other.cancelled;", 1, "a number"),
     ("queue/src/store/mysql/mod.rs", "*count += row.int(6)?;", 1, "a number"),
-    ("queue/src/store/engine/mod.rs", "sum += one;", 1, "numbers"),
+    ("queue/src/store/engine/leases.rs", "sum += one;", 1, "numbers"),
 ];
 
 /// What makes SQL of a text that is not a literal, or looks like it.
@@ -208,7 +208,7 @@ fn suspicious() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in sources {
         let name = path.strip_prefix(root).expect("below").display().to_string();
-        if name.ends_with("tests.rs") {
+        if name.ends_with("tests.rs") || name.starts_with("queue/src/store/engine/tests/") {
             continue;
         }
         let text = fs::read_to_string(&path).expect("text");
@@ -326,7 +326,7 @@ fn every_statement_is_used() {
     let mut sources = Vec::new();
     files(&root, "rs", &mut sources);
     let mut used = Vec::new();
-    for source in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
+    for source in sources.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "tests")) {
         let folder = source.parent().expect("a folder");
         let text = fs::read_to_string(source).expect("text");
         used.extend(named(&text).into_iter().filter_map(|path| folder.join(path).canonicalize().ok()));

@@ -32,7 +32,7 @@ pub(crate) async fn sigterm_gives_back(scene: &Scene) {
     for &id in waiting.iter().chain(&rest) {
         checker.has_state(id, "waiting");
         if checker.row(id).is_some_and(|row| row.attempt != 0) {
-            checker.violation(id, "the give-back was counted as an attempt");
+            checker.violation(id, "the release was counted as an attempt");
         }
     }
     for &id in &waiting {
@@ -93,7 +93,7 @@ pub(crate) async fn a_second_sigterm_ends_at_once(scene: &Scene) {
     for &id in &ids {
         checker.has_state(id, "waiting");
         if checker.row(id).is_some_and(|row| row.attempt != 0) {
-            checker.violation(id, "the give-back was counted as an attempt");
+            checker.violation(id, "the release was counted as an attempt");
         }
     }
     checker.verdict();

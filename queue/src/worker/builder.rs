@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
-use crate::store::{AnyStore, Store};
+use crate::store::{AnyStore, Capabilities, Store};
 use crate::telemetry;
 
 use crate::worker::config::{Config, Timing};
@@ -38,7 +38,7 @@ pub struct Worker {
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker")
-            .field("engine", &self.config.store.engine())
+            .field("engine", &self.config.store.capabilities().engine)
             .field("concurrency", &self.config.concurrency)
             .field("queues", &self.config.queues)
             .finish_non_exhaustive()
@@ -357,7 +357,7 @@ impl WorkerBuilder {
 
     /// A small pool is no mistake by itself: the worker's own connections are not part of it.
     fn warn_of_pool(store: &dyn Store, concurrency: u32) {
-        let (kept, allowed) = (store.connections_kept(), store.connections_allowed());
+        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
         // a pool of one is deliberate: a database in memory allows no other
         if allowed < concurrency && allowed > 1 {
             tracing::warn!(
@@ -365,8 +365,8 @@ impl WorkerBuilder {
                 connections = allowed,
                 concurrency,
                 "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has \
-                 {allowed} connections; if all of them use it, set `max_connections` to {concurrency}. The worker keeps \
-                 {kept} more of its own"
+                 {allowed} connections; if all of them use it, set `max_connections` to {concurrency}. The worker \
+                 keeps {kept} more of its own"
             );
         }
     }
@@ -375,7 +375,7 @@ impl WorkerBuilder {
         if self.transaction_pooler && !self.store.lend_sessions() {
             return Err(Error::config(format!(
                 "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
-                self.store.engine()
+                self.store.capabilities().engine
             )));
         }
         Ok(())

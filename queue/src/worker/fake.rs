@@ -16,15 +16,13 @@ use tokio::time::{Instant, timeout};
 
 use crate::context::JobContext;
 use crate::error::Error;
-use crate::id::JobId;
 use crate::registry::{JobDefinition, Running};
 use crate::store::Guard;
 use crate::store::values::{
     Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued, Scope, Share,
     WorkerId,
 };
-use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::store::{Reply, Store};
+use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
 use crate::worker::config::{Config, Timing};
 use crate::worker::lifecycle;
 use crate::worker::record::recorder::Recorder;
@@ -255,17 +253,40 @@ macro_rules! unused {
 }
 pub(super) use unused;
 
-impl Store for MadeUp {
-    fn engine(&self) -> &'static str {
-        "made up"
-    }
+/// No test of the worker asks what the administration asks.
+macro_rules! nobody_inspects {
+    ($store:ty) => {
+        impl crate::store::Inspect for $store {
+            unused! {
+                fn stats() -> Vec<crate::store::view::Stat>;
+                fn jobs(filter: &'a crate::store::view::Filter) -> crate::store::view::Page<crate::store::view::Job>;
+                fn job(id: crate::JobId) -> Option<crate::store::view::JobDetail>;
+                fn run_now(ids: &'a [i64]) -> Vec<i64>;
+                fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
+                fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
+                fn send_back(ids: &'a [i64]) -> Vec<i64>;
+                fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
+                fn edit(id: crate::JobId, args: &'a str) -> bool;
+                fn set_paused(queue: &'a str, paused: bool) -> ();
+                fn queues() -> Vec<crate::store::view::QueueInfo>;
+                fn workers() -> Vec<crate::store::view::WorkerInfo>;
+            }
+        }
+    };
+}
+pub(super) use nobody_inspects;
 
-    fn connections_kept(&self) -> u32 {
-        1
-    }
-
-    fn connections_allowed(&self) -> u32 {
-        1
+impl Access for MadeUp {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            engine: "made up",
+            connections_kept: 1,
+            connections_allowed: 1,
+            one_writer: self.one_writer.load(Ordering::Relaxed),
+            heartbeats_discover: false,
+            claims_alone: false,
+            purge_batch: 1_000,
+        }
     }
 
     fn warn_of_options(&self) {}
@@ -278,33 +299,8 @@ impl Store for MadeUp {
         Duration::from_millis(100)
     }
 
-    fn has_one_writer(&self) -> bool {
-        self.one_writer.load(Ordering::Relaxed)
-    }
-
     fn is_kept_waiting(&self, error: &Error) -> bool {
-        self.has_one_writer() && error.to_string().contains(LOCKED_TEXT)
-    }
-
-    fn beat_looks(&self) -> bool {
-        false
-    }
-
-    #[cfg(feature = "sqlite")]
-    fn subscribe(&self, notify: Arc<Notify>) -> Guard {
-        let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
-        Box::new(crate::store::engine::notify::subscribe(&nobody, notify))
-    }
-
-    #[cfg(not(feature = "sqlite"))]
-    fn subscribe(&self, _notify: Arc<Notify>) -> Guard {
-        unreachable!("there is no pool to speak of")
-    }
-
-    fn abandon(&self) {}
-
-    fn purges_at_once(&self) -> u32 {
-        1_000
+        self.capabilities().one_writer && error.to_string().contains(LOCKED_TEXT)
     }
 
     fn lend_sessions(&self) -> bool {
@@ -319,6 +315,88 @@ impl Store for MadeUp {
         Box::pin(async { Ok(()) })
     }
 
+    fn abandon(&self) {}
+
+    #[cfg(feature = "sqlite")]
+    fn subscribe(&self, notify: Arc<Notify>) -> Guard {
+        let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
+        Box::new(crate::store::engine::notify::subscribe(&nobody, notify))
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    fn subscribe(&self, _notify: Arc<Notify>) -> Guard {
+        unreachable!("there is no pool to speak of")
+    }
+
+    fn listen(&self) -> Guard {
+        Box::new(())
+    }
+
+    fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    unused! {
+        fn migrate() -> ();
+    }
+}
+
+impl Jobs for MadeUp {
+    fn lanes<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
+        let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
+        lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
+        if lanes.is_empty() {
+            lanes.push(job("q", 1).lane);
+        }
+        let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
+        let heads = lanes.into_iter().map(head).collect();
+        Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
+    }
+
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+        Box::pin(async move {
+            self.answer(Asked::Claim(worker)).await?;
+            let mut jobs = Vec::new();
+            for ask in asks {
+                let queue = &*ask.lane.queue;
+                jobs.extend(self.brings.lock().unwrap().extract_if(.., |job| *job.lane.queue == *queue));
+                if *self.endless.lock().unwrap() == Some(queue) {
+                    let ids = (0..ask.take).map(|_| self.given.fetch_add(1, Ordering::Relaxed));
+                    jobs.extend(ids.map(|id| job(queue, id)));
+                }
+            }
+            Ok(jobs)
+        })
+    }
+
+    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::values::Start]) -> Reply<'a, Vec<i64>> {
+        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
+    }
+
+    fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
+    }
+
+    fn put_back<'a>(&'a self, _worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.id).collect())))
+    }
+
+    fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
+    }
+
+    unused! {
+        fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
+        fn ends_looks_beside() -> ();
+        fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
+        fn take_turn() -> bool;
+        fn give_turn() -> ();
+        fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
+        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
+    }
+}
+
+impl Leases for MadeUp {
     fn join<'a>(&'a self, _worker: &'a NewWorker, _lease: Duration) -> Reply<'a, WorkerId> {
         Box::pin(async { self.answer(Asked::Join).await.map(|()| 2) })
     }
@@ -347,61 +425,16 @@ impl Store for MadeUp {
         Box::pin(self.answer(Asked::Leave(worker)))
     }
 
-    fn lanes<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
-        let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
-        lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
-        if lanes.is_empty() {
-            lanes.push(job("q", 1).lane);
-        }
-        let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
-        let heads = lanes.into_iter().map(head).collect();
-        Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
-    }
-
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
-        Box::pin(async move {
-            self.answer(Asked::Claim(worker)).await?;
-            let mut jobs = Vec::new();
-            for ask in asks {
-                let queue = &*ask.lane.queue;
-                jobs.extend(self.brings.lock().unwrap().extract_if(.., |job| *job.lane.queue == *queue));
-                if *self.endless.lock().unwrap() == Some(queue) {
-                    let ids = (0..ask.take).map(|_| self.given.fetch_add(1, Ordering::Relaxed));
-                    jobs.extend(ids.map(|id| job(queue, id)));
-                }
-            }
-            Ok(jobs)
-        })
-    }
-
-    fn listen(&self) -> Guard {
-        Box::new(())
-    }
-
-    fn claims_alone(&self) -> bool {
-        false
-    }
-
-    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::values::Start]) -> Reply<'a, Vec<i64>> {
-        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
-    }
-
-    fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
-    }
-
-    fn put_back<'a>(&'a self, _worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.id).collect())))
-    }
-
-    fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
-    }
-
     fn rescue<'a>(&'a self, _limit: u32, _leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         Box::pin(async { Ok((Rescued::default(), Vec::new())) })
     }
 
+    unused! {
+        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
+    }
+}
+
+impl Upkeep for MadeUp {
     fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
         Box::pin(async { Ok(0) })
     }
@@ -409,32 +442,6 @@ impl Store for MadeUp {
     fn purge_workers(&self, _keep: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
-
-    fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
-        Box::pin(std::future::pending())
-    }
-
-    unused! {
-        fn migrate() -> ();
-        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
-        fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
-        fn ends_looks_beside() -> ();
-        fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
-        fn take_turn() -> bool;
-        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
-        fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
-        fn give_turn() -> ();
-        fn stats() -> Vec<Stat>;
-        fn jobs(filter: &'a Filter) -> Page<Job>;
-        fn job(id: JobId) -> Option<JobDetail>;
-        fn run_now(ids: &'a [i64]) -> Vec<i64>;
-        fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
-        fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
-        fn send_back(ids: &'a [i64]) -> Vec<i64>;
-        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
-        fn edit(id: JobId, args: &'a str) -> bool;
-        fn set_paused(queue: &'a str, paused: bool) -> ();
-        fn queues() -> Vec<QueueInfo>;
-        fn workers() -> Vec<WorkerInfo>;
-    }
 }
+
+nobody_inspects!(MadeUp);

@@ -229,7 +229,7 @@ fn announce(shared: &Shared) {
     tracing::info!(
         event = telemetry::WORKER_STARTED,
         worker = shared.id(),
-        engine = config.store.engine(),
+        engine = config.store.capabilities().engine,
         concurrency = config.concurrency,
         queues,
         kinds = shared.scope.kinds.join(", "),

@@ -1,4 +1,4 @@
-//! One address for several servers: what HAProxy, a virtual address or a cloud's endpoint is to a user.
+//! One address for several servers, like HAProxy, a virtual IP address or a cloud endpoint.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,17 +9,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Gives each connection to the next of its servers that takes one. Ends, with its connections, when dropped.
+/// Gives each connection to the next server that accepts one. Dropping it closes its connections.
 #[derive(Debug)]
 pub struct Balancer {
     port: u16,
     servers: Arc<Mutex<Servers>>,
-    /// Sent to end the connections that are open.
+    /// A signal to close all open connections.
     over: Arc<watch::Sender<()>>,
     accepting: JoinHandle<()>,
 }
 
-/// The ports of the servers, and whose turn it is.
+/// The ports of the servers, and the next one.
 #[derive(Debug)]
 struct Servers {
     ports: Vec<u16>,
@@ -27,7 +27,7 @@ struct Servers {
 }
 
 impl Balancer {
-    /// In front of the servers on these ports.
+    /// Starts a balancer for the servers on these ports.
     ///
     /// # Errors
     /// When no port is free.
@@ -45,7 +45,7 @@ impl Balancer {
         self.port
     }
 
-    /// New connections go to these servers; those that are open are closed.
+    /// Sends new connections to these servers, and closes the open ones.
     pub fn point_at(&self, ports: Vec<u16>) {
         lock(&self.servers).ports = ports;
         self.over.send_replace(());
@@ -59,7 +59,7 @@ impl Drop for Balancer {
     }
 }
 
-/// An address with another port in it.
+/// An address with another port.
 pub fn with_port(url: &str, port: u16) -> String {
     let (head, rest) = url.split_once("127.0.0.1:").unwrap_or((url, ""));
     let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says its name.
+    /// A server that answers with its name.
     async fn server(name: u8) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();

@@ -1,4 +1,4 @@
-//! Worker processes, and whoever starts them again when they have ended: what systemd or Kubernetes does.
+//! Worker processes, with a supervisor that restarts them when they end, as systemd or Kubernetes would.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,30 +15,30 @@ use crate::point::Death;
 use crate::record::{self, Event, Journal, What};
 use crate::scene::LOOK;
 
-/// A worker that ended by itself is started again after this time.
+/// Delay before the restart of a worker that ended by itself.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The exit code of a program that does not understand its arguments.
 const MISUSED: i32 = 2;
-/// How a process ends that does not listen.
+/// The signal that ends a process which does not handle it.
 const SIGTERM: i32 = 15;
-/// How one ends that kills itself …
+/// The signal with which a process kills itself.
 const SIGKILL: i32 = 9;
-/// … and one that calls `abort`, or gets no memory.
+/// The signal of a process that calls `abort` or runs out of memory.
 const SIGABRT: i32 = 6;
-/// How long a worker may take to end when it is told to.
+/// Time limit for a worker to end after it was told to.
 const END: Duration = Duration::from_secs(90);
-/// How long one may take to start.
+/// Time limit for a worker to start.
 const START: Duration = Duration::from_secs(60);
 
-/// By what a worker process may end without being told to by the suite. Any other end fails the fault.
+/// In which way a worker process may end, apart from when the suite ends it. Any other end fails the fault.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Mortal {
-    /// By nothing: an outage, a lost lease or a full disk is survived.
+    /// In none: it must survive an outage, a lost lease or a full disk.
     #[default]
     Not,
-    /// By its own hand: it says so in its record, and the signal comes next.
+    /// By this signal, after this event in its record.
     Itself(What, i32),
-    /// With an error, before it has said that it works: it cannot reach the database.
+    /// With an error before it is ready, because it cannot reach the database.
     AtStart,
 }
 
@@ -48,12 +48,12 @@ impl Mortal {
         Mortal::Itself(What::Killed, SIGABRT)
     }
 
-    /// A handler takes all memory that it may have.
+    /// A handler uses all memory that the process may have.
     pub fn starves() -> Mortal {
         Mortal::Itself(What::Stopped, SIGABRT)
     }
 
-    /// Whether this end, after all that the process wrote, is one that is wanted.
+    /// Whether the process may end like this, after the events that it wrote.
     fn allows(&self, status: ExitStatus, own: &[Event]) -> bool {
         match self {
             Mortal::Not => false,
@@ -65,7 +65,7 @@ impl Mortal {
     }
 }
 
-/// What a worker process shall be like.
+/// The configuration of a worker process.
 #[derive(Clone, Debug)]
 pub struct Setup {
     args: Vec<String>,
@@ -81,19 +81,19 @@ impl Setup {
         setup.arg("url", url).arg("records", folder.display())
     }
 
-    /// One more argument; the last of its name counts.
+    /// Sets an argument. A later value of the same name replaces an earlier one.
     pub fn arg(mut self, name: &str, value: impl ToString) -> Setup {
         self.args.retain(|arg| !arg.starts_with(&format!("--{name}=")));
         self.args.push(format!("--{name}={}", value.to_string()));
         self
     }
 
-    /// Another way to the database.
+    /// Another address of the database.
     pub fn url(self, url: &str) -> Setup {
         self.arg("url", url)
     }
 
-    /// Another lease than the default, with a heartbeat in proportion.
+    /// A lease other than the default, with a heartbeat in proportion.
     pub fn lease(self, lease: Duration) -> Setup {
         self.arg("lease-ms", lease.as_millis())
     }
@@ -103,17 +103,17 @@ impl Setup {
         self.arg("concurrency", jobs)
     }
 
-    /// Kills itself at that moment; whoever takes its place does not.
+    /// Makes the worker kill itself at this moment. Its replacement does not.
     pub fn die(self, death: Death) -> Setup {
         self.arg("die", death).mortal(Mortal::Itself(What::Killed, SIGKILL))
     }
 
-    /// It may end like this.
+    /// Allows this way to end.
     pub fn mortal(self, mortal: Mortal) -> Setup {
         Setup { mortal, ..self }
     }
 
-    /// A variable of its environment.
+    /// Sets an environment variable.
     pub fn variable(mut self, name: &str, value: &str) -> Setup {
         self.variables.push((name.into(), value.into()));
         self
@@ -133,30 +133,30 @@ impl Setup {
 
 #[derive(Debug)]
 struct Seat {
-    /// Who sits here next.
+    /// The configuration of the next process in this seat.
     setup: Setup,
     process: Option<Helper>,
-    /// How the one who sits here may end.
+    /// How the current process may end.
     mortal: Mortal,
     not_before: Instant,
 }
 
 impl Seat {
-    /// What its process wrote itself.
+    /// The events that its process wrote.
     fn record(&self) -> Vec<Event> {
         let read = |process: &Helper| record::read_one(&self.setup.folder, process.id().into()).unwrap_or_default();
         self.process.as_ref().map(read).unwrap_or_default()
     }
 
-    /// Whether its process said that it works.
+    /// Whether its process has reported that it is ready.
     fn is_ready(&self) -> bool {
         self.record().iter().any(|event| event.what == What::ProcessStarted)
     }
 
-    /// Whether its process has ended, without being told to by the suite.
+    /// Whether its process has ended by itself.
     ///
     /// # Errors
-    /// When that is not wanted.
+    /// When it may not end like this.
     fn has_ended(&mut self) -> Result<bool> {
         let Some((id, status)) = self.process.as_mut().and_then(|it| Some((it.id(), it.ended()?))) else {
             return Ok(false);
@@ -187,7 +187,7 @@ impl Crew {
         Crew { seats: Vec::new(), journal, numbers: HashSet::new(), started: 0, ended: 0 }
     }
 
-    /// Starts a worker; what it does when it has ended is seen to by [`work`](Crew::work).
+    /// Starts a worker. [`work`](Crew::work) restarts it when it has ended.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -216,22 +216,22 @@ impl Crew {
         self.seats.is_empty()
     }
 
-    /// How many processes ended without being told to by the suite, each as it may: see [`Mortal`].
+    /// How many processes ended by themselves, in a way that their [`Mortal`] allows.
     pub fn ended(&self) -> usize {
         self.ended
     }
 
-    /// The number of a process, if it runs.
+    /// The id of a seat's process, if it runs.
     pub fn pid(&self, seat: usize) -> Option<i64> {
         self.seats[seat].process.as_ref().map(|process| process.id().into())
     }
 
-    /// Who takes this seat next.
+    /// Sets the configuration of the next process in this seat.
     pub fn next(&mut self, seat: usize, setup: Setup) {
         self.seats[seat].setup = setup;
     }
 
-    /// Takes away who has ended.
+    /// Removes processes that have ended.
     fn mourn(&mut self) -> Result<()> {
         for seat in &mut self.seats {
             if seat.has_ended()?
@@ -245,7 +245,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Starts again what has ended.
+    /// Restarts processes that have ended.
     fn tend(&mut self) -> Result<()> {
         self.mourn()?;
         for seat in &mut self.seats {
@@ -264,7 +264,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits until all are at work: a fault that meets a worker at its start is another one.
+    /// Waits until all are ready, so that the fault does not hit a worker at its start.
     ///
     /// # Errors
     /// When one does not start.
@@ -279,10 +279,10 @@ impl Crew {
         Ok(())
     }
 
-    /// Lets them work for a while; who has ended is started again.
+    /// Lets them work for a while, and restarts those that end.
     ///
     /// # Errors
-    /// When one has ended that may not, or cannot be started again.
+    /// When one ends in a way that is not allowed, or cannot be restarted.
     pub async fn work(&mut self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         loop {
@@ -295,10 +295,10 @@ impl Crew {
         }
     }
 
-    /// `kill -9`. Another one takes the seat at once.
+    /// `kill -9`. A new process takes the seat at once.
     ///
     /// # Errors
-    /// When it had ended and may not, or the next one cannot be started.
+    /// When it had already ended in a way that is not allowed, or the next one cannot be started.
     pub fn kill(&mut self, seat: usize) -> Result<()> {
         self.mourn()?;
         if let Some(mut process) = self.seats[seat].process.take() {
@@ -326,10 +326,10 @@ impl Crew {
         }
     }
 
-    /// Ends all in good order.
+    /// Shuts all down gracefully.
     ///
     /// # Errors
-    /// When one does not end, or ends with an error, or had ended before and may not.
+    /// When one does not end, ends with an error, or had already ended in a way that is not allowed.
     pub async fn end(mut self) -> Result<()> {
         self.mourn()?;
         for process in self.seats.iter_mut().filter_map(|seat| seat.process.as_mut()) {
@@ -352,7 +352,7 @@ impl Crew {
     }
 }
 
-/// The ends of the logs in a folder.
+/// The last lines of each log in a folder.
 pub(crate) fn logs(folder: &Path) -> String {
     const LINES: usize = 15;
     let logs = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

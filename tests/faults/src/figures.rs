@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Half of the values, 99 of 100, and the largest, in seconds.
+/// The median, the 99th percentile and the maximum, in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     count: usize,
@@ -12,7 +12,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of times in microseconds; `None` if there are none.
+    /// Takes times in microseconds. `None` if there are none.
     pub fn of(mut micros: Vec<i64>) -> Option<Spread> {
         micros.sort_unstable();
         let last = micros.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! The jobs of the load. Each writes down when it begins and how it ends.
+//! The jobs of the load. Each records when it begins and how it ends.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::record::{How, Journal, What};
 
-/// What a handler is to do. Times are in milliseconds.
+/// What a handler does. Times are in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plan {
@@ -18,39 +18,39 @@ pub enum Plan {
         /// How long.
         ms: u64,
     },
-    /// Fails in its first attempts.
+    /// Fails in its first attempts, then succeeds.
     Fail {
-        /// In so many.
+        /// How many fail.
         times: u32,
-        /// The pause that it asks for.
+        /// The delay that it requests.
         retry_ms: u64,
     },
     /// Panics in its first attempt.
     Panic,
-    /// Asks for a pause now and then.
+    /// Snoozes now and then.
     Snooze {
         /// How long.
         ms: u64,
     },
-    /// Says that no retry will help.
+    /// Returns `JobError::dead`.
     Dead,
-    /// Says that the job is not to be done any more.
+    /// Returns `JobError::cancel`.
     Cancel,
-    /// Takes its time in each attempt, and does something else after it.
+    /// Waits in each attempt, then follows another plan.
     Late {
         /// How long.
         ms: u64,
-        /// What comes after it.
+        /// The other plan.
         then: Box<Plan>,
     },
-    /// Takes its process along, in each attempt.
+    /// Aborts its process in each attempt.
     Abort,
-    /// Blocks its thread in the first attempt, asleep.
+    /// Blocks its thread in the first attempt, sleeping.
     Block {
         /// How long.
         ms: u64,
     },
-    /// Blocks its thread in the first attempt, at work: it never yields.
+    /// Blocks its thread in the first attempt, computing: it never yields.
     Spin {
         /// How long.
         ms: u64,
@@ -60,13 +60,13 @@ pub enum Plan {
         /// How long.
         ms: u64,
     },
-    /// Takes memory in its first attempt until there is none left.
+    /// Allocates memory in its first attempt until there is none left.
     Eat,
     /// The same in each attempt.
     EatAll,
 }
 
-/// An attempt whose end is not written down yet.
+/// An attempt whose end is not recorded yet.
 struct Running {
     journal: Journal,
     job: i64,
@@ -104,7 +104,7 @@ impl Drop for Running {
     }
 }
 
-/// Does what it is told.
+/// Follows its plan.
 ///
 /// # Errors
 /// When it is told to fail.
@@ -114,7 +114,7 @@ pub async fn work(ctx: JobContext, State(journal): State<Journal>, tag: i64, pla
     act(&ctx, running, &journal, plan).await
 }
 
-/// The same under a limit of time.
+/// The same with a timeout.
 ///
 /// # Errors
 /// When it is told to fail.
@@ -175,7 +175,7 @@ async fn act(ctx: &JobContext, running: Running, journal: &Journal, mut plan: Pl
     Ok(())
 }
 
-/// Ends well, or fails, in each attempt.
+/// Succeeds, or fails in each attempt.
 fn end(running: Running, fails: bool) -> Result<(), JobError> {
     const PAUSE: u64 = 20;
     if fails {
@@ -186,7 +186,7 @@ fn end(running: Running, fails: bool) -> Result<(), JobError> {
     Ok(())
 }
 
-/// The job as an old binary knows it. The suite's deploy runs it beside [`new`].
+/// The jobs of an old binary. The `deploy` fault runs it at the same time as [`new`].
 pub mod old {
     use super::{How, JobContext, JobError, Journal, Running, State, end, job};
 
@@ -204,7 +204,7 @@ pub mod old {
         end(Running::start(&ctx, journal, tag), fails)
     }
 
-    /// Known to the old binary only.
+    /// Only in the old binary.
     ///
     /// # Errors
     /// Never.
@@ -215,7 +215,7 @@ pub mod old {
     }
 }
 
-/// The job as a new binary knows it.
+/// The jobs of a new binary.
 pub mod new {
     use super::{How, JobContext, JobError, Journal, Running, State, end, job};
 
@@ -223,7 +223,7 @@ pub mod new {
         "hello".into()
     }
 
-    /// One argument more, with a default, and another number of retries.
+    /// One more argument, with a default, and another number of retries.
     ///
     /// # Errors
     /// When it is told to fail, or the default is not what it should be.
@@ -241,7 +241,7 @@ pub mod new {
         end(Running::start(&ctx, journal, tag), fails)
     }
 
-    /// Known to the new binary only.
+    /// Only in the new binary.
     ///
     /// # Errors
     /// Never.

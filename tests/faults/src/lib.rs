@@ -1,9 +1,9 @@
 //! The fault suite: `cargo xtask faults`.
 //!
-//! Producers enqueue, real worker processes run what they enqueued, and something is done to one of them, to the network
-//! or to the database. Each writes down what it did ([`record`]). When all is quiet again the [`checker`] decides from
+//! Producers enqueue jobs, and real worker processes run them, while the suite damages a process, the network or the
+//! database. Each process records what it does ([`record`]). When no job waits or runs, the [`checker`] decides from
 //! the records and the tables alone whether a job was lost, ran twice, ran too early, and so on. `docs/reliability.md`
-//! says what is promised and how each fault is made.
+//! lists the promises and the faults.
 
 pub mod balancer;
 pub mod checker;

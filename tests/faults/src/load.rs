@@ -1,4 +1,4 @@
-//! The load: producers that enqueue in every way there is, and write down what they were answered.
+//! The load: producers that enqueue in every possible way, and record the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ pub use crate::mix::{Mix, brisk, everyday, late, long, quick, short};
 use crate::record::{Journal, Options, What};
 use crate::worker;
 
-/// What is committed together with the enqueue.
+/// A table that producers write in the transaction of an enqueue.
 pub const LEDGER: &str = "faults_ledger";
-/// No enqueue is waited for any longer: what became of it is unknown then.
+/// Time limit of an enqueue. After it, the outcome is unknown.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After an enqueue that failed.
+/// Pause after a failed enqueue.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What all producers of a scene share.
@@ -30,14 +30,14 @@ pub struct Desk {
     pub journal: Journal,
     /// The next job's tag.
     pub tags: Arc<AtomicI64>,
-    /// How many jobs were committed so far, by whomever.
+    /// How many jobs were committed so far, by anyone.
     pub committed: Arc<AtomicUsize>,
-    /// Of each enqueued job.
+    /// The number of retries of each job.
     pub max_retries: u32,
 }
 
 impl Desk {
-    /// The database said that they are committed.
+    /// Records that the database has confirmed the commit.
     pub fn commit(&self, tags: Vec<i64>) {
         self.committed.fetch_add(tags.len(), Ordering::Relaxed);
         self.journal.write_for_good(What::Committed { tags });
@@ -53,7 +53,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts producers. What waits is counted on connections that no fault reaches.
+    /// Starts producers. Waiting jobs are counted through `own`, connections that the fault does not affect.
     ///
     /// # Errors
     /// When the address is not one.
@@ -78,7 +78,7 @@ impl Load {
         self.enqueued.load(Ordering::Relaxed)
     }
 
-    /// Lets the producers end what they are at.
+    /// Lets the producers finish their current enqueue, and stops them. Returns how many jobs were committed.
     pub async fn stop(self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         self.tasks.join_all().await;
@@ -92,11 +92,11 @@ struct Producer {
     url: String,
     mix: Mix,
     rng: Rng,
-    /// Jobs that wait.
+    /// The number of waiting jobs.
     waiting: Arc<AtomicI64>,
 }
 
-/// Counts the jobs that wait, every so often. While the database does not answer, the last count holds.
+/// Counts the waiting jobs from time to time. While the database does not answer, the last count remains valid.
 async fn watch(db: Db, waiting: Arc<AtomicI64>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::Relaxed) {
         let count = async {
@@ -109,7 +109,7 @@ async fn watch(db: Db, waiting: Arc<AtomicI64>, over: Arc<AtomicBool>) {
     }
 }
 
-/// What became of an enqueue.
+/// The outcome of an enqueue.
 enum Answer {
     Committed,
     RolledBack,
@@ -130,7 +130,7 @@ impl Producer {
         }
     }
 
-    /// One enqueue of some kind. Returns how many jobs were committed.
+    /// One enqueue of a random kind. Returns how many jobs were committed.
     async fn enqueue(&mut self) -> usize {
         let ledger = self.rng.u32(..10) < 4;
         let count = if self.rng.u32(..10) < 3 { 1 } else { self.rng.usize(1..=self.mix.bulk) };
@@ -189,7 +189,7 @@ impl Producer {
     }
 }
 
-/// Delayed, if it is to be: by a pause, or until a time of day.
+/// Adds the delay, if any: a duration or a time of day.
 fn later(job: Enqueue<Work>, options: &Options) -> Enqueue<Work> {
     match Duration::from_millis(options.delay_ms.cast_unsigned()) {
         Duration::ZERO => job,

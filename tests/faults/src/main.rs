@@ -1,4 +1,4 @@
-//! The fault suite's program: the suite itself, and the worker process that it starts, kills and stops.
+//! The fault suite's program. It is both the suite, and the worker process that the suite starts, kills and suspends.
 
 use std::process::ExitCode;
 

@@ -9,22 +9,22 @@ use crate::jobs::Plan;
 /// What producers enqueue, and how.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// How many there are.
+    /// How many producers there are.
     pub producers: usize,
-    /// Jobs in a bulk enqueue, at most.
+    /// Most jobs in a bulk enqueue.
     pub bulk: usize,
     /// The longest pause between two enqueues of a producer.
     pub pause: Duration,
     /// Some jobs are delayed, and have priorities.
     pub varied: bool,
-    /// How many of ten enqueues are delayed, if some are: half of them by a pause, half until a time of day.
+    /// How many of ten enqueues are delayed, if `varied`: half by a duration, half until a time of day.
     pub delayed: u32,
     /// What the jobs do.
     pub plan: fn(&mut Rng) -> Plan,
     /// The queue that one worker serves, one job at a time.
     pub ordered: Option<&'static str>,
-    /// Producers pause while more jobs than this wait: workers that stand still, or a slow machine, would never
-    /// come to the end. `None` where looking at the table is not wanted.
+    /// Producers pause while more jobs than this wait: otherwise suspended workers or a slow machine would never catch
+    /// up. `None` to avoid counting the table.
     pub ahead: Option<i64>,
 }
 
@@ -43,13 +43,13 @@ impl Mix {
         }
     }
 
-    /// As many as the workers can do, and few that wait: those that are rescued need not stand in line.
+    /// As many jobs as the workers can run, with a short backlog, so that rescued jobs need not wait behind others.
     pub fn dense() -> Mix {
         Mix { producers: 4, bulk: 200, pause: Duration::from_millis(20), plan: brisk, ahead: Some(500), ..Mix::usual() }
     }
 }
 
-/// Mostly short and well; some fail, panic, snooze, or take a while.
+/// Mostly short successful jobs. Some fail, panic, snooze, or take longer.
 pub fn everyday(rng: &mut Rng) -> Plan {
     match rng.u32(..100) {
         0..6 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
@@ -60,7 +60,7 @@ pub fn everyday(rng: &mut Rng) -> Plan {
     }
 }
 
-/// As [`everyday`], with fewer that take a while: many a second.
+/// As [`everyday`], with fewer long jobs, for a high rate.
 pub fn brisk(rng: &mut Rng) -> Plan {
     match rng.u32(..100) {
         0..3 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
@@ -71,7 +71,7 @@ pub fn brisk(rng: &mut Rng) -> Plan {
     }
 }
 
-/// As [`everyday`], and none takes a while: where rates are compared, a stretch of the queue must cost what any other does.
+/// As [`everyday`], without long jobs: to compare rates, every part of the queue must take the same time.
 pub fn quick(rng: &mut Rng) -> Plan {
     match rng.u32(..100) {
         0..6 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },
@@ -81,17 +81,17 @@ pub fn quick(rng: &mut Rng) -> Plan {
     }
 }
 
-/// Short and well.
+/// Short successful jobs.
 pub fn short(rng: &mut Rng) -> Plan {
     Plan::Ok { ms: rng.u64(..3) }
 }
 
-/// A tenth to half a second, and well.
+/// Successful jobs of 0.1 to 0.5 s.
 pub fn long(rng: &mut Rng) -> Plan {
     Plan::Ok { ms: rng.u64(100..500) }
 }
 
-/// A tenth to half a second, and every end that a handler can have.
+/// Jobs of 0.1 to 0.5 s, with every possible end.
 pub fn late(rng: &mut Rng) -> Plan {
     let then = match rng.u32(..10) {
         0..2 => Plan::Fail { times: rng.u32(1..3), retry_ms: rng.u64(50..400) },

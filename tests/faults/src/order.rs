@@ -1,10 +1,10 @@
-//! What is asked for on the command line.
+//! The request on the command line.
 
 use std::fmt;
 
 use anyhow::{Result, bail};
 
-/// How much is to be done.
+/// How much to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Seconds: what the test command runs.
@@ -13,20 +13,20 @@ pub enum Form {
     Long,
 }
 
-/// What is asked for on the command line.
+/// The request on the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Everything random comes from it.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How much is to be done.
+    /// How much to do.
     pub form: Form,
-    /// How many jobs at least, if said.
+    /// Least number of jobs, if given.
     pub jobs: Option<usize>,
-    /// How many faults, if said.
+    /// Number of faults, if given.
     pub rounds: Option<u32>,
 }
 
-/// The words that ask for the same again.
+/// The arguments that repeat this run.
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Order { seed, form, jobs, rounds } = self;
@@ -37,11 +37,10 @@ impl fmt::Display for Order {
 }
 
 impl Order {
-    /// A note of a figure that is promised. The long form insists on it; the short one runs on machines that are slow, or
-    /// busy with other things.
+    /// Compares a figure with its promise. Only the long form fails: the short one also runs on slow or busy machines.
     ///
     /// # Errors
-    /// When it is more than promised, in the long form.
+    /// When the figure exceeds the promise, in the long form.
     pub fn promised(self, figure: &str, seconds: f64, promised: f64) -> Result<String> {
         if seconds <= promised {
             return Ok(figure.to_owned());

@@ -1,5 +1,5 @@
-//! What a worker process says of itself through `tracing`, written into the record, and the points at which it can be
-//! told to kill itself. Nothing in the library knows of it.
+//! Watches a worker's `tracing` events: writes them to the record, and kills the process at a given point. The library
+//! has no hooks for this.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,20 +17,19 @@ use crate::record::{Journal, What};
 /// A moment in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Claimed, and its handler not yet begun: the span around the attempt is made.
+    /// Claimed, before its handler begins: the attempt's span is created.
     Claimed,
     /// In the handler.
     Handler,
-    /// The handler has ended, and nothing is recorded: the worker says `job.completed`.
+    /// The handler has ended, and nothing is recorded yet: the `job.completed` event.
     Ended,
-    /// In the batch that records ends: the statement that writes the history has been run. On PostgreSQL and
-    /// SQLite, where that is the whole of it, the answer has come and the worker does not act on it; elsewhere the commit is
-    /// still to come.
+    /// While ends are recorded: the statement that writes the history has run. On PostgreSQL and SQLite that is the
+    /// whole write, and the worker has not yet acted on the answer. Elsewhere the commit follows.
     Recording,
 }
 
 impl Point {
-    /// All of them, in the order in which a job comes through them.
+    /// All points, in the order in which a job reaches them.
     pub const ALL: [Point; 4] = [Point::Claimed, Point::Handler, Point::Ended, Point::Recording];
 }
 
@@ -45,12 +44,12 @@ impl fmt::Display for Point {
     }
 }
 
-/// When a process kills itself: at the so-and-so-many-th time that it comes to a point. Written `point:number`.
+/// When a process kills itself: the n-th time that it reaches a point. Written `point:n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// Where.
+    /// The point.
     pub point: Point,
-    /// The how manieth time; 1 is the first.
+    /// The n-th time, from 1.
     pub time: u64,
 }
 
@@ -73,7 +72,7 @@ impl FromStr for Death {
     }
 }
 
-/// Watches what is said, writes down what the checker needs, and kills the process at the given moment.
+/// Watches events, records what the checker needs, and kills the process at the given moment.
 #[derive(Debug)]
 pub struct Watcher {
     journal: Journal,
@@ -82,7 +81,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Writes into the record of this process.
+    /// Writes to the record of this process.
     pub fn new(journal: Journal, death: Option<Death>) -> Watcher {
         Watcher { journal, death, times: AtomicU64::new(0) }
     }

@@ -1,7 +1,7 @@
 //! The record: what producers, workers and handlers did, in files outside the database under test.
 //!
-//! One file per process, one event a line, as JSON, each in one write. A killed process leaves at most its last line
-//! unfinished. What a producer was answered is forced to the disk before it goes on.
+//! Each process has a file with one JSON event per line. Each event is one write, so a killed process leaves at most
+//! its last line unfinished. The answers to a producer are forced to disk before it continues.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +26,7 @@ pub struct Event {
     pub what: What,
 }
 
-/// What happened. Jobs go by their tag, a number that their producer gives them.
+/// What happened. A tag identifies a job: a number that its producer chooses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
@@ -48,7 +48,7 @@ pub enum What {
         /// All of one [`What::Asked`].
         tags: Vec<i64>,
     },
-    /// The connection was lost before the answer: they may be there or not.
+    /// The connection was lost before the answer: the jobs may exist or not.
     Unknown {
         /// All of one [`What::Asked`].
         tags: Vec<i64>,
@@ -83,34 +83,34 @@ pub enum What {
         /// The job's number.
         job: i64,
     },
-    /// The library said that it is cancelled, or that its handler is told to stop.
+    /// The library answered that the job is cancelled, or that its handler is told to stop.
     CancelAccepted {
         /// The job's number.
         job: i64,
     },
-    /// A worker lost its lease and knows it.
+    /// A worker has learned that it lost its lease.
     LeaseLost,
-    /// What a process takes for the time of day.
+    /// The time of day by the clock of a process.
     Clock {
         /// Microseconds since 1970.
         micros: i64,
     },
-    /// How often the binary of this process lets a job be retried whose row does not say so.
+    /// The default number of retries of this process's binary, for rows that do not set it.
     Retries {
         /// The default of its kind.
         by_default: i64,
     },
     /// A worker process is ready.
     ProcessStarted,
-    /// A process is killed, by itself or by the suite. Written just before.
+    /// A process is killed, by itself or by the suite. Written just before the kill.
     Killed,
-    /// A process stands still (SIGSTOP).
+    /// A process is suspended (SIGSTOP).
     Stopped,
-    /// It goes on (SIGCONT).
+    /// It continues (SIGCONT).
     Continued,
     /// It ended.
     Exited,
-    /// The database's clock is about to be put forward: by that clock every pause that has begun is over then.
+    /// The database's clock is about to be set forward. By that clock, every delay that has begun is then over.
     ClockForward,
 }
 
@@ -120,7 +120,7 @@ pub struct Options {
     /// Not before this many milliseconds have passed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay_ms: i64,
-    /// That is a time of day, which stays where it is when a clock is set.
+    /// The due time is a time of day, which does not move when a clock is set.
     #[serde(default, skip_serializing_if = "is_default")]
     pub absolute: bool,
     /// Smaller runs first.
@@ -128,13 +128,13 @@ pub struct Options {
     pub priority: i16,
     /// How often it may be retried.
     pub max_retries: i64,
-    /// Its row does not say so: the binary that claims it first does.
+    /// Its row has no number of retries. The binary that claims it first sets it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub by_claimer: bool,
     /// A row of the ledger is written in the same transaction.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ledger: bool,
-    /// Its handler may block its thread beyond its time limit.
+    /// Its handler may block its thread beyond its timeout.
     #[serde(default, skip_serializing_if = "is_default")]
     pub blocking: bool,
     /// It is in a queue that a single worker serves, one job at a time.
@@ -152,25 +152,25 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub enum How {
     /// It returned `Ok`.
     Ok,
-    /// It failed and is to be retried after so many milliseconds.
+    /// It failed, and requested a retry after this many milliseconds.
     Failed {
         /// The pause.
         retry_ms: i64,
     },
-    /// It asked to be run again later, which is no attempt.
+    /// It snoozed, which does not count as an attempt.
     Snoozed {
         /// How much later.
         retry_ms: i64,
     },
-    /// It said that no retry will help.
+    /// It returned `JobError::dead`.
     Dead,
-    /// It said that the job is not to be done any more.
+    /// It returned `JobError::cancel`.
     Cancelled,
     /// Its future was dropped before it returned.
     Dropped,
 }
 
-/// Microseconds of the clock that all processes of the machine share and that nobody sets, not even `faketime`.
+/// Microseconds of the machine's monotonic clock, which all processes share and `faketime` does not change.
 ///
 /// # Panics
 /// When the system has no such clock.
@@ -179,7 +179,7 @@ pub fn now() -> i64 {
     time.tv_sec() * 1_000_000 + time.tv_nsec() / 1_000
 }
 
-/// Microseconds since 1970, by the clock that can be set, and that `faketime` changes.
+/// Microseconds since 1970, by the clock that can be set and that `faketime` changes.
 pub fn time_of_day() -> i64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
@@ -196,7 +196,7 @@ impl Journal {
     /// Opens the file of this process in a folder.
     ///
     /// # Errors
-    /// When the folder takes no file.
+    /// When the file cannot be created.
     pub fn open(folder: &Path) -> Result<Journal> {
         let process = i64::from(std::process::id());
         let path = path_of(folder, process);
@@ -213,7 +213,7 @@ impl Journal {
     /// Writes an event of another process.
     ///
     /// # Panics
-    /// When the file takes no line: a record with a hole in it would accuse the wrong one.
+    /// When the line cannot be written: the checker would draw wrong conclusions from an incomplete record.
     pub fn write_of(&self, process: i64, what: What) {
         let mut line = serde_json::to_string(&Event { at: now(), process, what }).expect("an event is JSON");
         line.push('\n');

@@ -1,4 +1,4 @@
-//! A database, a folder for the record, and what a fault needs of both.
+//! The scene of a fault: a database, a folder for the record, and what a fault does with both.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use crate::load::{Desk, LEDGER, Load, Mix};
 pub use crate::order::{Form, Order};
 use crate::record::{self, Journal, What};
 
-/// How often to look for what is waited for.
+/// Poll interval while waiting for something.
 pub const LOOK: Duration = Duration::from_millis(20);
-/// Workers that end no job for so long will not end any.
+/// Workers that finish no job for this long are stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// A lease that is done sooner than the default.
+/// A lease shorter than the default, to save time.
 pub const LEASE: Duration = Duration::from_millis(1500);
 
 /// Where the database is.
@@ -43,9 +43,9 @@ pub enum Place {
 pub struct Scene {
     /// The engine.
     pub engine: Engine,
-    /// What is asked for.
+    /// The request on the command line.
     pub order: Order,
-    /// Everything random comes from here.
+    /// The source of all random choices.
     pub rng: Rng,
     /// The suite's own connections.
     pub db: Db,
@@ -71,7 +71,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// A database in which there is nothing yet.
+    /// An empty database.
     ///
     /// # Errors
     /// When there is no server, or it does not answer.
@@ -111,47 +111,47 @@ impl Scene {
         self.base.url()
     }
 
-    /// Whatever the fault needs beside the database.
+    /// The folder for the record, the logs and other files of the fault.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// So many rounds, unless the command line says otherwise.
+    /// The number of rounds by form, unless the command line sets it.
     pub fn rounds(&self, short: u32, long: u32) -> u32 {
         self.order.rounds.unwrap_or(if self.order.form == Form::Short { short } else { long })
     }
 
-    /// So many jobs, unless the command line says otherwise.
+    /// The number of jobs by form, unless the command line sets it.
     pub fn jobs(&self, short: usize, long: usize) -> usize {
         self.order.jobs.unwrap_or(if self.order.form == Form::Short { short } else { long })
     }
 
-    /// So long, by the form.
+    /// A duration by form.
     pub fn span(&self, short: Duration, long: Duration) -> Duration {
         if self.order.form == Form::Short { short } else { long }
     }
 
-    /// A random time.
+    /// A random duration.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
         least + most.saturating_sub(least).mul_f64(self.rng.f64())
     }
 
-    /// Starts to describe a worker process. Its settings are the library's defaults.
+    /// A worker process to configure. Its settings are the library's defaults.
     pub fn worker(&self) -> Setup {
         Setup::new(self.url(), self.folder())
     }
 
-    /// Writes into the record what the suite itself does.
+    /// Records an action of the suite itself.
     pub fn record(&self, what: What) {
         self.desk.journal.write(what);
     }
 
-    /// Nobody is at work yet.
+    /// A crew without workers.
     pub fn crew(&self) -> Crew {
         Crew::new(self.desk.journal.clone())
     }
 
-    /// Producers on connections of their own, through this address or straight to the database.
+    /// Starts producers on connections of their own, through this address or directly to the database.
     ///
     /// # Errors
     /// When the address is not one.
@@ -169,7 +169,7 @@ impl Scene {
         Ok(each!(&self.db, pool => sqlx::raw_sql(sql).execute(pool).await.map(drop))?)
     }
 
-    /// The one number that a query asks for.
+    /// The single number that a query returns.
     ///
     /// # Errors
     /// When the database does not answer.
@@ -186,7 +186,7 @@ impl Scene {
         self.number("SELECT COUNT(*) FROM queue_jobs").await
     }
 
-    /// Waits until nothing waits or runs any more, for as long as jobs become fewer. What is left is found by the checker.
+    /// Waits until no job waits or runs, as long as their number falls. The checker finds those that are left.
     ///
     /// # Errors
     /// When the database does not come back, or a worker cannot be started.
@@ -208,10 +208,10 @@ impl Scene {
         self.notes.push(what.into());
     }
 
-    /// Notes a figure that is promised: see [`Order::promised`].
+    /// Notes a figure with a promise: see [`Order::promised`].
     ///
     /// # Errors
-    /// When it is more than promised, in the long form.
+    /// When the figure exceeds the promise, in the long form.
     pub fn promise(&mut self, what: &str, figures: &impl Display, seconds: f64, promised: f64) -> Result<()> {
         let note = self.order.promised(&format!("{what}: {figures}"), seconds, promised);
         self.note(note.with_context(|| self.notes.join("; "))?);
@@ -229,7 +229,7 @@ impl Scene {
         Ok(History { events: record::read(self.folder())?, tables, ledger: ledger.into_iter().collect() })
     }
 
-    /// Waits for as many jobs as were asked for, drains, ends the workers, and lets the checker decide.
+    /// Waits for the requested number of jobs, drains the queue, ends the workers, and runs the checker.
     ///
     /// # Errors
     /// When a promise was broken, with the whole story of each job.
@@ -264,7 +264,7 @@ impl Scene {
         Ok(history)
     }
 
-    /// Waits for something, while the workers are looked after.
+    /// Waits for something while the crew restarts workers.
     ///
     /// # Errors
     /// When it does not come in time.
@@ -287,7 +287,7 @@ impl Scene {
         }
     }
 
-    /// The ends of the workers' logs.
+    /// The last lines of the workers' logs.
     pub fn logs(&self) -> String {
         crate::crew::logs(self.folder())
     }

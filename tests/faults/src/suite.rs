@@ -1,4 +1,4 @@
-//! Runs the faults that are asked for, some at a time, and says how each ended.
+//! Runs the requested faults, several in parallel, and reports how each ended.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use queue_test_servers::{Durability, Engine, Servers, Settings, process};
 use crate::faults::{FAULTS, Fault, Ground, Skipped, WITHOUT_ROUNDS};
 use crate::scene::{Form, Order};
 
-/// Tries the promises of delivery by faults, and lets a checker decide from records alone.
+/// Tests the delivery promises under faults. A checker decides from the records alone.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these engines (repeat, or separate by commas); all by default
@@ -22,33 +22,33 @@ pub struct Args {
     /// Only these faults (repeat, or separate by commas); all by default
     #[arg(long = "fault", value_name = "NAME", value_delimiter = ',')]
     faults: Vec<String>,
-    /// Where everything random comes from; a new one each time if left out
+    /// Seed of all random choices; a new one for each run by default
     #[arg(long)]
     seed: Option<u64>,
-    /// At least so many jobs of the load
+    /// Least number of jobs in the load
     #[arg(long)]
     jobs: Option<usize>,
     /// How many times a fault happens
     #[arg(long)]
     rounds: Option<u32>,
-    /// How many faults are tried at a time: 4 in the short form, 1 in the long one unless said
+    /// How many faults run in parallel; by default 4 in the short form, 1 in the long one
     #[arg(long)]
     parallel: Option<usize>,
     /// List the faults
     #[arg(long)]
     list: bool,
-    /// Seconds each: the default
+    /// Seconds per fault (the default)
     #[arg(long, action = ArgAction::SetTrue)]
     short: bool,
-    /// Minutes and more each
+    /// Minutes or more per fault
     #[arg(long, conflicts_with = "short")]
     long: bool,
 }
 
-/// A fault in its short form takes no longer, not even on a slow machine that is busy with other things.
+/// Time limit of a fault in its short form, even on a slow or busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Who asks for so many jobs, or rounds, waits for them.
+/// No time limit if a number of jobs or rounds is given.
 fn limit(order: Order) -> Duration {
     let usual = order.form == Form::Short && order.jobs.is_none() && order.rounds.is_none();
     if usual { LIMIT } else { Duration::MAX }
@@ -65,10 +65,10 @@ enum Outcome {
     Failed(anyhow::Error),
 }
 
-/// Runs what is asked for.
+/// Runs the requested faults.
 ///
 /// # Errors
-/// When a server cannot be started, or there is no such fault.
+/// When a server cannot be started, or a requested fault does not exist.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.list {
         list();

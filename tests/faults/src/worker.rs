@@ -1,4 +1,4 @@
-//! The worker process: what a user's binary looks like, told by its arguments what database to serve.
+//! The worker process: a binary like a user's, configured by its arguments.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -47,10 +47,10 @@ pub struct Args {
     /// The only queue to serve
     #[arg(long)]
     queue: Option<String>,
-    /// The lease in milliseconds, with a heartbeat of a third; the library's defaults if left out
+    /// The lease in milliseconds, with a heartbeat of a third; the library's defaults if omitted
     #[arg(long)]
     lease_ms: Option<u64>,
-    /// How long a job may go on after it was cancelled, in milliseconds
+    /// How long a job may continue after it was cancelled, in milliseconds
     #[arg(long)]
     cancel_grace_ms: Option<u64>,
     /// How long SQLite waits for a lock, in milliseconds
@@ -59,7 +59,7 @@ pub struct Args {
     /// Where to kill itself, such as claimed:3
     #[arg(long)]
     die: Option<Death>,
-    /// Memory that it may take, in megabytes
+    /// Memory limit in megabytes
     #[arg(long)]
     memory_mb: Option<u64>,
     /// Which jobs it knows
@@ -67,24 +67,24 @@ pub struct Args {
     generation: Generation,
 }
 
-/// Which jobs a binary knows.
+/// The jobs that a binary knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Generation {
     /// Those of the load.
     Load,
-    /// Those of the load and of the deploy, as they were.
+    /// Those of the load, and the old ones of the deploy.
     Old,
-    /// Those of the load and of the deploy, as they are now.
+    /// Those of the load, and the new ones of the deploy.
     New,
 }
 
-/// A worker's own connections, and one to spare.
+/// A worker's own connections, and a spare one.
 const CONNECTIONS: u32 = 6;
 
-/// The worker, to its end. Does not return when it ended well: a handler that blocks its thread would keep the process.
+/// Runs the worker until it ends. After a good end it exits the process, which a blocked handler would otherwise keep.
 ///
 /// # Errors
-/// When it cannot start, or its run ended with an error.
+/// When the worker cannot start, or ends with an error.
 pub async fn run(args: Args) -> Result<()> {
     end_with_the_suite();
     if let Some(megabytes) = args.memory_mb {
@@ -132,7 +132,7 @@ fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
     Ok(builder)
 }
 
-/// A pool that connects when it is needed, with a user's everyday settings.
+/// A lazy pool with common settings.
 ///
 /// # Errors
 /// When the address is not one.
@@ -166,14 +166,14 @@ fn write_log(args: &Args, journal: &Journal) -> Result<()> {
     let statements = if args.die.is_some() { "debug" } else { "warn" };
     let all = EnvFilter::new(format!("info,queue=debug,queue_faults=debug,sqlx=warn,sqlx::query={statements}"));
     let log = tracing_subscriber::fmt::layer().with_writer(Mutex::new(file).with_max_level(Level::INFO));
-    // One filter for all: with one for each layer, sqlx's question whether a statement is to be logged leaves its answer
-    // behind, and the next event of the thread is lost (a lease that was, or a rescue).
+    // One filter for all: with one for each layer, sqlx's question whether a statement is to be logged leaves its
+    // answer behind, and the next event of the thread is lost (a lease that was, or a rescue).
     let watcher = Watcher::new(journal.clone(), args.die);
     tracing_subscriber::registry().with(all).with(log.with_ansi(false)).with(watcher).init();
     Ok(())
 }
 
-/// A suite that was killed cannot end its workers.
+/// Ends the worker with the suite: a suite that is killed cannot end its workers.
 fn end_with_the_suite() {
     let suite = std::os::unix::process::parent_id();
     std::thread::spawn(move || {

@@ -15,6 +15,7 @@ use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, From, Mode, SqlStore};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::{Inspect, Reply};
 
 /// The statements of one engine for the administration. Where engines share a text they share its file.
 pub(crate) trait AdminDialect: Signals {
@@ -437,6 +438,56 @@ fn state(word: &str) -> Result<JobState, sqlx::Error> {
 /// A JSON list of names; whatever else somebody wrote there names nothing.
 fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
+}
+
+impl<DB: Dialect + AdminDialect + Signals> Inspect for SqlStore<DB> {
+    fn stats(&self) -> Reply<'_, Vec<Stat>> {
+        stats(self).boxed()
+    }
+
+    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<Job>> {
+        jobs(self, filter).boxed()
+    }
+
+    fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>> {
+        job(self, id).boxed()
+    }
+
+    fn run_now<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
+        run_now(self, ids).boxed()
+    }
+
+    fn reschedule<'a>(&'a self, ids: &'a [i64], run_at: i64) -> Reply<'a, Vec<i64>> {
+        reschedule(self, ids, run_at).boxed()
+    }
+
+    fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>> {
+        cancel(self, ids, reason).boxed()
+    }
+
+    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
+        send_back(self, ids).boxed()
+    }
+
+    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
+        delete(self, ids, state).boxed()
+    }
+
+    fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {
+        edit(self, id, args).boxed()
+    }
+
+    fn set_paused<'a>(&'a self, queue: &'a str, paused: bool) -> Reply<'a, ()> {
+        set_paused(self, queue, paused).boxed()
+    }
+
+    fn queues(&self) -> Reply<'_, Vec<QueueInfo>> {
+        queues(self).boxed()
+    }
+
+    fn workers(&self) -> Reply<'_, Vec<WorkerInfo>> {
+        workers(self).boxed()
+    }
 }
 
 #[cfg(test)]

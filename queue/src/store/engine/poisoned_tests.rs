@@ -3,7 +3,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{Connection, SqliteConnection};
 
-use crate::store::Store;
+use crate::store::Leases;
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::operation::{From, Mode};
 use crate::store::values::NewWorker;

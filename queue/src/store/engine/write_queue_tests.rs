@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::enqueue::group;
-use crate::store::Store as _;
+use crate::store::Leases as _;
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::operation::{From, Mode};
 use crate::store::values::{NewJob, NewWorker};

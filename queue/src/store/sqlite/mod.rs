@@ -76,14 +76,14 @@ enum End<'a> {
 }
 
 impl End<'_> {
-    const LEASE_BITS: u32 = 30;
+    const FENCE_BITS: u32 = 30;
 
     fn of(end: &Finish) -> End<'_> {
         let Finish { fence, ran_us, state, result, error, .. } = end;
         let (low, high) = (i64::from(*fence), ran_us / 1000);
-        let fits = (0..1 << Self::LEASE_BITS).contains(&low) && (0..1 << (63 - Self::LEASE_BITS)).contains(&high);
+        let fits = (0..1 << Self::FENCE_BITS).contains(&low) && (0..1 << (63 - Self::FENCE_BITS)).contains(&high);
         match (state, result, error) {
-            (Outcome::Completed, None, None) if fits => End::Plain(high << Self::LEASE_BITS | low),
+            (Outcome::Completed, None, None) if fits => End::Plain(high << Self::FENCE_BITS | low),
             _ => End::Other(*fence, *ran_us, *state, result.as_deref(), error.as_deref()),
         }
     }

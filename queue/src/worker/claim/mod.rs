@@ -115,7 +115,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
             Ok(0) => {
                 shared.health.up(&mut failures);
                 // the heartbeat also looks for jobs, unless that is expensive
-                let quiet = shared.config.store.beat_looks() && claims.looks.are_cheap();
+                let quiet = shared.config.store.capabilities().heartbeats_discover && claims.looks.are_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause = if claims.looks.are_midway() && !claims.looks.are_beside() { NEXT_LOOK } else { poll };
@@ -303,7 +303,7 @@ impl Claims {
         let shared = &self.shared;
         let fresh = self.looks.are_cheap() && !self.looks.are_due(now) && !shared.look.load(Ordering::Relaxed);
         let others = self.not_alone.is_some_and(|until| now < until);
-        if !fresh || others || !shared.config.store.claims_alone() {
+        if !fresh || others || !shared.config.store.capabilities().claims_alone {
             return None;
         }
         let &(slots, take) = wants.first()?;

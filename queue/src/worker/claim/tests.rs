@@ -7,18 +7,16 @@ use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use super::*;
-use crate::id::JobId;
 use crate::registry::JobDefinition;
 use crate::store::Guard;
 use crate::store::engine::write_queue::Turns;
 use crate::store::values::{
     Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope, Share, Start,
 };
-use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::store::{Reply, Store};
+use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
 use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
-use crate::worker::fake::{Answer, MadeUp, job, nothing, unused};
+use crate::worker::fake::{Answer, MadeUp, job, nobody_inspects, nothing, unused};
 use crate::worker::lifecycle;
 use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
@@ -121,21 +119,18 @@ impl Fake {
     }
 }
 
-impl Store for Fake {
-    fn engine(&self) -> &'static str {
-        "made up"
-    }
-
-    fn connections_kept(&self) -> u32 {
-        1
-    }
-
-    fn lend_sessions(&self) -> bool {
-        false
-    }
-
-    fn connections_allowed(&self) -> u32 {
-        1
+impl Access for Fake {
+    fn capabilities(&self) -> Capabilities {
+        let tables = self.tables();
+        Capabilities {
+            engine: "made up",
+            connections_kept: 1,
+            connections_allowed: 1,
+            one_writer: false,
+            heartbeats_discover: tables.only_signals,
+            claims_alone: tables.claims_alone,
+            purge_batch: 1_000,
+        }
     }
 
     fn warn_of_options(&self) {}
@@ -148,28 +143,33 @@ impl Store for Fake {
         Duration::from_millis(100)
     }
 
-    fn has_one_writer(&self) -> bool {
-        false
-    }
-
     fn is_kept_waiting(&self, _error: &Error) -> bool {
         false
     }
 
-    fn beat_looks(&self) -> bool {
-        self.tables().only_signals
+    fn lend_sessions(&self) -> bool {
+        false
     }
+
+    fn abandon(&self) {}
 
     fn subscribe(&self, _notify: Arc<Notify>) -> Guard {
         unreachable!("the claim loop does not subscribe")
     }
 
-    fn abandon(&self) {}
-
-    fn purges_at_once(&self) -> u32 {
-        1_000
+    fn listen(&self) -> Guard {
+        Box::new(self.writers.listen())
     }
 
+    unused! {
+        fn open() -> ();
+        fn migrate() -> ();
+        fn check_schema() -> ();
+        fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
+    }
+}
+
+impl Jobs for Fake {
     fn lanes<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
         Box::pin(self.look(behind, most))
     }
@@ -266,14 +266,6 @@ impl Store for Fake {
         })
     }
 
-    fn listen(&self) -> Guard {
-        Box::new(self.writers.listen())
-    }
-
-    fn claims_alone(&self) -> bool {
-        self.tables().claims_alone
-    }
-
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, _kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
         let others = {
             let mut tables = self.tables();
@@ -293,41 +285,35 @@ impl Store for Fake {
         Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
     }
 
-    /// A claim that was not answered has taken nothing here.
+    unused! {
+        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
+        fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
+        fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
+    }
+}
+
+impl Leases for Fake {
     fn holding(&self, _worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
     unused! {
-        fn open() -> ();
-        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
-        fn migrate() -> ();
-        fn check_schema() -> ();
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
         fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
         fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
         fn leave(worker: WorkerId) -> ();
-        fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
-        fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
         fn rescue(limit: u32, leave_out: &'a HashSet<i64>) -> (Rescued, Vec<i64>);
-        fn purge(keep: Duration, limit: u32) -> u64;
-        fn purge_workers(keep: Duration) -> ();
-        fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
-        fn stats() -> Vec<Stat>;
-        fn jobs(filter: &'a Filter) -> Page<Job>;
-        fn job(id: JobId) -> Option<JobDetail>;
-        fn run_now(ids: &'a [i64]) -> Vec<i64>;
-        fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
-        fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
-        fn send_back(ids: &'a [i64]) -> Vec<i64>;
-        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
-        fn edit(id: JobId, args: &'a str) -> bool;
-        fn set_paused(queue: &'a str, paused: bool) -> ();
-        fn queues() -> Vec<QueueInfo>;
-        fn workers() -> Vec<WorkerInfo>;
     }
 }
 
+impl Upkeep for Fake {
+    unused! {
+        fn purge(keep: Duration, limit: u32) -> u64;
+        fn purge_workers(keep: Duration) -> ();
+    }
+}
+
+nobody_inspects!(Fake);
 /// The claim loop and the recording of ends, at work.
 struct Scene {
     store: Arc<Fake>,

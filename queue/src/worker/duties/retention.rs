@@ -49,7 +49,7 @@ impl Retention {
 
     /// Removes what is of age: one transaction of limited size.
     async fn purge(&mut self, store: &dyn Store) -> Result<(), Error> {
-        let batch = store.purges_at_once();
+        let batch = store.capabilities().purge_batch;
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
         self.pause = jittered(self.seldom);

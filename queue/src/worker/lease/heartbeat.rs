@@ -109,7 +109,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
                 // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right
                 // then
                 ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-                if shared.config.store.has_one_writer() && sent.elapsed() > timing.lease / 6 {
+                if shared.config.store.capabilities().one_writer && sent.elapsed() > timing.lease / 6 {
                     // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
                     is_safe = true;
                     ticks.reset_immediately();
@@ -154,7 +154,7 @@ async fn beat(
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
-    let may_wait = store.has_one_writer() && (is_safe || Instant::now() < deadline);
+    let may_wait = store.capabilities().one_writer && (is_safe || Instant::now() < deadline);
     tokio::select! {
         biased;
         answer = store.beat(id, lease, holding, look_for) => match answer {

@@ -1,4 +1,4 @@
-//! Decides, from the records and the final tables alone, which promises were broken.
+//! Finds broken promises, from the records and the final tables alone.
 
 mod order;
 mod outcomes;
@@ -16,14 +16,14 @@ use serde::Deserialize;
 
 use crate::record::{Event, Options, What};
 
-/// Everything that is known when all is quiet again.
+/// Everything that is known at the end, when no job waits or runs.
 #[derive(Debug, Default)]
 pub struct History {
-    /// What the processes wrote, in the order in which it happened.
+    /// The events of all processes, in order of time.
     pub events: Vec<Event>,
-    /// What the database says.
+    /// The tables.
     pub tables: Tables,
-    /// The tags in the ledger, into which a producer writes in the transaction of its enqueue.
+    /// The tags in the ledger. A producer writes there in the transaction of its enqueue.
     pub ledger: HashSet<i64>,
 }
 
@@ -32,13 +32,13 @@ pub struct History {
 pub enum Rule {
     /// A committed job is neither finished nor present.
     Lost,
-    /// A committed job waits or runs, although there was time for all.
+    /// A committed job still waits or runs at the end.
     Unfinished,
     /// A job whose transaction was rolled back ran, or is present.
     RolledBack,
     /// A job is in two places, or was enqueued twice.
     Twice,
-    /// Nobody asked for this job.
+    /// Nobody enqueued this job.
     Unasked,
     /// Two attempts were current at once.
     Overlap,
@@ -52,7 +52,7 @@ pub enum Rule {
     Uncancelled,
     /// There were more attempts than allowed.
     TooMany,
-    /// A job was given up although attempts were left.
+    /// A job became a dead letter although attempts were left.
     GivenUp,
     /// A job and its ledger row were not committed together.
     Ledger,
@@ -67,11 +67,11 @@ pub enum Rule {
 pub struct Violation {
     /// Which promise.
     pub rule: Rule,
-    /// Of which job, by its tag.
+    /// The job's tag.
     pub tag: i64,
-    /// Beside which other one.
+    /// The tag of the other job, if two are involved.
     pub beside: Option<i64>,
-    /// How.
+    /// What happened.
     pub what: String,
 }
 
@@ -81,10 +81,10 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a producer heard of an enqueue.
+/// The answer that a producer got to its enqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It was killed before it heard anything, or the connection broke.
+    /// None: it was killed, or its connection broke.
     Unknown,
     Committed(i64),
     RolledBack,
@@ -99,13 +99,13 @@ struct Story<'a> {
     /// `Started` and `Ended`, in order.
     runs: Vec<&'a Event>,
     rows: Vec<(i64, &'a Row)>,
-    /// In the order of the leases.
+    /// In the order of their fences.
     attempts: Vec<&'a Attempt>,
     in_ledger: bool,
 }
 
 impl Story<'_> {
-    /// When, in which process and as which attempt its handler began.
+    /// The starts of its handler: time, process and attempt.
     fn starts(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
         self.runs.iter().filter_map(|event| match event.what {
             What::Started { attempt, .. } => Some((event.at, event.process, attempt)),
@@ -114,7 +114,7 @@ impl Story<'_> {
     }
 }
 
-/// The arguments of every job of the suite have this.
+/// The field that the arguments of every job of the suite have.
 #[derive(Deserialize)]
 struct Args {
     tag: i64,
@@ -125,16 +125,16 @@ struct Args {
 pub struct Checker<'a> {
     history: &'a History,
     jobs: BTreeMap<i64, Story<'a>>,
-    /// What happened to a process, as opposed to in it.
+    /// Events that concern a whole process, not one job.
     processes: HashMap<i64, Vec<&'a Event>>,
-    /// When it was accepted that a job, by its number, is cancelled; `None` where that was asked for, and no more is known.
+    /// Cancellation requests by job id: the time of acceptance, or `None` if that is not known.
     cancels: HashMap<i64, Option<i64>>,
-    /// Processes by the numbers of their workers.
+    /// Processes by worker id.
     of_worker: &'a HashMap<i64, i64>,
 }
 
 impl<'a> Checker<'a> {
-    /// Sorts what is known by job and by process.
+    /// Groups everything that is known by job and by process.
     pub fn new(history: &'a History) -> Checker<'a> {
         let mut checker = Checker {
             history,
@@ -212,7 +212,7 @@ impl<'a> Checker<'a> {
         found
     }
 
-    /// How many jobs of a queue that is served in order began while others waited: what the order was judged by.
+    /// How many jobs of an ordered queue began while others waited. Only these say something about the order.
     pub fn compared(&self) -> usize {
         self.order().starts
     }

@@ -1,23 +1,23 @@
-//! The order of a queue that one worker serves, one job at a time.
+//! Checks the order of a queue that one worker serves, one job at a time.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Checker, Fate, Rule, Violation};
 use crate::record::What;
 
-/// What is committed while the queue is busy is seen within this time: behind the claim's cursor it is looked for every
-/// two seconds at the latest.
+/// A job committed while the queue is busy is found within this time: a claim looks behind its cursor at least every 2
+/// s.
 const SEEN_WITHIN: i64 = 4_000_000;
 
-/// What came of comparing.
+/// The result of the comparison.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     pub(super) found: Vec<Violation>,
-    /// How many jobs began while another one waited that might have come before them.
+    /// How many jobs began while another one waited that could have come first.
     pub(super) starts: usize,
 }
 
-/// A job that ran in one go.
+/// A job that ran in one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     priority: i16,
@@ -28,9 +28,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether it comes before another one. Of two that were enqueued at the same time neither does: what counts is when
-    /// their transactions began, which only the database knows. Those of one batch were asked for at once, and have their
-    /// numbers in order.
+    /// Whether it comes before another job. Neither does if their enqueues overlapped: the order depends on when their
+    /// transactions began, which only the database knows. Jobs of one batch are in the order of their ids.
     fn precedes(&self, other: &Self) -> bool {
         let apart = self.committed < other.asked || self.asked == other.asked;
         self.priority < other.priority || self.priority == other.priority && self.id < other.id && apart
@@ -38,8 +37,8 @@ impl Run {
 }
 
 impl Checker<'_> {
-    /// A job does not begin while one that comes before it has been waiting. Smaller priorities come first, then smaller
-    /// numbers. Jobs that were not run in one go (killed, snoozed, retried) or were delayed have another place.
+    /// A job does not begin while one that comes before it waits. Smaller priorities come first, then smaller ids. Jobs
+    /// with several attempts (killed, snoozed, retried) and delayed jobs are left out.
     pub(super) fn order(&self) -> Compared {
         let mut runs = Vec::new();
         let mut claimers = HashSet::new();

@@ -1,9 +1,9 @@
-//! What the tables say of attempts that did not complete their jobs.
+//! Checks the recorded attempts that did not complete their jobs.
 //!
-//! The record knows attempts by their processes and numbers; leases are known to the database alone. So a row is held
-//! against what its worker's process wrote of the attempt with that number. What the record cannot decide is let pass: an
-//! attempt that was lost or given back may have been claimed and not begun, and a handler that ran out of time may block its
-//! thread beyond that, and return anything.
+//! The record identifies attempts by process and number, because only the database knows fences. So each row is
+//! compared with what its worker's process wrote about the attempt of that number. What the record cannot decide is
+//! accepted: a lost or released attempt may have been claimed without starting, and a handler that timed out may block
+//! its thread and return anything later.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use queue_test_support::Row;
 use super::{Checker, Rule, Story};
 use crate::record::{How, What};
 
-/// What a handler must have said for this outcome; `None` where it need not have said anything.
+/// What the handler must have reported for this outcome. `None` if it need not have reported anything.
 fn said(outcome: &str) -> Option<fn(How) -> bool> {
     Some(match outcome {
         "failed" => |how| matches!(how, How::Failed { .. } | How::Dead),
@@ -25,8 +25,8 @@ fn said(outcome: &str) -> Option<fn(How) -> bool> {
 }
 
 impl Checker<'_> {
-    /// Each recorded attempt was run by its worker's process, ended there as it says, and was current then; a dead letter, or
-    /// a cancellation, is the work of the last one.
+    /// Each recorded attempt ran in its worker's process, ended there with this outcome, and was current then. The last
+    /// attempt made the job a dead letter or cancelled it.
     pub(super) fn outcomes(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let told = job.rows.iter().any(|(id, _)| self.cancels.contains_key(id));
         // rows with the same words: a number is given again after a snooze
@@ -67,7 +67,8 @@ impl Checker<'_> {
             return;
         }
         if told && row.state == "cancelled" {
-            // while it waited (a snooze's number counts no more), or by the put-back of an attempt that is on record as something else
+            // while it waited (a snooze's number counts no more), or by the put-back of an attempt that is on record as
+            // something else
             return;
         }
         if let Some((_, by, attempt)) = job.starts().find(|(_, _, attempt)| *attempt > row.attempt) {
@@ -93,8 +94,8 @@ impl Checker<'_> {
         }
     }
 
-    /// How often a process ended an attempt so, while no later one had begun anywhere: one that begins has been claimed, and
-    /// what was claimed before is stale.
+    /// How often a process ended an attempt like this before any later attempt had begun: a later start means a later
+    /// claim, which makes this attempt stale.
     fn current_ends(&self, job: &Story<'_>, process: i64, number: i64, said: impl Fn(How) -> bool) -> usize {
         let later = job.starts().filter(|(_, _, attempt)| *attempt > number).map(|(at, ..)| at).min();
         let ends = job.runs.iter().filter(|event| match event.what {
@@ -104,12 +105,12 @@ impl Checker<'_> {
         ends.filter(|event| later.is_none_or(|later| event.at < later)).count()
     }
 
-    /// Whether an attempt ended so in a worker's process, while it was current.
+    /// Whether an attempt ended like this in a worker's process, while it was current.
     pub(super) fn said(&self, job: &Story<'_>, worker: i64, attempt: i64, said: impl Fn(How) -> bool) -> bool {
         self.of_worker.get(&worker).is_some_and(|process| self.current_ends(job, *process, attempt, said) > 0)
     }
 
-    /// A job is cancelled because its handler wants it so, or somebody else does; and that is its end.
+    /// A job is cancelled only by its handler or on request, and does not run again.
     pub(super) fn cancellation(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let [(id, row)] = job.rows.as_slice() else { return };
         let asked = self.cancels.get(id);

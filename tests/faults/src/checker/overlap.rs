@@ -1,16 +1,16 @@
-//! Two attempts at once.
+//! Checks that a job's attempts do not overlap.
 
 use super::{Checker, Rule, Story};
 use crate::record::What;
 
-/// A process learns of its lost lease so long after one of its handlers has ended, at the latest: with its next heartbeat,
-/// on a machine that is busy with other things.
+/// Latest time after the end of a handler at which its process learns of its lost lease: with its next heartbeat, on a
+/// busy machine.
 const LEARNED_WITHIN: i64 = 10_000_000;
 
 impl Checker<'_> {
-    /// No handler runs beside another one of the same job. Two exceptions are no fault: a process that stood still, or was
-    /// cut off, or starved, lost its lease; the database says that its attempt was lost, and its handler goes on until
-    /// the process learns it. And a handler that blocks its thread outlives its time limit.
+    /// Two handlers of one job do not run at the same time. Two exceptions are allowed. A process that was suspended,
+    /// cut off or starved loses its lease: the database says that its attempt was lost, and its handler continues until
+    /// the process learns of it. And a handler that blocks its thread outlives its timeout.
     pub(super) fn overlaps(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let starts: Vec<_> = job.starts().collect();
         for pair in starts.windows(2) {
@@ -43,7 +43,7 @@ impl Checker<'_> {
         own.map_or(i64::MAX, |it| it.at).min(death.map_or(i64::MAX, |it| it.at))
     }
 
-    /// Whether the process stood still when the other attempt began, or learned about its lost lease while it ran.
+    /// Whether the process was suspended when the other attempt began, or learned of its lost lease while this one ran.
     fn troubled(&self, process: i64, from: i64, second: i64, end: i64) -> bool {
         let mut stopped = false;
         for event in self.of(process).take_while(|it| it.at <= second) {
@@ -57,7 +57,7 @@ impl Checker<'_> {
         self.processes.get(&process).into_iter().flatten().copied()
     }
 
-    /// How often a process that nobody stopped lost its lease.
+    /// How often a process lost its lease without being suspended.
     pub fn false_deaths(&self) -> usize {
         let mut deaths = 0;
         for events in self.processes.values() {
@@ -73,9 +73,9 @@ impl Checker<'_> {
         self.processes.values().flatten().filter(|it| matches!(it.what, What::Refused { .. })).count()
     }
 
-    /// For each attempt that ended with its process: how long until the next one began. When the process that held the
-    /// job after that was killed as well, before the handler began there, it counts from this last kill. Jobs with a
-    /// priority behind the usual one have to stand in line, and are left out.
+    /// For each attempt that ended with its process: the time until the next one began. If the next holder of the job
+    /// was killed as well before its handler began, the time counts from that kill. Jobs with a low priority wait
+    /// behind others, and are left out.
     pub fn rescues(&self) -> Vec<i64> {
         let mut delays = Vec::new();
         let in_line = |job: &&Story<'_>| job.asked.is_some_and(|(_, options)| options.priority > 0);

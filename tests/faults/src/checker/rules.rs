@@ -1,4 +1,4 @@
-//! What holds for each job by itself.
+//! Rules for each job by itself.
 
 use queue_test_support::Row;
 
@@ -7,11 +7,11 @@ use crate::record::{Event, How, What};
 
 /// Outcomes of attempts that count.
 const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
-/// Outcomes of attempts that do not: the same number is given again.
+/// Outcomes of attempts that do not count: the next attempt has the same number.
 const UNCOUNTED: [&str; 3] = ["snoozed", "released", "unstarted"];
 
 impl Checker<'_> {
-    /// Where the job is, and where it is not.
+    /// The job is in exactly the tables where it should be.
     pub(super) fn presence(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         match (job.fate, job.rows.as_slice()) {
             (Fate::Committed(_), []) => broken(Rule::Lost, "committed, and in no table".into()),
@@ -42,7 +42,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A completed job was completed by the attempt that was current, and did not run again.
+    /// The current attempt completed the job, and the job did not run again.
     pub(super) fn completion(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let [(_, row)] = job.rows.as_slice() else { return };
         // a cancelled attempt is on record itself, a completed one is not; for dead letters see `outcomes`
@@ -92,7 +92,7 @@ impl Checker<'_> {
         }
     }
 
-    /// As many attempts as are allowed, and each number once.
+    /// The job has no more attempts than allowed, and each number occurs once.
     pub(super) fn attempts(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         // who claimed it first is not known before an attempt of it is on record
         let allowed = self.retries(job).map_or(i64::MAX, |retries| retries + 1);
@@ -133,22 +133,22 @@ impl Checker<'_> {
         }
     }
 
-    /// The number under which an attempt began that was lost, where it did.
+    /// The number under which a lost attempt began, if it began.
     fn lost_as(&self, job: &Story<'_>, lost: &queue_test_support::Attempt) -> Option<i64> {
         let process = self.of_worker.get(&lost.worker).copied();
         let own = job.starts().filter(|(_, by, attempt)| Some(*by) == process && *attempt <= lost.attempt);
         own.map(|(.., attempt)| attempt).max().filter(|_| lost.outcome == "lost")
     }
 
-    /// Attempts that count as lost with their worker although their handler never began there: of each the job's tag. A
-    /// worker that is killed between its word that an attempt begins and the beginning makes one.
+    /// The jobs (by tag) with an attempt that counts as lost although its handler never began. This happens if a worker
+    /// is killed between the record that the attempt begins and the beginning.
     pub fn charged_unstarted(&self) -> Vec<i64> {
         let charged =
             |job: &&Story<'_>| job.attempts.iter().any(|it| it.outcome == "lost" && self.lost_as(job, it).is_none());
         self.jobs.values().filter(charged).map(|job| job.tag).collect()
     }
 
-    /// How often it may be retried: as its row says from the beginning, or as the binary wants it that claimed it first.
+    /// How often the job may be retried: from its row, or else the default of the binary that claimed it first.
     fn retries(&self, job: &Story<'_>) -> Option<i64> {
         let (_, options) = job.asked?;
         if !options.by_claimer {
@@ -161,7 +161,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Not before it is due, at first and after each pause that it asked for.
+    /// The job does not begin before it is due, at first and after each retry delay.
     pub(super) fn times(&self, job: &Story<'_>, broken: &mut impl FnMut(Rule, String)) {
         let early = |at: i64, due: i64| format!("began {:.3} s before it was due", (due - at) as f64 / 1e6);
         let forward = |from: i64, to: i64| {
@@ -205,7 +205,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the process that saw this end was told that the database refuses it, before it began the job again.
+    /// Whether the database refused this end, and the process learned of it before it started the job again.
     fn was_refused(&self, job: &Story<'_>, end: &Event, id: i64) -> bool {
         let again = job
             .runs

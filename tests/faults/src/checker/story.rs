@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::{Checker, Violation};
 use crate::record::{Event, What};
 
-/// How many jobs are told in full.
+/// Jobs whose whole story is printed.
 const TOLD: usize = 10;
-/// How many violations are named.
+/// Violations that are listed.
 const LISTED: usize = 40;
 
 impl Checker<'_> {
-    /// The violations, and the stories of the first jobs among them.
+    /// The violations, and the stories of the first jobs concerned.
     pub fn tell(&self, violations: &[Violation]) -> String {
         let mut text = String::new();
         let mut told: Vec<i64> = Vec::new();
@@ -32,7 +32,7 @@ impl Checker<'_> {
         text
     }
 
-    /// All that is known of a job, in the order in which it happened.
+    /// All that is known about a job, in order of time.
     pub fn story(&self, tag: i64) -> String {
         let mut text = String::new();
         let Some(job) = self.jobs.get(&tag) else { return text };

@@ -1,4 +1,4 @@
-//! Each violation, planted in a record that is sound without it.
+//! Plants each violation in an otherwise correct record.
 
 use queue_test_support::{Attempt, Row};
 
@@ -6,7 +6,7 @@ use super::{Checker, History, Rule};
 use crate::record::{Event, How, Options, What};
 
 const SECOND: i64 = 1_000_000;
-/// Processes: a producer, and two workers, which have the numbers 1 and 2.
+/// Processes: a producer, and two workers with the ids 1 and 2.
 const PRODUCER: i64 = 100;
 const ONE: i64 = 101;
 const TWO: i64 = 102;
@@ -16,7 +16,7 @@ const TAG: i64 = 7;
 struct Plot(History);
 
 impl Plot {
-    /// A job with tag 7 and number 70 is asked for at 1 s and committed at 2 s.
+    /// A job with tag 7 and id 70 is enqueued at 1 s and committed at 2 s.
     fn committed(options: Options) -> Plot {
         Plot::asked(options).event(2, PRODUCER, What::Committed { tags: vec![TAG] })
     }
@@ -92,7 +92,7 @@ fn rescued() -> Plot {
     plot.start(12, TWO, 2).end(13, TWO, 2, How::Ok).attempt(1, 1, 1, "lost").row("completed", 2, 2, 2)
 }
 
-/// The first worker stands still from 4 to 14 s; meanwhile the second completes the job.
+/// The first worker is suspended from 4 to 14 s. Meanwhile the second completes the job.
 fn stopped() -> Plot {
     let plot = Plot::committed(retries(3)).start(3, ONE, 1).event(4, ONE, What::Stopped);
     let plot = plot.start(12, TWO, 2).end(13, TWO, 2, How::Ok).event(14, ONE, What::Continued);
@@ -209,7 +209,7 @@ fn a_stale_write() {
     completed().attempt(2, 2, 2, "lost").breaks(&[Rule::StaleWrite]);
 }
 
-/// An attempt that ends like this, and its successor, which completes the job. The number is the successor's.
+/// An attempt that ends like this, and its successor (with this number), which completes the job.
 fn ended(outcome: &str, how: How, next: i64) -> Plot {
     let plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, how);
     let plot = plot.start(12, TWO, next).end(13, TWO, next, How::Ok);

@@ -1,4 +1,4 @@
-//! Nothing happens, on a machine that has no time.
+//! No fault, on an overloaded machine: no worker may be declared lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub(super) async fn nobody_dies(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Threads that compute, as many as there are cores.
+/// Threads that compute, one per core.
 struct Hogs {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Hogs {
         Hogs { over, threads }
     }
 
-    /// Returns how many there were.
+    /// Returns the number of threads.
     fn stop(self) -> usize {
         self.threads.len()
     }

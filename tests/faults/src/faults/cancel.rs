@@ -1,4 +1,4 @@
-//! Somebody cancels jobs while workers die.
+//! Jobs are cancelled while workers are killed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::load::{Mix, late};
 use crate::record::What;
 use crate::scene::LEASE;
 
-/// Jobs that are listed each time, of which every other one is cancelled.
+/// Jobs per listing. Every other one is cancelled.
 const PAGE: u32 = 30;
 
 pub(super) async fn beside_kills(ground: &Ground) -> Result<Vec<String>> {

@@ -1,4 +1,4 @@
-//! Clocks that are wrong. `libfaketime` (Debian's package `faketime`) makes them so.
+//! Wrong clocks, by means of `libfaketime` (Debian package `faketime`).
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,20 +16,20 @@ use crate::load::{Mix, enqueue_batch};
 use crate::record::{Event, Options, What, now, time_of_day};
 use crate::scene::{LEASE, Scene};
 
-/// The library that lies about the time.
+/// The path of libfaketime.
 fn library() -> Result<String> {
     let missing = || Skipped("libfaketime is not installed (Debian's package faketime)".into());
     Ok(programs::faketime().ok_or_else(missing)?.display().to_string())
 }
 
-/// Only the time of day: what measures durations goes on as ever.
+/// Fakes only the time of day, not the monotonic clock.
 const DURATIONS: (&str, &str) = ("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 
-/// The clocks of three workers, and by how many seconds they are off.
+/// The clocks of three workers, with their offsets in seconds.
 const CLOCKS: [(&str, i64); 3] = [("+0", 0), ("+1d", 86_400), ("-1d", -86_400)];
-/// How often a server is asked that may stand still.
+/// Tries on a server that may hang for a while.
 const TRIES: u32 = 20;
-/// Between two looks at two clocks, in microseconds.
+/// Allowed difference between readings of two clocks, in microseconds.
 const TOLERANCE: i64 = 60_000_000;
 
 pub(super) async fn of_workers(ground: &Ground) -> Result<Vec<String>> {
@@ -59,7 +59,7 @@ pub(super) async fn of_workers(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// In how many processes that were at work the time of day was off by so many seconds, by their own word.
+/// The number of ready processes that recorded a time of day off by this many seconds.
 fn processes_off_by(history: &History, seconds: i64) -> usize {
     // microseconds of the record at the beginning of 1970
     let zero = now() - time_of_day();
@@ -88,7 +88,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Takes effect with the next look at the clock.
+    /// Takes effect with the next reading of the clock.
     fn set(&self, offset: &str) -> Result<()> {
         // renamed into place: nobody may find it empty
         let draft = self.file.with_extension("draft");
@@ -112,8 +112,8 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     let mut crew = scene.crew();
     // with the default lease: a server whose clock was set back may stand still for seconds, which costs a shorter one
     crew.hire_many(2, &scene.worker())?;
-    // A pause that was asked for while the clock was wrong is over at once when it is right again, by that clock; a time of
-    // day is not. What is asked for before waits for the clock to come by again.
+    // A pause that was asked for while the clock was wrong is over at once when it is right again, by that clock; a
+    // time of day is not. What is asked for before waits for the clock to come by again.
     let load = scene.load(None, &Mix { delayed: 5, ..Mix::usual() })?;
     for _ in 0..scene.rounds(1, 20) {
         crew.work(Duration::from_secs(1)).await?;
@@ -140,8 +140,8 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Enqueues jobs whose time of day is still to come when this is done. A server whose clock was set back may stand still for a
-/// while.
+/// Enqueues jobs that are not yet due when this returns. It tries again, because a server whose clock was set back may
+/// hang for a while.
 async fn put_off(scene: &Scene) -> Result<()> {
     const DELAY: i64 = 3000;
     for _ in 0..TRIES {
@@ -155,8 +155,8 @@ async fn put_off(scene: &Scene) -> Result<()> {
     bail!("to enqueue ten jobs took more than half of {DELAY} ms, {TRIES} times")
 }
 
-/// Jobs whose time of day was still to come when the clock was put right: a moment later than that they would have begun too
-/// early, had they begun with the others.
+/// The number of jobs with a time of day that was not yet due when the clock was corrected. They show whether a job
+/// begins too early after that.
 fn pending(history: &History) -> usize {
     let forward: Vec<i64> =
         history.events.iter().filter(|it| it.what == What::ClockForward).map(|event| event.at).collect();
@@ -174,7 +174,7 @@ fn pending(history: &History) -> usize {
     history.events.iter().map(waits).sum()
 }
 
-/// Seconds since 1970, by the server.
+/// Seconds since 1970, by the server's clock.
 async fn clock_of(scene: &Scene) -> Result<i64> {
     let sql = match scene.engine {
         queue_test_support::Engine::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)",

@@ -1,4 +1,4 @@
-//! Connections are taken away, by somebody or by others who want them too.
+//! Connections are terminated, or used up by other clients.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub(super) async fn terminated(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Ends every connection to the database but the one that does it.
+/// Ends every connection to the database except its own.
 async fn terminate_all(scene: &Scene) -> Result<usize> {
     match &scene.db {
         Db::Postgres(pool) => {
@@ -58,9 +58,9 @@ async fn terminate_all(scene: &Scene) -> Result<usize> {
     }
 }
 
-/// Until the server has no connection left, on a machine that is busy with other things.
+/// Time limit to use up all connections, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Few, so that taking them all is soon done.
+/// Few, so that they are used up quickly.
 const CONNECTIONS: u32 = 40;
 
 pub(super) async fn limit_reached(ground: &Ground) -> Result<Vec<String>> {
@@ -91,7 +91,7 @@ pub(super) async fn limit_reached(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Connections that somebody else holds.
+/// Connections of another client.
 #[derive(Default)]
 struct Hoard {
     postgres: Vec<PgConnection>,
@@ -99,10 +99,10 @@ struct Hoard {
 }
 
 impl Hoard {
-    /// Takes what there is until the server refuses one, and for a while what becomes free.
+    /// Opens connections until the server refuses one, and for a while those that become free.
     ///
     /// # Errors
-    /// When it refuses none, or because of something else.
+    /// When the server refuses none, or for another reason.
     async fn fill(&mut self, url: &str) -> Result<()> {
         let begin = Instant::now();
         let mut refused = false;

@@ -14,7 +14,7 @@ use crate::load::Mix;
 use crate::record::{self, Event, Options, What};
 use crate::scene::Scene;
 
-/// The retries that producers want, where they say so.
+/// The number of retries, where a producer sets it.
 const RETRIES: i64 = 9;
 
 pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
@@ -61,7 +61,7 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// The arguments of every job of the suite have this.
+/// The field that the arguments of every job of the suite have.
 #[derive(serde::Deserialize)]
 struct Tag {
     tag: i64,
@@ -70,15 +70,16 @@ struct Tag {
 #[derive(Default)]
 struct Enqueued {
     count: usize,
-    /// What fails in every attempt.
+    /// Tags of jobs that fail in every attempt.
     failing: HashSet<i64>,
-    /// What was written by SQL, without a word on retries.
+    /// Tags of jobs inserted by SQL without a number of retries.
     silent: Vec<i64>,
 }
 
 impl Enqueued {
-    /// Of each kind, by producers of both generations: what ends well, with retries of its own; what fails, with those that the
-    /// producer's binary has by default; and what fails, with those of whoever claims it first.
+    /// Enqueues jobs of each kind from both generations. Jobs that succeed have their own number of retries. Of the
+    /// jobs that fail, some have the default of the producer's binary, and one that of the binary which claims it
+    /// first.
     async fn one_of_each(&mut self, scene: &Scene) -> Result<()> {
         let hi = || "hi".to_owned();
         let own = |retries: i64| Options { max_retries: retries, ..Options::default() };
@@ -122,7 +123,7 @@ impl Enqueued {
         tag
     }
 
-    /// How many of those that say nothing were begun first by a binary with so many retries.
+    /// For each default of retries: how many of the `silent` jobs a binary with that default started first.
     fn by_claimer(&self, scene: &Scene) -> Result<HashMap<i64, usize>> {
         let events = record::read(scene.folder())?;
         let defaults: HashMap<i64, i64> = (events.iter())

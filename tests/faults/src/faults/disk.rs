@@ -1,4 +1,4 @@
-//! The disk of the database is full.
+//! The disk of the database fills up.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -17,13 +17,13 @@ use crate::crew::Crew;
 use crate::load::Mix;
 use crate::scene::{LOOK, Place, Scene};
 
-/// Until the database needs room, beyond what it has in store.
+/// Time limit until the database needs more space than it has reserved.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that waits for room says nothing for so long.
+/// A server that does not answer for this long waits for space.
 const STILL: Duration = Duration::from_secs(3);
 
-/// A small disk in memory. Taken away when dropped.
+/// A small disk in memory. Unmounted when dropped.
 struct Disk(TempDir);
 
 impl Disk {
@@ -45,7 +45,7 @@ impl Disk {
         self.0.path()
     }
 
-    /// Takes all that is left. Freed by [`fs::remove_file`].
+    /// Fills the disk. [`fs::remove_file`] frees it.
     fn fill(&self) -> Result<PathBuf> {
         let path = self.path().join("filler");
         let mut file = File::create(&path).context("filling the disk")?;
@@ -65,7 +65,7 @@ impl Drop for Disk {
     }
 }
 
-/// What an empty database takes, and some room to work.
+/// The size of an empty database, plus some space to work.
 fn megabytes(engine: Engine) -> u32 {
     match engine {
         Engine::Sqlite => 8,
@@ -112,10 +112,10 @@ pub(super) async fn full(ground: &Ground) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// A table of somebody else's, which needs room.
+/// A foreign table that needs space.
 const FOREIGN: &str = "CREATE TABLE foreign_notes (note TEXT)";
 
-/// What the database says when it is to write something that needs room, and does not; in its log, if it waits for room.
+/// The database's error for a write that needs space. If the database waits instead, the error in its log.
 async fn refusal(scene: &Scene) -> Option<String> {
     let mut rng = fastrand::Rng::new();
     // what does not get smaller when it is packed
@@ -147,8 +147,8 @@ async fn on(disk: &Disk, ground: &Ground) -> Result<Scene> {
     Scene::new(ground.engine, place, ground.order).await
 }
 
-/// Some servers end when they cannot write, some of them when there is room again; whoever looks after them starts them
-/// again. Until something can be written.
+/// Waits until something can be written. Some servers exit when they cannot write, or when there is space again. They
+/// are restarted, as a supervisor would. Returns how often.
 async fn revive(scene: &mut Scene, crew: &mut Crew) -> Result<u32> {
     let (mut ends, end) = (0, Instant::now() + PATIENCE);
     loop {

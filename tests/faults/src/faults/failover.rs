@@ -14,10 +14,10 @@ use crate::load::Mix;
 use crate::record::{What, now};
 use crate::scene::{Form, Place, Scene};
 
-/// Workers are back when they have started a job, so long after the address leads to the new primary at most.
+/// Time limit in seconds from the switch of the address to the first start of a job.
 const BACK_WITHIN: f64 = 3.0;
 
-/// With synchronous replication: what was committed is on the replica.
+/// Replication is synchronous: every commit is on the replica.
 pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
     let rounds = ground.order.rounds.unwrap_or(if ground.order.form == Form::Short { 1 } else { 20 });
     let (mut away, mut back) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// When the first handler began after a moment.
+/// The first start of a handler after a moment.
 pub(super) fn first_start(history: &History, after: i64) -> Option<i64> {
     let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. }));
     starts.map(|event| event.at).find(|at| *at > after)

@@ -1,4 +1,4 @@
-//! MariaDB Galera: nodes that all take writes, with workers on each of them.
+//! MariaDB Galera: every node takes writes, and has workers.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::load::{Load, Mix};
 use crate::record::{What, now};
 use crate::scene::{Place, Scene};
 
-/// The node that the suite asks its own questions. It is never killed.
+/// The node for the suite's own queries. It is never killed.
 const ASKED: usize = 0;
-/// The node that is.
+/// The node that is killed.
 const KILLED: usize = 2;
 
-/// A cluster, a balancer that gives each connection to another node, a worker on each node, and some behind the balancer,
-/// each of which is on several nodes at once.
+/// A cluster, a balancer that gives each connection to another node, and workers: one on each node, and some behind the
+/// balancer, each of which uses several nodes at once.
 struct Stage {
     scene: Scene,
     crew: Crew,
@@ -33,7 +33,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// `behind`: the other nodes do not have the tables yet when the workers start.
+    /// With `behind`, the other nodes do not have the tables yet when the workers start.
     async fn set(ground: &Ground, nodes: usize, balanced: usize, behind: bool) -> Result<Stage> {
         if !galera::is_installed() {
             return Err(Skipped("galera-4, rsync or iproute2 is not installed".into()).into());
@@ -90,12 +90,11 @@ pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Takes the other nodes a while.
+/// A transaction that the other nodes take a while to apply.
 const LARGE: &str = "CREATE TABLE foreign_many (id int PRIMARY KEY, n int); \
      INSERT INTO foreign_many SELECT seq, seq FROM seq_1_to_400000";
 
-/// A node is a second behind, time and again, because somebody writes large transactions on the other. So it is when the
-/// workers start.
+/// Large transactions on one node repeatedly put the other a second behind, also when the workers start.
 pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
     let mut stage = Stage::set(ground, 2, 5, true).await?;
     let behind = with_port(stage.scene.url(), stage.cluster.nodes()[1].port());
@@ -116,8 +115,8 @@ pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// A job whose end was refused and which had to be run again. Where the answer to a write is lost and it is sent again, it
-/// is refused as well, and nothing has to be done again.
+/// A job whose end was refused and which therefore ran again. A write is also refused if it is repeated because its
+/// answer was lost, but then the job does not run again.
 fn refused_wrongly(history: &History) -> Option<i64> {
     let again = |job: i64| {
         let attempts = history.tables.attempts.get(&job).into_iter().flatten();
@@ -137,7 +136,7 @@ fn refused_wrongly(history: &History) -> Option<i64> {
     })
 }
 
-/// Each is on every node before the next: a node that is behind for as long as a lease is another fault.
+/// Waits after each transaction until every node has it: a node that is behind by a whole lease would be another fault.
 async fn large_transactions(url: String, behind: String, count: u32) -> Result<()> {
     run(&url, "CREATE TABLE foreign_rows (id int PRIMARY KEY, n int)").await?;
     for _ in 0..count {
@@ -153,7 +152,7 @@ async fn run(url: &str, sql: &'static str) -> Result<()> {
     Ok(connection.close().await?)
 }
 
-/// Seconds, within the eight after a moment.
+/// The longest time without a start within 8 s after a moment, in seconds.
 fn longest_gap(history: &History, after: i64) -> f64 {
     let until = after + 8_000_000;
     let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. })).map(|event| event.at);

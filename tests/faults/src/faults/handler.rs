@@ -1,4 +1,4 @@
-//! Handlers that harm their process.
+//! Handlers that damage their process.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ struct Killer {
     plan: Plan,
     mortal: Mortal,
     retries: i64,
-    /// Of the others.
+    /// Retries of the other jobs.
     others: i64,
 }
 

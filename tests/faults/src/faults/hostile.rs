@@ -13,35 +13,35 @@ use super::Ground;
 use crate::jobs::Plan;
 use crate::scene::Scene;
 
-/// How often the rows that wait are counted: seldom, because that reads the whole table beside the worker.
+/// Interval between counts of waiting rows. It is long, because each count reads the whole table while the worker runs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What good rows are of, and many bad ones.
+/// The kind of the good rows, and of many bad ones.
 #[job]
 pub(crate) async fn note(label: String) {
     drop(label);
 }
 
-/// No row of it decodes.
+/// A kind of which no row decodes.
 #[job]
 pub(crate) async fn spreads(generations: u32) {
     let _ = generations;
 }
 
-/// Nor of this.
+/// Another kind of which no row decodes.
 #[job]
 pub(crate) async fn play(label: String, steps: Vec<Plan>) {
     drop((label, steps));
 }
 
-/// Rows of one sort, by their numbers.
+/// A range of ids of rows that end in the same way.
 struct Batch {
     first: i64,
     last: i64,
     end: End,
 }
 
-/// Good rows alone, then as many again among as many bad ones. Times are told, not judged.
+/// Runs good rows alone, then as many again mixed with as many bad rows. Times are reported, not judged.
 pub(super) async fn bad_rows(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let count = scene.jobs(2_000, 100_000);
@@ -71,7 +71,7 @@ pub(super) async fn bad_rows(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Writes so many good and bad rows in turns.
+/// Inserts good and bad rows in turns.
 async fn insert(scene: &Scene, mut good: usize, mut bad: usize) -> Result<Vec<Batch>> {
     let mut rows = Rows::new(scene.engine, scene.order.seed);
     let mut batches = Vec::new();
@@ -112,8 +112,8 @@ async fn insert_bad(scene: &Scene, rows: &mut Rows, end: End, count: usize) -> R
     Ok(Batch { first, last: after, end })
 }
 
-/// Starts a worker process and lets it work until only so many rows wait. The microseconds from its start until the last
-/// good row was finished, and how many others were until then. One process has to do it all.
+/// Lets one worker process run until only `waiting` rows are left. Returns the microseconds from its start to the end
+/// of the last good row, and the number of other rows finished until then.
 async fn work_off(scene: &Scene, waiting: i64, patience: Duration) -> Result<(u64, usize)> {
     let mut crew = scene.crew();
     crew.hire(scene.worker())?;
@@ -147,7 +147,7 @@ fn micros(engine: Engine, column: &str, from: &str) -> String {
     format!("SELECT {time} FROM {from}")
 }
 
-/// Every row since `before` is where it has to be, and no attempt of any panicked.
+/// Every row since `before` is where it should be, and no attempt panicked.
 async fn account(scene: &Scene, before: i64, good: usize, batches: &[Batch]) -> Result<()> {
     let sql = AssertSqlSafe(format!("SELECT id, state FROM queue_all WHERE id > {before} ORDER BY id"));
     let rows: Vec<(i64, String)> = each!(&scene.db, pool => sqlx::query_as(sql).fetch_all(pool).await)?;

@@ -1,4 +1,4 @@
-//! Workers die without a word.
+//! Workers are killed (`kill -9`).
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::point::{Death, Point};
 use crate::record::Options;
 use crate::scene::{Form, LEASE, Scene};
 
-/// What is promised of the library's defaults.
+/// The promise for the default settings, in seconds.
 const RESCUED_WITHIN: f64 = 10.0;
-/// Workers that are known to be gone.
+/// Counts workers that were declared lost or have stopped.
 const STOPPED: &str = "SELECT COUNT(*) FROM queue_workers WHERE stopped_at IS NOT NULL";
-/// What waits in order when its only worker is killed, at least.
+/// Least number of ordered jobs that wait when their only worker is killed.
 const BACKLOG: usize = 60;
-/// Time for a worker to come to the point at which it kills itself.
+/// Time limit for a worker to reach the point at which it kills itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
@@ -144,7 +144,7 @@ pub(super) async fn the_only_claimer(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Jobs of several priorities, which the next claimer finds when it begins.
+/// Jobs of several priorities that the next worker finds when it starts.
 async fn backlog(scene: &mut Scene) -> Result<()> {
     for _ in 0..BACKLOG / 10 {
         let options = Options { ordered: true, priority: scene.rng.i16(-2..3), max_retries: 20, ..Options::default() };

@@ -1,4 +1,4 @@
-//! Foreign sessions on our tables.
+//! Foreign sessions lock and update our tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,8 +17,8 @@ use crate::load::Mix;
 use crate::scene::{LOOK, Scene};
 use crate::worker;
 
-/// Runs statements on one connection, some time apart. Tells how many rows there were in all; none when a statement was
-/// refused, which ends the transaction: the other side won.
+/// Runs statements on one connection, with a pause after each. Returns the total number of rows, or `None` if a
+/// statement failed: the other side won, and the transaction is over.
 pub(super) async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> Result<Option<usize>> {
     let db = worker::pool(scene.url(), 1, Duration::from_secs(5))?;
     let mut rows = 0;
@@ -34,9 +34,9 @@ pub(super) async fn session(scene: &Scene, statements: &[(&str, Duration)]) -> R
     Ok(Some(rows))
 }
 
-/// Until one of those who press has given way.
+/// Time limit until one foreign session has lost a deadlock.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a lock is tried for in vain: the other side may win, and there may be no row to lock.
+/// Tries to take a lock: the other side may win, or there may be no row to lock.
 const TRIES: u32 = 10;
 
 pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
@@ -69,7 +69,7 @@ pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Holds a lock, on so many rows at least, beside the workers. Tells on how many.
+/// Holds a lock on `least` rows or more while the workers run. Returns the number of rows.
 async fn held(scene: &Scene, crew: &mut Crew, statements: &[(&str, Duration)], least: usize) -> Result<usize> {
     for _ in 0..TRIES {
         let rows = session(scene, statements).await?;
@@ -112,8 +112,8 @@ pub(super) async fn deadlocks(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Updates rows of ours one after the other, in one transaction after the other. Nothing is changed by it. Tells how often,
-/// and counts how often it is the one who gives way.
+/// Updates our rows one by one without changing them, in one transaction after another. Returns the number of updates,
+/// and counts how often it loses.
 async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>, defeated: Arc<AtomicU32>) -> Result<u32> {
     let db = worker::pool(&url, 1, Duration::from_secs(5))?;
     let mut updates = 0;
@@ -138,7 +138,7 @@ async fn pressure(url: String, direction: &str, over: Arc<AtomicBool>, defeated:
     Ok(updates)
 }
 
-/// A deadlock, or a wait for a lock that took too long.
+/// A deadlock or a lock timeout.
 fn is_defeat(error: &sqlx::Error) -> bool {
     let Some(error) = error.as_database_error() else { return false };
     match error.try_downcast_ref::<MySqlDatabaseError>() {

@@ -32,7 +32,7 @@ use crate::scene::{Order, Place, Scene};
 pub struct Ground {
     /// The engine.
     pub engine: Engine,
-    /// What is asked for.
+    /// The request on the command line.
     pub order: Order,
     /// The address of a server that the faults share; `None` for SQLite.
     pub shared: Option<String>,
@@ -60,7 +60,7 @@ impl fmt::Display for Skipped {
 
 impl std::error::Error for Skipped {}
 
-/// What a fault comes to: its figures.
+/// A running fault. It results in figures.
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>>> + 'a>>;
 
 /// A fault.
@@ -70,9 +70,9 @@ pub struct Fault {
     pub name: &'static str,
     /// What it does.
     pub about: &'static str,
-    /// Where it has a meaning.
+    /// The engines to which it applies.
     pub engines: &'static [Engine],
-    /// Makes a scene, the load and the fault, and lets the checker decide.
+    /// Prepares the scene, starts the load, causes the fault, and runs the checker.
     pub run: for<'a> fn(&'a Ground) -> Running<'a>,
 }
 
@@ -135,7 +135,7 @@ faults! {
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
 
-/// Those that do what they do once, for a time or for so many jobs.
+/// Faults without rounds: they happen once, for a time or a number of jobs.
 pub const WITHOUT_ROUNDS: &[&str] = &[
     "server-stop",
     "delay",

@@ -1,4 +1,4 @@
-//! The network between the workers and the server.
+//! Network faults between the workers and the server.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::load::{Mix, enqueue_batch};
 use crate::record::{self, How, Options, What, now};
 use crate::scene::Scene;
 
-/// What is promised of jobs whose worker is cut off without a word.
+/// The promise for jobs whose worker silently loses its network.
 const ELSEWHERE_WITHIN: f64 = 15.0;
-/// For what takes seconds, on a machine that is busy with other things.
+/// Time limit for what takes seconds, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn proxy(ground: &Ground, scene: &Scene) -> (Proxy, String) {
@@ -99,7 +99,7 @@ pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// When these jobs began, in all processes but one.
+/// The starts of these jobs in all processes except one.
 fn starts(scene: &Scene, tags: &[i64], but: Option<i64>) -> Result<Vec<i64>> {
     let events = record::read(scene.folder())?;
     let starts = events.iter().filter(|event| match event.what {

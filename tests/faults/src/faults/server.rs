@@ -1,4 +1,4 @@
-//! The database server goes away and comes back.
+//! The database server goes down and comes back.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::load::{Load, Mix, enqueue_batch, quick, short};
 use crate::record::{Options, What, now};
 use crate::scene::Scene;
 
-/// The rate of starts is taken over this time.
+/// The window over which the rate of starts is measured.
 const WINDOW: i64 = 500_000;
-/// Of the rate before.
+/// The share of the earlier rate that counts as full.
 const FULL: f64 = 0.9;
-/// A return that has not come to the full rate after this time, or before the server went again, counts as this.
+/// The recovery time to report if the full rate is not reached within it, or before the server goes down again.
 const LIMIT: i64 = 10_000_000;
-/// What is promised of the time to the full rate.
+/// The promised time to the full rate.
 const BACK_WITHIN: f64 = 3.0;
-/// Short jobs that wait before the server goes, in both forms: more than the workers can do until they are back at their
-/// full rate, so that their rate is their own and not the producers'. (Of 50,000 a fast machine has none left two seconds
-/// after the server's return: two workers start 16,000 a second.)
+/// Short jobs that wait before the server goes down, in the short and the long form. They must outlast the recovery, so
+/// that the workers limit the rate, and not the producers. (A fast machine runs 50,000 within 2 s of the server's
+/// return: two workers start 16,000 jobs/s.)
 const BACKLOG: (usize, usize) = (10_000, 150_000);
-/// How long the workers go on undisturbed before the server goes again.
+/// How long the workers run undisturbed before the server goes down again.
 const AFTER: Duration = Duration::from_secs(3);
 
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
@@ -78,7 +78,8 @@ async fn begin(ground: &Ground) -> Result<(Scene, Crew, Load)> {
     Ok((scene, crew, load))
 }
 
-/// Fills the backlog while the workers' queue is paused: they take jobs out as fast as one producer puts them in.
+/// Fills the backlog while the workers' queue is paused, because the workers run jobs as fast as one producer adds
+/// them.
 async fn backlog(scene: &Scene) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
     let mut rng = fastrand::Rng::with_seed(scene.order.seed);
@@ -120,13 +121,13 @@ async fn end(mut scene: Scene, crew: Crew, load: Load, returns: &[(i64, i64)]) -
     Ok(scene.notes)
 }
 
-/// When handlers began, in order.
+/// The starts of handlers, in order.
 fn starts(history: &History) -> Vec<i64> {
     let starts = history.events.iter().filter(|event| matches!(event.what, What::Started { .. }));
     starts.map(|event| event.at).collect()
 }
 
-/// How long after a moment each of the workers began its next job.
+/// The time from a moment to each worker's next start of a job.
 fn first_starts(history: &History, moment: i64) -> Vec<i64> {
     let mut first = HashMap::new();
     for event in &history.events {
@@ -137,18 +138,19 @@ fn first_starts(history: &History, moment: i64) -> Vec<i64> {
     first.into_values().collect()
 }
 
-/// How many began before a moment.
+/// The number of starts before a moment.
 fn before(starts: &[i64], moment: i64) -> usize {
     starts.partition_point(|at| *at < moment)
 }
 
-/// How many began in a window.
+/// The number of starts in a window.
 fn count(starts: &[i64], from: i64) -> usize {
     before(starts, from + WINDOW) - before(starts, from)
 }
 
-/// The time from the server's return to the first window in which as much was started as in the two before it went, nearly;
-/// [`LIMIT`] when there is none before the server goes the `next` time. None when there was no rate before.
+/// The time from the server's return to the first window with at least [`FULL`] of the mean rate of the two windows
+/// before the failure. [`LIMIT`] if there is none before the `next` failure. `None` if there were no starts before the
+/// failure.
 fn full_rate(starts: &[i64], down: i64, up: i64, next: i64) -> Option<i64> {
     const STEP: usize = 50_000;
     let usual = (count(starts, down - WINDOW) + count(starts, down - 2 * WINDOW)) as f64 / 2.0 * FULL;

@@ -1,4 +1,4 @@
-//! A long transaction holds an old snapshot, while workers have more to do than they can.
+//! A long transaction holds an old snapshot while the workers run at full load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::order::Form;
 use crate::record::{Options, Tail, What, now};
 use crate::scene::Scene;
 
-/// Jobs that wait at least, so that the rate of starts is the workers' own.
+/// Least number of waiting jobs, so that the workers limit the rate of starts.
 const BACKLOG: usize = 4000;
-/// What is promised of the rate of starts at the end, beside that at the start.
+/// The promised rate of starts at the end, as a share of that at the start.
 const KEPT: f64 = 0.9;
-/// The time is told in so many parts …
+/// The number of parts into which the time is divided.
 const PARTS: usize = 20;
-/// … of which the first is left out, in which the backlog is still to come; the start and the end are so many of the others.
+/// The number of parts that count as the start and as the end. The very first part is skipped: the backlog still grows.
 const COMPARED: usize = 3;
 
 pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
@@ -56,7 +56,7 @@ pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// More than the workers can do. The tables are not asked how much is left: the answer would take longer each time.
+/// Enqueues more than the workers can do. It does not count waiting rows: that would take longer each time.
 async fn full_load(scene: &Scene, crew: &mut Crew, over: &AtomicBool) -> Result<()> {
     let options = Options { max_retries: 20, ..Options::default() };
     let mut rng = fastrand::Rng::with_seed(scene.order.seed);
@@ -72,7 +72,7 @@ async fn full_load(scene: &Scene, crew: &mut Crew, over: &AtomicBool) -> Result<
     Ok(())
 }
 
-/// Starts a second in each part of the time.
+/// Starts per second in each part of the time.
 fn rates(history: &History, from: i64, until: i64) -> [f64; PARTS] {
     let span = (until - from) / PARTS as i64;
     let mut rates = [0.0; PARTS];

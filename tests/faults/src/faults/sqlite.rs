@@ -1,4 +1,4 @@
-//! What can happen to a file.
+//! Faults of the SQLite file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +16,10 @@ use crate::record::{self, now};
 use crate::scene::{LEASE, LOOK, Scene};
 use crate::worker;
 
-/// For what takes seconds, on a machine that is busy with other things.
+/// Time limit for what takes seconds, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a log holds at most that can be checkpointed, and as much again: SQLite does so after 1,000 pages of 4 KiB, and begins
-/// the log anew.
+/// Twice the size of a log that can be checkpointed, in KiB: SQLite checkpoints after 1,000 pages of 4 KiB and then
+/// restarts the log.
 const GROWN: u64 = 8 << 10;
 
 /// The database's file.
@@ -66,7 +66,7 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Whether the lock for writes does not come within the busy timeout.
+/// Whether the write lock stays unavailable for the whole busy timeout.
 async fn is_locked(db: &Db) -> Result<bool> {
     let Db::Sqlite(pool) = db else { bail!("this is not SQLite") };
     match sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(pool).await {
@@ -133,7 +133,7 @@ pub(super) async fn copied(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// What was committed before the copy was begun is in it, once, with its ledger row.
+/// Every job committed before the copy began is in it exactly once, with its ledger row.
 async fn check_copy(scene: &Scene, copy: &Path, begun: i64) -> Result<()> {
     let db = worker::pool(&format!("sqlite://{}", copy.display()), 1, Duration::from_secs(5))?;
     let Db::Sqlite(pool) = &db else { bail!("this is not SQLite") };
@@ -155,7 +155,7 @@ async fn check_copy(scene: &Scene, copy: &Path, begun: i64) -> Result<()> {
     Ok(())
 }
 
-/// A worker on the copy has something to do, and does it all.
+/// A worker on the copy finds jobs and finishes them all.
 async fn run_copy(scene: &Scene, copy: &Path) -> Result<()> {
     let folder = copy.with_extension("records");
     std::fs::create_dir(&folder).context("making a folder")?;

@@ -1,4 +1,4 @@
-//! Workers stand still.
+//! Workers are suspended (SIGSTOP).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -42,7 +42,8 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
-/// Ends other than good ones, of attempts beside which a later one ran by then: were they accepted, they would end that one.
+/// The number of unsuccessful ends of attempts while a later one ran. If the database accepted one, it would end the
+/// later one.
 fn overtaken(events: &[Event]) -> usize {
     let mut running: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut count = 0;

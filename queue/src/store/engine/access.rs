@@ -1,0 +1,136 @@
+//! Opening the database: its schema, its connections, and what wakes a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::try_join;
+use sqlx::Connection as _;
+
+use crate::error::{Doing, Error};
+use crate::store::Guard;
+use crate::store::engine::connection::connect;
+use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
+use crate::store::engine::inspect::AdminDialect;
+use crate::store::engine::notify::Signals;
+use crate::store::engine::notify::can_spare_one;
+use crate::store::engine::operation::{LIMIT, SqlStore};
+use crate::store::engine::{migrate, notify};
+use crate::store::{Access, Capabilities, Reply};
+
+/// What a worker says that finds itself behind a pooler.
+const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in transaction \
+    mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session mode";
+
+impl<DB: Dialect> SqlStore<DB> {
+    /// may be set before it is known.
+    async fn lends_unsaid(&self) -> Result<bool, Error> {
+        const ROUNDS: usize = 3;
+        let Some(sql) = DB::SESSION else { return Ok(false) };
+        let pool = self.pool().clone();
+        // in a task, which goes on when its caller is dropped: no transaction stays open in a lent session
+        let asked = tokio::spawn(async move {
+            let session = async |conn: &mut DB::Connection| {
+                rows::<DB>(conn, sql, &[]).await?.first().ok_or(sqlx::Error::RowNotFound)?.int(0)
+            };
+            let (one, other) = (connect(&pool, LIMIT / 2), connect(&pool, LIMIT / 2));
+            let (mut one, mut other) = try_join(one, other).await?;
+            let mut lent = false;
+            for _ in 0..ROUNDS {
+                let had = session(&mut one).await?;
+                let mut transaction = other.begin_with(DB::BEGIN).await?;
+                lent |= session(&mut transaction).await? == had || session(&mut one).await? != had;
+                transaction.rollback().await?;
+                if lent {
+                    break;
+                }
+            }
+            try_join(one.close(), other.close()).await?;
+            Ok::<_, sqlx::Error>(lent)
+        });
+        let answer = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(sqlx::Error::PoolClosed), // the runtime is shutting down
+            Err(_) => Err(sqlx::Error::PoolTimedOut),
+        };
+        answer.doing("cannot open the connections that a worker keeps")
+    }
+}
+
+impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            engine: DB::ENGINE,
+            // it does not listen where sessions are lent
+            connections_kept: DB::CONNECTIONS - u32::from(self.is_lent()),
+            connections_allowed: self.pool().options().get_max_connections(),
+            one_writer: DB::ONE_WRITER,
+            heartbeats_discover: DB::BEAT_LOOKS && !self.is_lent(),
+            claims_alone: DB::CLAIM_ALONE.is_some(),
+            // nobody else writes meanwhile where there is one writer
+            purge_batch: if DB::ONE_WRITER { 1_000 } else { 5_000 },
+        }
+    }
+
+    fn warn_of_options(&self) {
+        DB::warn_of_options(self.pool());
+    }
+
+    fn has_spare_connection(&self) -> bool {
+        self.keeps_looks() || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
+    }
+
+    fn poll_interval(&self, idle: Duration) -> Duration {
+        if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
+    }
+
+    fn is_kept_waiting(&self, error: &Error) -> bool {
+        DB::ONE_WRITER && matches!(error, Error::Database { source, .. } if DB::is_transient(source))
+    }
+
+    fn lend_sessions(&self) -> bool {
+        self.lend();
+        DB::BEGIN_LENT.is_some()
+    }
+
+    fn open(&self) -> Reply<'_, ()> {
+        async move {
+            if !self.is_lent() && self.lends_unsaid().await? {
+                return Err(Error::config(LENT_UNSAID));
+            }
+            SqlStore::open(self).await
+        }
+        .boxed()
+    }
+
+    fn migrate(&self) -> Reply<'_, ()> {
+        migrate::run(self.pool().clone()).boxed()
+    }
+
+    fn check_schema(&self) -> Reply<'_, ()> {
+        migrate::check(self).boxed()
+    }
+
+    fn abandon(&self) {
+        self.give_up();
+    }
+
+    fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Guard {
+        Box::new(notify::subscribe(self.pool(), notify))
+    }
+
+    fn listen(&self) -> Guard {
+        Box::new(SqlStore::listen(self))
+    }
+
+    fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
+        async move {
+            if self.is_lent() {
+                // the pooler would lend its session to others, and they would get the notifications
+                return std::future::pending().await;
+            }
+            DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,175 @@
+//! A job's way from the claim to its end.
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
+use crate::store::engine::inspect::AdminDialect;
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{From, LIMIT, Mode, SqlStore};
+use crate::store::values::{Ask, Bury, Claimed, Finish, Found, Lane, PutBack, Reach, Scope, Share, Start, WorkerId};
+use crate::store::{Jobs, Reply};
+
+/// How long a look may take that keeps nobody waiting.
+pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The connection is not to be used again, whatever the server says is wrong.
+fn unsound(error: sqlx::Error) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::other(error))
+}
+
+impl<DB: Dialect> SqlStore<DB> {
+    async fn look(
+        &self,
+        from: From,
+        limit: Duration,
+        scope: &Scope,
+        behind: &[Lane],
+        most: usize,
+    ) -> Result<Found, Error> {
+        // each kind is reached
+        let most = most.max(scope.kinds.len() * 2);
+        let args = (scope.kinds.clone(), behind.to_vec(), most, self.distance().clone());
+        let mut found = self
+            .run_within(
+                limit,
+                from,
+                Mode::Read,
+                "cannot look for jobs",
+                args,
+                |conn, (kinds, behind, most, distance)| {
+                    async move {
+                        let started = Instant::now();
+                        let Seen { heads, stopped, round_trips } = DB::lanes(conn, kinds, behind, *most).await?;
+                        let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
+                        Ok(Found { heads, stopped, took })
+                    }
+                    .boxed()
+                },
+            )
+            .await?;
+        if !scope.queues.is_empty() {
+            found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
+        }
+        Ok(found)
+    }
+}
+
+impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
+    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Claims, LIMIT, scope, behind, most).boxed()
+    }
+
+    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+        self.look(From::Look, LOOK_LIMIT, scope, behind, most).boxed()
+    }
+
+    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+        async move {
+            self.release_looks().await;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
+        let args = (asks.to_vec(), reach);
+        self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
+            DB::peek(conn, asks, *reach).boxed()
+        })
+        .boxed()
+    }
+
+    fn take_turn(&self) -> Reply<'_, bool> {
+        async move {
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(false) };
+            self.run(From::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
+                async move {
+                    match rows::<DB>(conn, turn.take, &[]).await {
+                        Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
+                        // It took too long, or this server gives no such locks. It may have been given at the last moment.
+                        Err(sqlx::Error::Database(error)) => {
+                            tracing::debug!(%error, "no turn to claim");
+                            rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(|_| false)
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                .boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn give_turn(&self) -> Reply<'_, ()> {
+        async move {
+            // with its connection the turn is gone as well
+            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(()) };
+            if !self.keeps_claims().await {
+                return Ok(());
+            }
+            self.run(From::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
+                async move { rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(drop) }.boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+        async move {
+            if asks.iter().all(|ask| ask.take == 0) {
+                return Ok(Vec::new());
+            }
+            let args = (worker, asks.to_vec());
+            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
+                DB::claim(conn, *worker, asks).boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
+        async move {
+            let Some(claim) = DB::CLAIM_ALONE else { return Ok(Vec::new()) };
+            let args = (worker, ask.clone(), kinds.to_vec());
+            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
+                claim(conn, *worker, ask, kinds)
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>> {
+        let args = (id, worker, i64::from(fence));
+        self.run(From::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
+            async move {
+                let binds = [(*id).into(), (*worker).into(), (*fence).into()];
+                rows::<DB>(conn, include_str!("sql/args.sql"), &binds).await?.first().map(|row| row.text(0)).transpose()
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot note that jobs have started", DB::STARTED, worker, batch).boxed()
+    }
+
+    fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
+    }
+
+    fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot put jobs back", DB::PUT_BACK, worker, batch).boxed()
+    }
+
+    fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot store dead letters", DB::BURY, worker, batch).boxed()
+    }
+}

@@ -1,0 +1,325 @@
+//! The lives of workers: joining, heartbeats, who is lost, and the rescue of their jobs.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::id::JobId;
+use crate::limits::micros;
+use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
+use crate::store::engine::inspect::AdminDialect;
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::read::{list, number};
+use crate::store::values::{Beat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
+use crate::store::{Leases, Reply};
+
+/// How long a heartbeat may take: its worker has to know soon.
+const BEAT_LIMIT: Duration = Duration::from_secs(3);
+
+/// Another worker in the answer to a heartbeat.
+#[derive(serde::Deserialize)]
+struct Other {
+    id: i64,
+    held: u8,
+    busy: u8,
+    heartbeat: i64,
+    run: Option<i64>,
+    late: i64,
+    left: i64,
+    given: i64,
+}
+
+impl Other {
+    fn lease(&self) -> Lease {
+        let Self { id: worker, heartbeat, left, given, .. } = *self;
+        Lease { worker, heartbeat, left, given }
+    }
+
+    /// `here`: the run of the server.
+    fn sight(&self, here: Option<i64>) -> Sight {
+        let Self { id, held, busy, heartbeat, run, late, .. } = *self;
+        Sight { id, held: held != 0, busy: busy != 0, heartbeat, had: run.is_some() && run == here, late }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Lost {
+    id: i64,
+    worker_id: i64,
+}
+
+#[derive(serde::Serialize)]
+struct Fate {
+    id: i64,
+    fate: String,
+    /// Earlier attempts of which nobody knew whether they had begun, and for which this one answers.
+    doubts: i64,
+    losses: i64,
+    error: String,
+}
+
+impl<DB: Dialect> SqlStore<DB> {
+    /// Moves the lost jobs in `list` on, those that are not being moved by another rescuer.
+    async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
+        self.run(From::Upkeep, Mode::Transaction, "cannot take back the jobs of a lost worker", list, |conn, list| {
+            async move {
+                let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
+                let fates = locked
+                    .iter()
+                    .map(|row| {
+                        let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
+                        Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                    })
+                    .collect::<Result<Vec<_>, sqlx::Error>>()?;
+                if !fates.is_empty() {
+                    let list = json(&fates);
+                    for sql in DB::RESCUE {
+                        execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
+                    }
+                }
+                let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
+                let (dead, cancelled) = (count("dead"), count("cancelled"));
+                Ok(Rescued { ready: fates.len() as u64 - dead - cancelled, dead, cancelled })
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// The same for each by itself. What is refused is left as it is, and named; what refuses two in a row refuses all.
+    async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<(Rescued, Vec<i64>), Error> {
+        let (mut sum, mut left, mut refused) = (Rescued::default(), Vec::new(), None);
+        for job in lost {
+            let error = match self.rescue_some(json(std::slice::from_ref(job))).await {
+                Ok(one) => {
+                    sum += one;
+                    refused = None;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
+            left.push(job.id);
+            let second = refused.is_some();
+            refused = Some(error).filter(|error| !error.blames_the_row());
+            if second && refused.is_some() {
+                break;
+            }
+        }
+        match refused {
+            // it is met again later
+            Some(error) if sum == Rescued::default() => Err(error),
+            _ => Ok((sum, left)),
+        }
+    }
+
+    /// Runs the first statement, and those behind it with its answer, unless that is empty: one transaction.
+    async fn about_those_of_the_first(
+        &self,
+        doing: &'static str,
+        statements: &'static [&'static str],
+    ) -> Result<(), Error> {
+        let [first, others @ ..] = statements else { return Ok(()) };
+        let mode = if others.is_empty() { Mode::Write } else { Mode::Transaction };
+        self.run(From::Upkeep, mode, doing, (first, others), |conn, (first, others)| {
+            async move {
+                let found = ids::<DB>(conn, first, &[]).await?;
+                for sql in others.iter().filter(|_| !found.is_empty()) {
+                    execute::<DB>(conn, sql, &[found.as_slice().into()]).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .await
+    }
+}
+
+impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
+    fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId> {
+        async move {
+            let worker = worker.clone();
+            let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
+            let args = (worker, queues, kinds, micros(lease));
+            self.run(
+                From::Duties,
+                if DB::JOIN_BEAT.is_some() { Mode::Transaction } else { Mode::Write },
+                "cannot register the worker",
+                args,
+                |conn, (worker, queues, kinds, lease)| {
+                    async move {
+                        let binds = [
+                            worker.host.as_str().into(),
+                            i64::from(worker.pid).into(),
+                            i64::from(worker.concurrency).into(),
+                            queues.as_str().into(),
+                            kinds.as_str().into(),
+                            (*lease).into(),
+                        ];
+                        let Some(beat) = DB::JOIN_BEAT else {
+                            let (sql, arguments) = DB::prepare(DB::JOIN, &binds)?;
+                            return DB::insert_row(conn, sql, arguments).await;
+                        };
+                        let (sql, arguments) = DB::prepare(DB::JOIN, &binds[..5])?;
+                        let id = DB::insert_row(conn, sql, arguments).await?;
+                        execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
+                        Ok(id)
+                    }
+                    .boxed()
+                },
+            )
+            .await
+        }
+        .boxed()
+    }
+
+    fn beat<'a>(
+        &'a self,
+        worker: WorkerId,
+        lease: Duration,
+        holding: Holding<'a>,
+        look_for: &'a [String],
+    ) -> Reply<'a, Beat> {
+        let Holding { any, running, settled, check, again_in } = holding;
+        let lists = [json(look_for), json(running), json(settled)];
+        let times = [micros(lease), micros(again_in)];
+        let session = (self.session().clone(), self.is_lent());
+        let args = (session, worker, any, times, lists, i64::from(check));
+        self.run_within(
+            BEAT_LIMIT,
+            From::Duties,
+            Mode::Write,
+            "the heartbeat failed",
+            args,
+            |conn, ((session, lent), worker, busy, [lease, again_in], lists, check)| {
+                async move {
+                    if *lent {
+                        session.borrows::<DB>(conn).await?;
+                    } else {
+                        session.hold::<DB>(conn, *worker, *busy).await?;
+                    }
+                    let [look_for, running, settled] = lists.each_ref().map(|list| list.as_str().into());
+                    let server = session.server();
+                    let held = session.holds_in(*worker);
+                    let binds = [
+                        (*worker).into(),
+                        (*lease).into(),
+                        look_for,
+                        running,
+                        settled,
+                        (*check).into(),
+                        server.into(),
+                        held.into(),
+                        (*again_in).into(),
+                    ];
+                    let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
+                    let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::BEAT);
+                    let mut news = Vec::new();
+                    for sql in statements {
+                        news = rows::<DB>(conn, sql, &binds).await?;
+                    }
+                    let Some(row) = news.first() else { return Ok(Beat::default()) };
+                    let to_cancel: Vec<(i64, i32)> = list(row, 2)?;
+                    let others: Vec<Other> = list(row, 4)?;
+                    let (number, speaks) = session.answered(row.maybe_int(3)?);
+                    let speaks = speaks && DB::SESSIONS.is_some();
+                    let here = session.run();
+                    Ok(Beat {
+                        session: number,
+                        leases: others.iter().map(Other::lease).collect(),
+                        others: others.iter().filter(|it| speaks && it.left >= 0).map(|it| it.sight(here)).collect(),
+                        unheld: DB::SESSIONS.is_some() && session.lacks(*worker),
+                        vouched: held.is_some(),
+                        alive: row.int(0)? != 0,
+                        work: row.int(1)? != 0,
+                        cancelled: to_cancel.into_iter().map(|(id, fence)| (JobId::from(id), fence)).collect(),
+                    })
+                }
+                .boxed()
+            },
+        )
+        .boxed()
+    }
+
+    fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool> {
+        if !by_lease && DB::SESSIONS.is_none() {
+            return std::future::ready(Ok(false)).boxed();
+        }
+        let mode = if DB::DECLARE_GONE.len() == 1 { Mode::Write } else { Mode::Transaction };
+        let args = (worker, heartbeat, i64::from(by_lease));
+        self.run(From::Upkeep, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat, by_lease)| {
+            async move {
+                let mut gone = Vec::new();
+                for (number, sql) in DB::DECLARE_GONE.iter().enumerate() {
+                    let binds = [(*worker).into(), (*heartbeat).into(), (*by_lease).into()];
+                    match number {
+                        0 => gone = ids::<DB>(conn, sql, &binds).await?,
+                        _ if gone.is_empty() => break,
+                        _ => execute::<DB>(conn, sql, &[gone.as_slice().into()]).await.map(drop)?,
+                    }
+                }
+                Ok(!gone.is_empty())
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
+        self.run(From::Upkeep, Mode::Read, "cannot ask what the worker holds", worker, |conn, worker| {
+            async move {
+                let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
+                held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn leave(&self, worker: WorkerId) -> Reply<'_, ()> {
+        async move {
+            let left = self
+                .run(From::Duties, Mode::Write, "cannot sign the worker off", worker, |conn, worker| {
+                    async move { execute::<DB>(conn, DB::LEAVE, &[(*worker).into()]).await.map(drop) }.boxed()
+                })
+                .await;
+            self.release().await;
+            left
+        }
+        .boxed()
+    }
+
+    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
+        async move {
+            let doing = "cannot look for lost workers";
+            self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
+            let lost = self
+                .run(From::Upkeep, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
+                    async move {
+                        let lost = rows::<DB>(conn, DB::LOST, &[(*limit).into()]).await?;
+                        lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
+                    }
+                    .boxed()
+                })
+                .await;
+            let mut lost: Vec<Lost> = lost?;
+            lost.retain(|job| !leave_out.contains(&job.id));
+            if lost.is_empty() {
+                return Ok((Rescued::default(), Vec::new()));
+            }
+            lost.sort_unstable_by_key(|job| job.id);
+            match self.rescue_some(json(&lost)).await {
+                // one row that cannot be moved must not keep the others
+                Err(error @ Error::Database { source: sqlx::Error::Database(_), .. }) => {
+                    tracing::warn!(%error, jobs = lost.len(), "cannot take lost jobs back together; one by one");
+                    self.rescue_one_by_one(&lost).await
+                }
+                result => Ok((result?, Vec::new())),
+            }
+        }
+        .boxed()
+    }
+}

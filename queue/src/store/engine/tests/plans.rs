@@ -1,0 +1,204 @@
+//! How the database runs the statements.
+
+use super::*;
+
+on_each!(
+    plans_do_not_follow_the_statistics,
+    keys_are_looked_up,
+    #[ignore = "a measurement"]
+    rate,
+);
+
+/// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last vacuum,
+/// which then takes every way to a row for as good as another. Jobs are looked up by their key, or by their lane, all the same.
+async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND != crate::engine::Engine::Postgres {
+        return;
+    }
+    let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
+    let cancelled = Finish { id: 1, fence: 1, ran_us: 1, state: Outcome::Cancelled, result: None, error: None };
+    let finished = DB::finish_list(&[cancelled]);
+    let beat =
+        [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
+    let claim = |kinds: Option<&'static str>| {
+        let binds =
+            [1.into(), "a".into(), "default".into(), 0.into(), 0.into(), 0.into(), 99.into(), 1.into(), 1.into()];
+        binds.into_iter().chain([kinds.into()]).collect::<Vec<Bind<'_>>>()
+    };
+    let ask =
+        r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
+    let held = r#"[{"id":1,"fence":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
+    let statements: [(&str, &[Bind<'_>]); 15] = [
+        (DB::STARTED[0].1, &[1.into(), held.into()]),
+        (include_str!("../../postgres/sql/claim.sql"), &claim(None)),
+        (include_str!("../../postgres/sql/claim.sql"), &claim(Some(r#"["a","b"]"#))),
+        (include_str!("../../postgres/sql/claim_many.sql"), &[1.into(), ask.into(), 1.into()]),
+        (
+            include_str!("../../postgres/sql/peek.sql"),
+            &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 0.into(), 9.into(), 0.into()],
+        ),
+        (
+            include_str!("../../postgres/sql/lanes.sql"),
+            &[r#"[{"kind":"a","queue":"","priority":0}]"#.into(), 99.into()],
+        ),
+        (DB::FINISH[0].1, &finished.behind(1)),
+        (DB::PUT_BACK[0].1, &[1.into(), ended.into()]),
+        (DB::BURY[0].1, &[1.into(), ended.into()]),
+        (DB::BEAT[0], &beat),
+        (DB::HOLDING, &[1.into()]),
+        (DB::FORGET_CLAIMS[0], &[]),
+        (DB::LOST, &[100.into()]),
+        (DB::LOCK_LOST, &[held.into()]),
+        (DB::RESCUE[0], &[held.into()]),
+    ];
+    let claims = "INSERT INTO queue_claims (worker_id, job_ids)
+                  SELECT 1, ARRAY(SELECT generate_series(n, n + 100)) FROM generate_series(1, 200) AS n";
+    let vacuumed = "UPDATE pg_class SET reltuples = 0, relpages = pg_relation_size(oid) / 8192
+                    WHERE relname LIKE 'queue%' AND relkind IN ('r', 'i')
+                      AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'queue_jobs'::regclass)";
+    let situations: [&[&'static str]; 4] = [
+        &[],
+        &["INSERT INTO queue_jobs (kind) SELECT 'a' FROM generate_series(1, 20000)", claims],
+        &["ANALYZE"],
+        &["DELETE FROM queue_jobs", vacuumed],
+    ];
+    for situation in situations {
+        for sql in situation {
+            db.sql(*sql).await;
+        }
+        let mut conn = db.pool.acquire().await.unwrap();
+        conn.close_on_drop();
+        for sql in DB::OPEN_LINE {
+            DB::raw(&mut conn, sql).await.unwrap();
+        }
+        for (number, (sql, binds)) in statements.iter().enumerate() {
+            let of = |each: fn(&Bind<'_>) -> String| binds.iter().map(each).collect::<Vec<_>>().join(", ");
+            let types = of(|bind| match bind {
+                Bind::Int(_) => "bigint".into(),
+                Bind::Ints(_) => "bigint[]".into(),
+                Bind::Text(_) => "text".into(),
+            });
+            let values = of(|bind| match bind {
+                Bind::Int(value) => value.unwrap().to_string(),
+                Bind::Ints(list) => format!("ARRAY{list:?}"),
+                Bind::Text(value) => value.map_or("NULL".into(), |value| format!("'{value}'")),
+            });
+            let (types, values) = match binds.len() {
+                0 => Default::default(),
+                _ => (format!("({types})"), format!("({values})")),
+            };
+            let prepare = format!("PREPARE plan_{number} {types} AS\n{sql}").leak();
+            DB::raw(&mut conn, prepare).await.unwrap_or_else(|error| panic!("{prepare}: {error}"));
+            let explain = format!("EXPLAIN EXECUTE plan_{number} {values}").leak();
+            let rows = rows::<DB>(&mut conn, explain, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            let plan: Vec<String> = rows.iter().map(|row| row.text(0).unwrap()).collect();
+            let scans =
+                plan.windows(2).filter(|lines| lines[0].contains("Scan") && lines[0].contains(" on queue_jobs"));
+            let sound = scans.clone().all(|lines| {
+                let by = |index: &str, condition: &str| lines[0].contains(index) && lines[1].contains(condition);
+                by("queue_jobs_pkey", "Cond: (id = ")
+                    || by("queue_jobs_cancelling", "Cond: (id = ")
+                    || by("queue_jobs_order", "Cond: (kind = ")
+                    || by("queue_jobs_order", "Cond: ((kind = ")
+            });
+            assert!(sound && scans.count() > 0, "{situation:?}\n{}", plan.join("\n"));
+            // a pair that must be less ends no scan: it would read all of a lane
+            assert!(!plan.iter().any(|line| line.contains("ROW(queue, priority) <")), "{}", plan.join("\n"));
+        }
+    }
+}
+
+/// Where jobs are named by their keys, MySQL and MariaDB look each up. With a handful of rows (or none, by statistics of
+/// before they came) they would read the whole table instead, and lock jobs of others on the way.
+async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
+    if DB::KIND != crate::engine::Engine::MySql {
+        return;
+    }
+    // so many that there are runs of them
+    db.insert(&vec![job("a"); 32]).await;
+    db.sql(
+        "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
+         SELECT id, 1, 1, 1, run_at, run_at, 'failed' FROM queue_jobs",
+    )
+    .await;
+    db.sql(
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at)
+         SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at FROM queue_jobs",
+    )
+    .await;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/mysql/sql");
+    let mut conn = db.pool.acquire().await.unwrap();
+    let mut checked = 0;
+    for folder in [folder.clone(), folder.join("admin")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.to_string_lossy();
+            if !name.ends_with(".sql") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let in_runs = name.ends_with("_runs.sql");
+            if !in_runs && !text.contains("JSON_TABLE(") {
+                continue;
+            }
+            let statement: Vec<&str> = text.lines().filter(|line| !line.starts_with("--")).collect();
+            let explain = format!("EXPLAIN FORMAT=TRADITIONAL {}", statement.join("\n")).leak();
+            let bind = |place| match place {
+                place if explain.contains(&format!("JSON_TABLE(${place}")) => "[]".into(),
+                place if in_runs && explain.contains(&format!("AND ${place}")) => 32.into(),
+                _ => 1.into(),
+            };
+            let binds: Vec<Bind<'_>> = (1..=18).map(bind).collect();
+            let rows = rows::<DB>(&mut conn, explain, &binds).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+            // the way to the rows follows the table's name (on MySQL after its partitions)
+            let cells = |row: &DB::Row| (2..=4).map(|cell| row.maybe_text(cell).ok().flatten()).collect::<Vec<_>>();
+            for row in rows.iter().map(cells) {
+                let is_ours = row[0].as_deref().is_some_and(|alias| matches!(alias, "j" | "h" | "a" | "w" | "free"));
+                // none: MySQL knows by itself that there is no such row
+                let ways: Vec<_> = row[1..].iter().flatten().filter(|way| *way != "PRIMARY").collect();
+                let looks_up = ways.iter().all(|way| match way.as_str() {
+                    "eq_ref" | "ref" | "const" => true,
+                    way => in_runs && way == "range",
+                });
+                assert!(!is_ours || looks_up, "{name}: {row:?}");
+                checked += usize::from(is_ours);
+            }
+        }
+    }
+    assert!(checked > 30, "{checked} lookups");
+}
+
+/// Claim and finish in batches of 500, one worker: `cargo test -p queue --release --all-features -- rate --ignored --nocapture`.
+async fn rate<DB: TestDb>(db: Db<DB>) {
+    const JOBS: usize = 50_000;
+    let jobs: Vec<_> =
+        (0..JOBS).map(|n| NewJob { args: format!("{{\"n\":{n},\"s\":\"{:032}\"}}", n), ..job("a") }).collect();
+    let begin = Instant::now();
+    db.insert(&jobs).await;
+    let inserted = begin.elapsed();
+    let worker = db.worker().await;
+    let (mut claim, mut finish) = (Duration::ZERO, Duration::ZERO);
+    let mut behind = None;
+    let begin = Instant::now();
+    loop {
+        let start = Instant::now();
+        let mut jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 500) }]).await.unwrap();
+        claim += start.elapsed();
+        jobs.sort_by_key(|j| (j.run_at, j.id));
+        let Some(last) = jobs.last() else { break };
+        behind = Some((last.run_at, last.id.get()));
+        let batch: Vec<_> = jobs.iter().map(|j| Finish { result: None, ..done(j) }).collect();
+        let start = Instant::now();
+        assert_eq!(db.store.finish(worker, &batch).await.unwrap().len(), jobs.len());
+        finish += start.elapsed();
+    }
+    let both = begin.elapsed();
+    println!(
+        "{}: insert {:.0}/s, claim+finish {:.0}/s (claim {:.2} ms, finish {:.2} ms per 500)",
+        DB::ENGINE,
+        JOBS as f64 / inserted.as_secs_f64(),
+        JOBS as f64 / both.as_secs_f64(),
+        claim.as_secs_f64() * 1e3 / 100.0,
+        finish.as_secs_f64() * 1e3 / 100.0,
+    );
+}

@@ -1,0 +1,64 @@
+//! Retention.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::limits::micros;
+use crate::store::engine::dialect::{Dialect, For, execute, ids};
+use crate::store::engine::inspect::AdminDialect;
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::ranges::Runs;
+use crate::store::{Reply, Upkeep};
+
+impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
+    fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
+        const DOING: &str = "cannot remove old history";
+        async move {
+            let keep = micros(keep);
+            // nearly always there is nothing, which is cheap to learn
+            let any = self
+                .run(From::Upkeep, Mode::Read, DOING, keep, |conn, keep| {
+                    async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
+                })
+                .await?;
+            if !any {
+                return Ok(0);
+            }
+            let args = (keep, i64::from(limit));
+            self.run(From::Upkeep, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+                async move {
+                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    over.sort_unstable();
+                    let binds = [over.as_slice().into()];
+                    let runs = Runs::of(&over);
+                    let mut removed = None;
+                    for (rows, sql) in DB::PURGE {
+                        let touched = match (rows, &runs) {
+                            (For::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                            (For::Runs, None) | (For::Scattered, Some(_)) => continue,
+                            _ => execute::<DB>(conn, sql, &binds).await?,
+                        };
+                        removed.get_or_insert(touched);
+                    }
+                    Ok(removed.unwrap_or(0))
+                }
+                .boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {
+        self.run(From::Upkeep, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
+            async move {
+                execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
+                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+}
