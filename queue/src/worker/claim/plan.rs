@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::store::values::{Ask, Claimed, Reach};
+use crate::store::values::{Ask, Claimed, Lane, Rank, Reach, Share};
 use crate::worker::claim::horizon::Horizon;
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::shared::Shared;
@@ -16,6 +16,7 @@ pub(super) const COMPARED: usize = 128;
 const MOST_TURNOVERS: u32 = 16;
 
 /// What to claim for one set of slots.
+#[derive(Debug)]
 pub(super) struct Next {
     pub(super) slots: usize,
     pub(super) take: u32,
@@ -24,12 +25,14 @@ pub(super) struct Next {
     more: bool,
     /// The claim is smaller than wanted, because not everything was read.
     pub(super) cut: bool,
+    /// How many lanes the comparison needed; None: there was none.
+    breadth: Option<usize>,
 }
 
 impl Next {
     /// For asks that cover all that is known.
     pub(super) fn all(slots: usize, take: u32, asks: Vec<Ask>) -> Self {
-        Self { slots, take, asks, more: false, cut: false }
+        Self { slots, take, asks, more: false, cut: false, breadth: None }
     }
 }
 
@@ -48,10 +51,6 @@ impl Order {
 
     /// The asks for the due lanes of these slots, so that the next jobs in order are taken. `full`: the last claim
     /// brought all that it asked for.
-    ///
-    /// Lanes are compared in the order of their possible next rows, and no more of them than necessary. Jobs before the
-    /// first lane left out are the next ones, whatever the lanes left out contain. The same is true of jobs before the
-    /// part that is not read.
     pub(super) async fn next(
         &mut self,
         shared: &Shared,
@@ -60,74 +59,30 @@ impl Order {
         full: bool,
         now: Instant,
     ) -> Result<Next, Error> {
-        let mut breadth = self.breadth;
-        let mut until = self.horizons[slots].until(take);
-        let mut turnovers = 0;
+        let mut plan = Plan {
+            horizon: &mut self.horizons[slots],
+            lanes,
+            retries: |lane: &Lane| shared.retries(slots, lane),
+            slots,
+            take,
+            follows: full && !shared.has_others(),
+            now,
+            breadth: self.breadth,
+            until: None,
+            turnovers: 0,
+        };
+        let mut step = plan.begin();
         loop {
-            let (mut asks, before) = lanes.asks(take, breadth, now, |lane| shared.retries(slots, lane));
-            if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
-                // if nobody else claims, as many jobs are likely to follow right behind the cursor
-                if full && !shared.has_others() {
-                    asks.iter_mut().for_each(|ask| ask.first = lanes.next_place(ask));
+            match step {
+                Step::Preview(asks, reach) => {
+                    let shares = shared.config.store.peek(&asks, reach).await?;
+                    step = plan.after(asks, reach, &shares);
                 }
-                return Ok(Next::all(slots, take, asks));
+                Step::Claim(next) => {
+                    self.breadth = next.breadth.unwrap_or(self.breadth);
+                    return Ok(next);
+                }
             }
-            // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the
-            // first 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot
-            // block the claim.
-            let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
-            let reach = Reach { most: take, least, before, until };
-            let shares = shared.config.store.peek(&asks, reach).await?;
-            lanes.compared(&asks, &shares);
-            let mut found: u32 = shares.iter().map(|share| share.count).sum();
-            let sure: u32 = shares.iter().map(|share| share.sure).sum();
-            // whether the lanes left out limit the claim, or the part that was not read
-            let too_few_lanes = before.is_some_and(|before| until.is_none_or(|until| before < until));
-            let enough = if too_few_lanes { take.min(COMPARED as u32) } else { take };
-            let mut sure_only = false;
-            if let Some(before) = before.filter(|_| too_few_lanes && sure < enough) {
-                if breadth < COMPARED {
-                    breadth = (breadth * 4).min(COMPARED);
-                    continue;
-                }
-                let all: u32 = shares.iter().map(|share| share.all).sum();
-                if all == 0 && until.is_some() {
-                    // the answer does not show where these lanes stand
-                    until = None;
-                    continue;
-                }
-                if all < take && until.is_none() {
-                    let none = asks.iter().zip(&shares).filter(|(_, share)| share.ends.is_none());
-                    none.for_each(|(ask, _)| lanes.empty(ask, now));
-                }
-                let others = lanes.make_room(&asks, &shares, before, now);
-                if others && sure < enough.div_ceil(2) && turnovers < MOST_TURNOVERS {
-                    turnovers += 1;
-                    continue;
-                }
-                sure_only = others && sure > 0;
-                found = if sure_only { sure } else { found };
-            }
-            if until.is_some() && !sure_only {
-                if found < enough.div_ceil(2) {
-                    until = self.horizons[slots].further(take);
-                    continue;
-                }
-                self.horizons[slots].was_right();
-            }
-            for (ask, share) in asks.iter_mut().zip(shares) {
-                ask.take = if sure_only { share.sure } else { share.count };
-                ask.first = share.ends.map(|(first, _)| first).filter(|_| !ask.newest_first);
-            }
-            // nothing is due behind the cursors; if lanes were left out, each empty lane makes room for them
-            if until.is_none() && !sure_only && (found == 0 || found < least.min(take)) {
-                asks.iter().filter(|ask| ask.take == 0).for_each(|ask| lanes.empty(ask, now));
-            }
-            let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
-            self.breadth = needed.next_power_of_two().min(COMPARED);
-            asks.retain(|ask| ask.take > 0);
-            let (more, cut) = (before.is_some() || found >= take, until.is_some() && found < take);
-            return Ok(Next { slots, take, asks, more: more || cut, cut });
         }
     }
 
@@ -145,3 +100,157 @@ impl Order {
         }
     }
 }
+
+/// What to do next.
+#[derive(Debug)]
+enum Step {
+    /// Count the next jobs of these lanes, within this reach.
+    Preview(Vec<Ask>, Reach),
+    Claim(Next),
+}
+
+/// The plan of one claim. Without any I/O.
+///
+/// Lanes are compared in the order of their possible next rows, and no more of them than necessary. Jobs before the
+/// first lane left out are the next ones, whatever the lanes left out contain. The same is true of jobs before the
+/// part that is not read.
+struct Plan<'a, R> {
+    horizon: &'a mut Horizon,
+    lanes: &'a mut Lanes,
+    /// How often a lane's jobs are tried again; None: these slots do not serve it.
+    retries: R,
+    slots: usize,
+    take: u32,
+    /// In a lane that is alone, more jobs are likely to follow right behind the cursor.
+    follows: bool,
+    now: Instant,
+    /// How many lanes are compared.
+    breadth: usize,
+    /// What comes there or later is not read.
+    until: Option<Rank>,
+    turnovers: u32,
+}
+
+impl<R: Fn(&Lane) -> Option<u32>> Plan<'_, R> {
+    fn begin(&mut self) -> Step {
+        self.until = self.horizon.until(self.take);
+        self.step()
+    }
+
+    /// Asks the lanes that come first, as far as is known.
+    fn step(&mut self) -> Step {
+        let (mut asks, before) = self.lanes.asks(self.take, self.breadth, self.now, &self.retries);
+        if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
+            if self.follows {
+                asks.iter_mut().for_each(|ask| ask.first = self.lanes.next_place(ask));
+            }
+            return Step::Claim(Next::all(self.slots, self.take, asks));
+        }
+        // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the first
+        // 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot block the
+        // claim.
+        let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
+        Step::Preview(asks, Reach { most: self.take, least, before, until: self.until })
+    }
+
+    /// What the answer of a preview means.
+    fn after(&mut self, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Step {
+        self.lanes.compared(&asks, shares);
+        let counts = Counts::of(self.take, reach, shares);
+        let mut sure_only = false;
+        if let Some(before) = reach.before.filter(|_| counts.lacks_lanes()) {
+            if self.compares_more(&asks, shares, counts) {
+                return self.step();
+            }
+            let others = self.lanes.make_room(&asks, shares, before, self.now);
+            if others && counts.sure < counts.enough.div_ceil(2) && self.turnovers < MOST_TURNOVERS {
+                self.turnovers += 1;
+                return self.step();
+            }
+            // the heads of some lanes were outdated: only what comes before all others is next for certain
+            sure_only = others && counts.sure > 0;
+        }
+        if self.until.is_some() && !sure_only {
+            if counts.found < counts.enough.div_ceil(2) {
+                self.until = self.horizon.further(self.take);
+                return self.step();
+            }
+            self.horizon.was_right();
+        }
+        Step::Claim(self.claim(asks, reach, shares, counts, sure_only))
+    }
+
+    /// Whether more lanes are compared, or read further, before any of them makes room for others.
+    fn compares_more(&mut self, asks: &[Ask], shares: &[Share], counts: Counts) -> bool {
+        if self.breadth < COMPARED {
+            self.breadth = (self.breadth * 4).min(COMPARED);
+            return true;
+        }
+        if counts.all == 0 && self.until.is_some() {
+            // the answer does not show where these lanes stand
+            self.until = None;
+            return true;
+        }
+        if counts.all < self.take && self.until.is_none() {
+            let none = asks.iter().zip(shares).filter(|(_, share)| share.ends.is_none());
+            none.for_each(|(ask, _)| self.lanes.empty(ask, self.now));
+        }
+        false
+    }
+
+    fn claim(&mut self, mut asks: Vec<Ask>, reach: Reach, shares: &[Share], counts: Counts, sure_only: bool) -> Next {
+        let found = if sure_only { counts.sure } else { counts.found };
+        for (ask, share) in asks.iter_mut().zip(shares) {
+            ask.take = if sure_only { share.sure } else { share.count };
+            ask.first = share.ends.map(|(first, _)| first).filter(|_| !ask.newest_first);
+        }
+        // nothing is due behind the cursors; if lanes were left out, each empty lane makes room for them
+        if self.until.is_none() && !sure_only && (found == 0 || found < reach.least.min(self.take)) {
+            asks.iter().filter(|ask| ask.take == 0).for_each(|ask| self.lanes.empty(ask, self.now));
+        }
+        let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
+        asks.retain(|ask| ask.take > 0);
+        let cut = self.until.is_some() && found < self.take;
+        Next {
+            slots: self.slots,
+            take: self.take,
+            asks,
+            more: reach.before.is_some() || found >= self.take || cut,
+            cut,
+            breadth: Some(needed.next_power_of_two().min(COMPARED)),
+        }
+    }
+}
+
+/// What the lanes of a preview have together.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    /// Jobs within reach.
+    found: u32,
+    /// Those of them that are next whatever the lanes left out contain.
+    sure: u32,
+    /// Jobs that were read, within reach or not.
+    all: u32,
+    /// With this many the claim is large enough.
+    enough: u32,
+    /// The lanes left out limit the claim, not the part that was not read.
+    by_lanes: bool,
+}
+
+impl Counts {
+    fn of(take: u32, reach: Reach, shares: &[Share]) -> Self {
+        let sum = |count: fn(&Share) -> u32| shares.iter().map(count).sum();
+        let by_lanes = reach.before.is_some_and(|before| reach.until.is_none_or(|until| before < until));
+        let enough = if by_lanes { take.min(COMPARED as u32) } else { take };
+        Self { found: sum(|it| it.count), sure: sum(|it| it.sure), all: sum(|it| it.all), enough, by_lanes }
+    }
+
+    /// Lanes were left out that may have the next jobs.
+    fn lacks_lanes(&self) -> bool {
+        self.by_lanes && self.sure < self.enough
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
