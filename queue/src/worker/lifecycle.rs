@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Error;
-use crate::store::values::{NewWorker, Scope};
+use crate::store::values::{NewWorker, Scope, WorkerId};
 use crate::telemetry;
 use crate::worker::claim;
 use crate::worker::claim::orphans;
@@ -29,30 +29,29 @@ use crate::worker::run::attempt::{Ended, Stop};
 use crate::worker::run::isolation::Company;
 use crate::worker::run::note_starts;
 use crate::worker::run::slots::{Slots, Total};
-use crate::worker::run::starts::Starts;
+use crate::worker::run::starts::{Asked, Starts};
 use crate::worker::shared::Shared;
 
-/// How long what was dropped may take to be gone.
+/// How long dropped attempts may take to end.
 const STRAGGLE: Duration = Duration::from_millis(500);
 
-/// How long the last look may take for what the database counts as ours. Without its answer we do not leave, and the lease
-/// tells.
+/// How long the last question about jobs that the database counts as ours may take. Without an answer the worker does not
+/// leave, and its lease runs out.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
-/// Between two tries to hear the engine's signals.
+/// The pause before the worker tries again to listen for signals.
 const SIGNAL_RETRY: Duration = Duration::from_millis(500);
 
-/// Runs a worker from its first look at the schema to its last write.
+/// Runs a worker, from the check of the schema to its last write.
 pub(crate) async fn supervise(
     config: Config,
     shutdown: impl Future<Output = ()>,
     immediately: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let store = config.store.clone();
-    // before anything else: nothing that handlers do can keep it from what it needs
+    // before anything else: nothing that handlers do can keep the worker from its connections
     store.open().await?;
     store.check_schema().await?;
-
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
     let (recorder, ends) = Recorder::new();
@@ -60,115 +59,155 @@ pub(crate) async fn supervise(
     let shared = Arc::new(share(config, recorder, starts, wake));
     // ends every task of this run, also when the caller drops it
     let _over = shared.over.clone().drop_guard();
-
-    // the lease runs from before the statement is sent: ours ends no later than the database's
-    let joined = Instant::now();
-    let id = store.join(&shared.card, shared.config.timing.lease).await?;
-    // before anything can be claimed: without a lease it would go back
-    let deadline = shared.lease_from(joined);
-    shared.set_id(id);
-    announce(&shared);
-
-    let mut tasks = JoinSet::new();
-    let claiming = tasks.spawn(claim::run(shared.clone()));
-    tasks.spawn(heartbeat::run(shared.clone(), deadline));
-    tasks.spawn(duties::run(shared.clone(), Rescue));
-    tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
-    tasks.spawn(note_starts::run(shared.clone(), begun));
-    tasks.spawn(listen(shared.clone()));
-    let mut recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+    let mut run = Run::start(shared, ends, begun).await?;
 
     let mut immediately = pin!(immediately);
     let mut hurry = false;
     tokio::select! {
         () = shutdown => {}
         () = &mut immediately => hurry = true,
-        Some(Err(failed)) = tasks.join_next() => resume(failed),
-        Err(failed) = &mut recording.0 => resume(failed),
+        Some(Err(failed)) = run.tasks.join_next() => resume(failed),
+        Err(failed) = &mut run.recording.0 => resume(failed),
+    }
+    run.stop_claiming(&mut immediately, &mut hurry).await;
+    run.let_finish(&mut immediately, &mut hurry).await;
+    run.cancel(&mut immediately, hurry).await;
+    run.drop_the_rest().await;
+    run.leave().await
+}
+
+/// A run and its loops.
+struct Run {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    claiming: AbortHandle,
+    recording: AbortOnDrop,
+}
+
+impl Run {
+    /// Joins, and starts the loops.
+    async fn start(
+        shared: Arc<Shared>,
+        ends: mpsc::UnboundedReceiver<(WorkerId, Ended)>,
+        begun: mpsc::UnboundedReceiver<Asked>,
+    ) -> Result<Self, Error> {
+        // the lease counts from before the statement is sent: ours ends no later than the database's
+        let joined = Instant::now();
+        let id = shared.config.store.join(&shared.card, shared.config.timing.lease).await?;
+        // before anything can be claimed: without a lease it would be released
+        let deadline = shared.lease_from(joined);
+        shared.set_id(id);
+        announce(&shared);
+        let mut tasks = JoinSet::new();
+        let claiming = tasks.spawn(claim::run(shared.clone()));
+        tasks.spawn(heartbeat::run(shared.clone(), deadline));
+        tasks.spawn(duties::run(shared.clone(), Rescue));
+        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        tasks.spawn(note_starts::run(shared.clone(), begun));
+        tasks.spawn(listen(shared.clone()));
+        let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+        Ok(Self { shared, tasks, claiming, recording })
     }
 
-    // 1. nothing new; what was not started goes back at once
-    shared.stop_claiming.cancel();
-    while !claiming.is_finished() {
+    /// Step 1: claims nothing more, and releases at once what was not started.
+    async fn stop_claiming(&mut self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
+        let shared = &self.shared;
+        shared.stop_claiming.cancel();
+        while !self.claiming.is_finished() {
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => ended.unwrap_or_else(resume),
+                () = &mut *immediately, if !*hurry => *hurry = true,
+                // a claim under way may still bring jobs: mostly at once, otherwise step 5 releases them
+                () = tokio::time::sleep(STRAGGLE), if *hurry => break,
+            }
+        }
+        let given_back = release_unstarted(shared);
+        let running = shared.held().len();
+        tracing::info!(
+            event = telemetry::WORKER_STOPPING,
+            worker = shared.id(),
+            running,
+            given_back,
+            "stopping: no more claims, waiting for what runs"
+        );
+    }
+
+    /// Step 2: running jobs may go on for the grace period.
+    async fn let_finish(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
+        if *hurry {
+            return;
+        }
         tokio::select! {
-            Some(ended) = tasks.join_next() => ended.unwrap_or_else(resume),
-            () = &mut immediately, if !hurry => hurry = true,
-            // a claim under way may bring jobs yet: nearly always it does so at once, else they go back at the very end
-            () = tokio::time::sleep(STRAGGLE), if hurry => break,
+            () = idle(&self.shared) => {}
+            () = tokio::time::sleep(self.shared.config.timing.shutdown_grace) => {}
+            () = immediately => *hurry = true,
         }
     }
-    let given_back = give_back_unstarted(&shared);
-    let running = shared.held().len();
-    tracing::info!(
-        event = telemetry::WORKER_STOPPING,
-        worker = shared.id(),
-        running,
-        given_back,
-        "stopping: no more claims, waiting for what runs"
-    );
 
-    // 2. what runs may go on for a while
-    if !hurry {
-        tokio::select! {
-            () = idle(&shared) => {}
-            () = tokio::time::sleep(shared.config.timing.shutdown_grace) => {}
-            () = &mut immediately => hurry = true,
+    /// Step 3: cancels what still runs. Its slots drop it after the second grace period.
+    async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
+        let shared = &self.shared;
+        if shared.is_idle() {
+            return;
         }
-    }
-
-    // 3. what still runs is cancelled, then dropped by its slot
-    if !shared.is_idle() {
         shared.stop_all(Stop::Shutdown);
         let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
         tokio::select! {
-            () = idle(&shared) => {}
+            () = idle(shared) => {}
             () = tokio::time::sleep(grace) => {}
-            () = &mut immediately, if !hurry => {}
+            () = immediately, if !hurry => {}
         }
     }
 
-    // 4. what is left is dropped before it is given back; only what blocks its thread goes on, left behind
-    shared.over.cancel();
-    shared.tasks.close();
-    let _ = timeout(STRAGGLE, shared.tasks.wait()).await;
-    let rest: Vec<_> = shared.held().drain().map(|(_, held)| held).collect();
-    for held in rest {
-        let ended = match held.started.get() {
-            Some(started) => Ended::released(&held.job, started.elapsed()),
-            None => Ended::unstarted(&held.job),
-        };
-        shared.recorder.record(held.worker, ended);
+    /// Step 4: drops what is left, and then releases it. Only an attempt that blocks its thread goes on, left behind.
+    async fn drop_the_rest(&self) {
+        let shared = &self.shared;
+        shared.over.cancel();
+        shared.tasks.close();
+        let _ = timeout(STRAGGLE, shared.tasks.wait()).await;
+        let rest: Vec<_> = shared.held().drain().map(|(_, held)| held).collect();
+        for held in rest {
+            let ended = match held.started.get() {
+                Some(started) => Ended::released(&held.job, started.elapsed()),
+                None => Ended::unstarted(&held.job),
+            };
+            shared.recorder.record(held.worker, ended);
+        }
     }
 
-    // 5. the last words; if the database is away, others take the jobs back when the lease has run out
-    let lease = shared.config.timing.lease;
-    let told = timeout(lease, async {
-        while !claiming.is_finished() {
-            tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
+    /// Step 5: writes all ends and leaves. If the database is away, others take the jobs back when the lease has run
+    /// out.
+    async fn leave(self) -> Result<(), Error> {
+        let Self { shared, mut tasks, claiming, recording } = self;
+        let store = &shared.config.store;
+        let told = timeout(shared.config.timing.lease, async {
+            while !claiming.is_finished() {
+                tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
+            }
+            release_unstarted(&shared);
+            recorded(&shared).await;
+            // a worker that has left has no lease that runs out, so nobody would look for these soon
+            if timeout(LAST_LOOK, orphans::give_back(&shared)).await.is_err() {
+                return false;
+            }
+            recorded(&shared).await;
+            true
+        });
+        let told = told.await.unwrap_or(false);
+        drop(recording);
+        tasks.shutdown().await;
+        let id = shared.id();
+        if told && id != 0 && store.leave(id).await.is_err() {
+            // the connection that heartbeats keep may have died since the last one; this time it is a new one
+            store.leave(id).await?;
         }
-        give_back_unstarted(&shared);
-        recorded(&shared).await;
-        // nobody would look for them soon: no lease runs out of a worker that has left
-        if timeout(LAST_LOOK, orphans::give_back(&shared)).await.is_err() {
-            return false;
+        if told {
+            // discovery may be under way on a connection of its own: nobody waits for it
+            store.abandon();
         }
-        recorded(&shared).await;
-        true
-    });
-    let told = told.await.unwrap_or(false);
-    drop(recording);
-    tasks.shutdown().await;
-    let id = shared.id();
-    if told && id != 0 && store.leave(id).await.is_err() {
-        // the connection that heartbeats keep may have died since the last one; it is a new one now
-        store.leave(id).await?;
+        tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
+        Ok(())
     }
-    if told {
-        // a look may be under way on a connection of its own: nobody waits for it
-        store.abandon();
-    }
-    tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
-    Ok(())
 }
 
 pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Arc<Notify>) -> Shared {
@@ -259,7 +298,7 @@ async fn listen(shared: Arc<Shared>) {
     }
 }
 
-fn give_back_unstarted(shared: &Shared) -> usize {
+fn release_unstarted(shared: &Shared) -> usize {
     let unstarted: Vec<_> = shared.slots.iter().flat_map(Slots::clear).collect();
     let count = unstarted.len();
     for (job, worker) in unstarted {

@@ -77,7 +77,7 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.keeps_looks() || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
+        self.keeps_discovery() || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
     }
 
     fn poll_interval(&self, idle: Duration) -> Duration {

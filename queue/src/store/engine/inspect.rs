@@ -13,7 +13,7 @@ use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{COUNT_LIMIT, From, Mode, SqlStore};
+use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{Inspect, Reply};
 
@@ -92,7 +92,7 @@ struct With {
 /// In the order of kind, queue and state.
 pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
     let mut stats: Vec<Stat> = store
-        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
+        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
             async move { rows::<DB>(conn, DB::STATS, &[]).await?.iter().map(read_stat).collect() }.boxed()
         })
         .await?;
@@ -107,7 +107,7 @@ pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
 ) -> Result<Page<Job>, Error> {
     store
         // a page of what is rare may read many rows
-        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
+        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
             page::<DB>(conn, filter).boxed()
         })
         .await
@@ -156,7 +156,7 @@ pub(crate) async fn job<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     id: JobId,
 ) -> Result<Option<JobDetail>, Error> {
-    store.run(From::Pool, Mode::Read, "cannot read a job", id, |conn, id| detail::<DB>(conn, *id).boxed()).await
+    store.run(Via::Pool, Mode::Read, "cannot read a job", id, |conn, id| detail::<DB>(conn, *id).boxed()).await
 }
 
 async fn detail<DB: Dialect + AdminDialect>(
@@ -283,7 +283,7 @@ async fn change<DB: Dialect + AdminDialect>(
         _ => Mode::Transaction,
     };
     store
-        .run(From::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
+        .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
             async move {
                 let mut changed = Vec::new();
                 for step in steps {
@@ -315,7 +315,7 @@ pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
 ) -> Result<(), Error> {
     let (doing, sql) = if paused { ("cannot pause a queue", DB::PAUSE) } else { ("cannot resume a queue", DB::RESUME) };
     store
-        .run(From::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
+        .run(Via::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
             async move { execute::<DB>(conn, sql, &[queue.as_str().into()]).await.map(drop) }.boxed()
         })
         .await?;
@@ -328,7 +328,7 @@ async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool)
     if something && DB::NOTIFIES {
         // this process's own hear of it from the database, too
         let told =
-            store.run(From::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
+            store.run(Via::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
         if let Err(error) = told.await {
             tracing::debug!(%error, "workers will find the change by polling");
         }
@@ -338,7 +338,7 @@ async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool)
 /// In the order of their names.
 pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
     let mut queues: Vec<QueueInfo> = store
-        .run_within(COUNT_LIMIT, From::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
+        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
             async move {
                 let rows = rows::<DB>(conn, DB::QUEUES, &[]).await?;
                 rows.iter()
@@ -363,7 +363,7 @@ pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> 
 /// In the order of their start.
 pub(crate) async fn workers<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
     store
-        .run(From::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
+        .run(Via::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
             async move {
                 let rows = rows::<DB>(conn, DB::WORKERS, &[]).await?;
                 rows.iter()

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{From, LIMIT, Mode, SqlStore};
+use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::values::{Ask, Bury, Claimed, Finish, Found, Lane, PutBack, Reach, Scope, Share, Start, WorkerId};
 use crate::store::{Jobs, Reply};
 
@@ -23,7 +23,7 @@ fn unsound(error: sqlx::Error) -> sqlx::Error {
 impl<DB: Dialect> SqlStore<DB> {
     async fn look(
         &self,
-        from: From,
+        via: Via,
         limit: Duration,
         scope: &Scope,
         behind: &[Lane],
@@ -35,7 +35,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let mut found = self
             .run_within(
                 limit,
-                from,
+                via,
                 Mode::Read,
                 "cannot look for jobs",
                 args,
@@ -59,16 +59,16 @@ impl<DB: Dialect> SqlStore<DB> {
 
 impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
-        self.look(From::Claims, LIMIT, scope, behind, most).boxed()
+        self.look(Via::Claims, LIMIT, scope, behind, most).boxed()
     }
 
     fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
-        self.look(From::Look, LOOK_LIMIT, scope, behind, most).boxed()
+        self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).boxed()
     }
 
     fn ends_looks_beside(&self) -> Reply<'_, ()> {
         async move {
-            self.release_looks().await;
+            self.end_discovery().await;
             Ok(())
         }
         .boxed()
@@ -76,7 +76,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
 
     fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
         let args = (asks.to_vec(), reach);
-        self.run(From::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
+        self.run(Via::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
             DB::peek(conn, asks, *reach).boxed()
         })
         .boxed()
@@ -85,7 +85,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn take_turn(&self) -> Reply<'_, bool> {
         async move {
             let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(false) };
-            self.run(From::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
+            self.run(Via::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
                 async move {
                     match rows::<DB>(conn, turn.take, &[]).await {
                         Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
@@ -111,7 +111,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
             if !self.keeps_claims().await {
                 return Ok(());
             }
-            self.run(From::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
+            self.run(Via::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
                 async move { rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(drop) }.boxed()
             })
             .await
@@ -125,7 +125,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
                 return Ok(Vec::new());
             }
             let args = (worker, asks.to_vec());
-            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
+            self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
                 DB::claim(conn, *worker, asks).boxed()
             })
             .await
@@ -137,7 +137,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         async move {
             let Some(claim) = DB::CLAIM_ALONE else { return Ok(Vec::new()) };
             let args = (worker, ask.clone(), kinds.to_vec());
-            self.run(From::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
+            self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
                 claim(conn, *worker, ask, kinds)
             })
             .await
@@ -147,7 +147,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
 
     fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>> {
         let args = (id, worker, i64::from(fence));
-        self.run(From::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
+        self.run(Via::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
             async move {
                 let binds = [(*id).into(), (*worker).into(), (*fence).into()];
                 rows::<DB>(conn, include_str!("sql/args.sql"), &binds).await?.first().map(|row| row.text(0)).transpose()

@@ -11,7 +11,7 @@ use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{list, number};
 use crate::store::values::{Beat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
@@ -45,6 +45,21 @@ impl Other {
     }
 }
 
+/// Reads the answer to a heartbeat, but for what it says of this worker's session. `here`: the run of the server;
+/// `speaks`: sessions say something about other workers.
+fn heartbeat_answer(row: &impl Cells, here: Option<i64>, speaks: bool) -> Result<Beat, sqlx::Error> {
+    let to_cancel: Vec<(i64, i32)> = list(row, 2)?;
+    let others: Vec<Other> = list(row, 4)?;
+    Ok(Beat {
+        leases: others.iter().map(Other::lease).collect(),
+        others: others.iter().filter(|it| speaks && it.left >= 0).map(|it| it.sight(here)).collect(),
+        alive: row.int(0)? != 0,
+        work: row.int(1)? != 0,
+        cancelled: to_cancel.into_iter().map(|(id, fence)| (JobId::from(id), fence)).collect(),
+        ..Beat::default()
+    })
+}
+
 #[derive(serde::Serialize)]
 struct Lost {
     id: i64,
@@ -64,7 +79,7 @@ struct Fate {
 impl<DB: Dialect> SqlStore<DB> {
     /// Moves the lost jobs in `list` on, those that are not being moved by another rescuer.
     async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
-        self.run(From::Upkeep, Mode::Transaction, "cannot take back the jobs of a lost worker", list, |conn, list| {
+        self.run(Via::Duties, Mode::Transaction, "cannot take back the jobs of a lost worker", list, |conn, list| {
             async move {
                 let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
                 let fates = locked
@@ -124,7 +139,7 @@ impl<DB: Dialect> SqlStore<DB> {
     ) -> Result<(), Error> {
         let [first, others @ ..] = statements else { return Ok(()) };
         let mode = if others.is_empty() { Mode::Write } else { Mode::Transaction };
-        self.run(From::Upkeep, mode, doing, (first, others), |conn, (first, others)| {
+        self.run(Via::Duties, mode, doing, (first, others), |conn, (first, others)| {
             async move {
                 let found = ids::<DB>(conn, first, &[]).await?;
                 for sql in others.iter().filter(|_| !found.is_empty()) {
@@ -145,7 +160,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
             let args = (worker, queues, kinds, micros(lease));
             self.run(
-                From::Duties,
+                Via::Heartbeats,
                 if DB::JOIN_BEAT.is_some() { Mode::Transaction } else { Mode::Write },
                 "cannot register the worker",
                 args,
@@ -190,7 +205,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         let args = (session, worker, any, times, lists, i64::from(check));
         self.run_within(
             BEAT_LIMIT,
-            From::Duties,
+            Via::Heartbeats,
             Mode::Write,
             "the heartbeat failed",
             args,
@@ -222,21 +237,11 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Beat::default()) };
-                    let to_cancel: Vec<(i64, i32)> = list(row, 2)?;
-                    let others: Vec<Other> = list(row, 4)?;
                     let (number, speaks) = session.answered(row.maybe_int(3)?);
                     let speaks = speaks && DB::SESSIONS.is_some();
-                    let here = session.run();
-                    Ok(Beat {
-                        session: number,
-                        leases: others.iter().map(Other::lease).collect(),
-                        others: others.iter().filter(|it| speaks && it.left >= 0).map(|it| it.sight(here)).collect(),
-                        unheld: DB::SESSIONS.is_some() && session.lacks(*worker),
-                        vouched: held.is_some(),
-                        alive: row.int(0)? != 0,
-                        work: row.int(1)? != 0,
-                        cancelled: to_cancel.into_iter().map(|(id, fence)| (JobId::from(id), fence)).collect(),
-                    })
+                    let answer = heartbeat_answer(row, session.run(), speaks)?;
+                    let unheld = DB::SESSIONS.is_some() && session.lacks(*worker);
+                    Ok(Beat { session: number, unheld, vouched: held.is_some(), ..answer })
                 }
                 .boxed()
             },
@@ -250,7 +255,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         }
         let mode = if DB::DECLARE_GONE.len() == 1 { Mode::Write } else { Mode::Transaction };
         let args = (worker, heartbeat, i64::from(by_lease));
-        self.run(From::Upkeep, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat, by_lease)| {
+        self.run(Via::Duties, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat, by_lease)| {
             async move {
                 let mut gone = Vec::new();
                 for (number, sql) in DB::DECLARE_GONE.iter().enumerate() {
@@ -269,7 +274,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     }
 
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
-        self.run(From::Upkeep, Mode::Read, "cannot ask what the worker holds", worker, |conn, worker| {
+        self.run(Via::Duties, Mode::Read, "cannot ask what the worker holds", worker, |conn, worker| {
             async move {
                 let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
                 held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
@@ -282,7 +287,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     fn leave(&self, worker: WorkerId) -> Reply<'_, ()> {
         async move {
             let left = self
-                .run(From::Duties, Mode::Write, "cannot sign the worker off", worker, |conn, worker| {
+                .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", worker, |conn, worker| {
                     async move { execute::<DB>(conn, DB::LEAVE, &[(*worker).into()]).await.map(drop) }.boxed()
                 })
                 .await;
@@ -297,7 +302,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             let doing = "cannot look for lost workers";
             self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
             let lost = self
-                .run(From::Upkeep, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
+                .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {
                         let lost = rows::<DB>(conn, DB::LOST, &[(*limit).into()]).await?;
                         lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()

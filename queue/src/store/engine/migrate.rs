@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{Doing, Error};
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
 use crate::store::engine::operation::SqlStore;
-use crate::store::engine::operation::{From, Mode};
+use crate::store::engine::operation::{Mode, Via};
 
 /// One step of the schema.
 struct Migration {
@@ -259,7 +259,7 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
 pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
     let found = store
         // one of the worker's own connections: in a cluster it waits for a migration that was run on another node
-        .run(From::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
+        .run(Via::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
             async move {
                 match versions::<DB>(conn).await {
                     Err(error) if DB::is_missing_table(&error) => Ok(None),
@@ -270,7 +270,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         })
         .await?;
     fits(found)?;
-    let lag = store.run(From::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
+    let lag = store.run(Via::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
         async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
     });
     // an account may have no right to see what is over
@@ -282,7 +282,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
     }
     let pool = store.pool().clone();
     let unusable = store
-        .run(From::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
+        .run(Via::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
     match unusable.await? {
         Some(why) => Err(Error::config(format!("cannot work: {why}"))),
         None => Ok(()),

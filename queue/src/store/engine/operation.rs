@@ -40,13 +40,13 @@ struct Inner<DB: Dialect> {
     /// Cancelled to give up what is under way; then there is a new one.
     under_way: std::sync::Mutex<CancellationToken>,
     claims: Line<DB>,
-    endings: Line<DB>,
-    duties: Line<DB>,
+    ends: Line<DB>,
+    heartbeats: Line<DB>,
     /// What holds the locks of the line for heartbeats.
     session: Session,
-    upkeep: Line<DB>,
+    duties: Line<DB>,
     /// For looks beside the claims, while there are such.
-    looks: Line<DB>,
+    discovery: Line<DB>,
     distance: Distance,
     /// Whether a task pings the lines.
     pinged: AtomicBool,
@@ -62,41 +62,41 @@ impl<DB: Dialect> Clone for SqlStore<DB> {
     }
 }
 
-/// Where an operation gets its connection from.
+/// The connection that an operation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    /// The user's pool.
+pub(crate) enum Via {
+    /// One of the user's pool.
     Pool,
-    /// The line for claims.
+    /// The one for claims.
     Claims,
-    /// The line for the ends of attempts.
-    Endings,
-    /// The line for heartbeats: nothing slow may come before one.
+    /// The one for the ends of attempts.
+    Ends,
+    /// The one for heartbeats: nothing slow may delay one.
+    Heartbeats,
+    /// The one for rescue and retention.
     Duties,
-    /// The line for rescue and retention.
-    Upkeep,
-    /// The line for looks that keep nobody waiting.
-    Look,
+    /// The one for discovery beside the claims.
+    Discovery,
 }
 
-impl From {
-    /// Whether it enqueues nothing.
+impl Via {
+    /// Whether the operation is none that an enqueue waits for.
     fn is_housekeeping(self) -> bool {
-        matches!(self, Self::Duties | Self::Upkeep)
+        matches!(self, Self::Heartbeats | Self::Duties)
     }
 
-    /// Whether more than single statements are run on it. A heartbeat is one: it holds no lock while nothing is said, and may
-    /// come as seldom as the user likes.
+    /// Whether it runs transactions. A heartbeat is a single statement: it holds no lock between two of them, however far
+    /// apart they are.
     fn has_transactions(self) -> bool {
-        matches!(self, Self::Claims | Self::Endings | Self::Upkeep)
+        matches!(self, Self::Claims | Self::Ends | Self::Duties)
     }
 
-    /// What it writes for, where there is one writer at a time.
+    /// Its place among the writers, where only one can write at a time.
     fn errand(self) -> Errand {
         match self {
             Self::Claims => Errand::Claim,
-            Self::Endings => Errand::Ends,
-            Self::Pool | Self::Duties | Self::Upkeep | Self::Look => Errand::Other,
+            Self::Ends => Errand::Ends,
+            Self::Pool | Self::Heartbeats | Self::Duties | Self::Discovery => Errand::Other,
         }
     }
 }
@@ -126,11 +126,11 @@ impl<DB: Dialect> SqlStore<DB> {
             housekeeping: Housekeeping::new(),
             under_way: std::sync::Mutex::default(),
             claims: Line::default(),
-            endings: Line::default(),
-            duties: Line::default(),
+            ends: Line::default(),
+            heartbeats: Line::default(),
             session: Session::default(),
-            upkeep: Line::default(),
-            looks: Line::default(),
+            duties: Line::default(),
+            discovery: Line::default(),
             distance: Distance::default(),
             pinged: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -180,7 +180,7 @@ impl<DB: Dialect> SqlStore<DB> {
     /// head of the error message.
     pub(crate) async fn run<A, T, F>(
         &self,
-        from: From,
+        via: Via,
         mode: Mode,
         doing: &'static str,
         args: A,
@@ -191,14 +191,14 @@ impl<DB: Dialect> SqlStore<DB> {
         T: Send + 'static,
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
     {
-        self.run_within(LIMIT, from, mode, doing, args, body).await
+        self.run_within(LIMIT, via, mode, doing, args, body).await
     }
 
     /// [`run`](Self::run) with another time limit.
     pub(crate) async fn run_within<A, T, F>(
         &self,
         limit: Duration,
-        from: From,
+        via: Via,
         mode: Mode,
         doing: &'static str,
         args: A,
@@ -213,7 +213,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let operation = async move {
             let mut pauses = Pauses::new(limit);
             loop {
-                match store.once(from, mode, limit, &args, &body).await {
+                match store.once(via, mode, limit, &args, &body).await {
                     Err(error) if DB::is_transient(&error) => match pauses.next() {
                         Some(pause) => tokio::time::sleep(pause).await,
                         None => return Err(error),
@@ -246,60 +246,29 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    async fn once<A, T, F>(&self, from: From, mode: Mode, limit: Duration, args: &A, body: &F) -> Result<T, sqlx::Error>
+    async fn once<A, T, F>(&self, via: Via, mode: Mode, limit: Duration, args: &A, body: &F) -> Result<T, sqlx::Error>
     where
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>>,
     {
-        let line = match from {
-            _ if DB::ONE_WRITER => None,
-            From::Pool => None,
-            From::Look => Some(&self.0.looks),
-            From::Claims => Some(&self.0.claims),
-            From::Endings => Some(&self.0.endings),
-            From::Duties => Some(&self.0.duties),
-            From::Upkeep => Some(&self.0.upkeep),
-        };
+        let line = self.line(via);
         let mut kept = match line {
             Some(line) => Some(line.lock().await),
             None => None,
         };
-        let kept_conn = kept.as_mut().and_then(|kept| kept.take());
         let lent = DB::BEGIN_LENT.filter(|_| self.is_lent() && line.is_some());
-        let mut is_ours = line.is_some();
-        let conn = match kept_conn.and_then(|kept| kept.into_conn(from.has_transactions())) {
-            Some(conn) => Conn::Own(conn),
-            None if line.is_some() => {
-                // less than the operation may take, so that it can tell why there is none
-                let mut conn = connect(&self.0.pool, limit / 2).await?;
-                // a session that is lent keeps no settings, and no locks
-                let mute = lent.is_some() || open_line::<DB>(&mut conn, from.has_transactions()).await?;
-                if from == From::Duties {
-                    self.0.session.begins(mute);
-                }
-                self.keep_awake();
-                Conn::Own(conn)
-            }
-            None => {
-                let beside = self.beside_for(from).await;
-                is_ours |= beside.is_some();
-                let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
-                if from == From::Pool
-                    && let Some(sql) = DB::PLAIN_SESSION
-                    && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
-                {
-                    // see settings.rs
-                    conn.close_on_drop();
-                    open_line::<DB>(&mut conn, false).await?;
-                }
-                Conn::Pools(conn)
-            }
+        let kept_conn =
+            kept.as_mut().and_then(|kept| kept.take()).and_then(|kept| kept.into_conn(via.has_transactions()));
+        let (conn, is_ours) = match kept_conn {
+            Some(conn) => (Conn::Own(conn), true),
+            None if line.is_some() => (Conn::Own(self.open_own(via, limit, lent.is_some()).await?), true),
+            None => self.borrow(via).await?,
         };
         let mut held = Held { conn: Some(conn), sound: false };
         let _turn = match mode {
             Mode::Read => None,
-            Mode::Write | Mode::Alone | Mode::Transaction => Some(self.0.turns.next(from.errand()).await),
+            Mode::Write | Mode::Alone | Mode::Transaction => Some(self.0.turns.next(via.errand()).await),
         };
-        let _ended = (from.is_housekeeping() && mode != Mode::Read).then(|| {
+        let _ended = (via.is_housekeeping() && mode != Mode::Read).then(|| {
             self.0.housekeeping.starts();
             Ended(&self.0.housekeeping)
         });
@@ -332,10 +301,50 @@ impl<DB: Dialect> SqlStore<DB> {
         result
     }
 
+    /// Where this operation's own connection is kept. None: it has none.
+    fn line(&self, via: Via) -> Option<&Line<DB>> {
+        match via {
+            _ if DB::ONE_WRITER => None,
+            Via::Pool => None,
+            Via::Discovery => Some(&self.0.discovery),
+            Via::Claims => Some(&self.0.claims),
+            Via::Ends => Some(&self.0.ends),
+            Via::Heartbeats => Some(&self.0.heartbeats),
+            Via::Duties => Some(&self.0.duties),
+        }
+    }
+
+    /// Opens a connection of our own. `is_lent`: a session that is lent keeps no settings, and no locks.
+    async fn open_own(&self, via: Via, limit: Duration, is_lent: bool) -> Result<DB::Connection, sqlx::Error> {
+        // less than the operation may take, so that it can tell why there is none
+        let mut conn = connect(&self.0.pool, limit / 2).await?;
+        let mute = is_lent || open_line::<DB>(&mut conn, via.has_transactions()).await?;
+        if via == Via::Heartbeats {
+            self.0.session.begins(mute);
+        }
+        self.keep_awake();
+        Ok(conn)
+    }
+
+    /// Borrows a connection from the user's pool, or from the worker's own pool. Returns also whether it is our own.
+    async fn borrow(&self, via: Via) -> Result<(Conn<DB>, bool), sqlx::Error> {
+        let beside = self.beside_for(via).await;
+        let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
+        if via == Via::Pool
+            && let Some(sql) = DB::PLAIN_SESSION
+            && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
+        {
+            // see settings.rs
+            conn.close_on_drop();
+            open_line::<DB>(&mut conn, false).await?;
+        }
+        Ok((Conn::Pools(conn), beside.is_some()))
+    }
+
     /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
     /// failed, and its processes with it.
-    async fn beside_for(&self, from: From) -> Option<Pool<DB>> {
-        if matches!(from, From::Pool | From::Look) {
+    async fn beside_for(&self, via: Via) -> Option<Pool<DB>> {
+        if matches!(via, Via::Pool | Via::Discovery) {
             return None;
         }
         let mut beside = self.0.beside.lock().await;
@@ -350,9 +359,9 @@ impl<DB: Dialect> SqlStore<DB> {
             }
         }
         let beside = beside.as_ref()?.as_ref()?;
-        Some(match from {
-            From::Endings => beside.ends.clone(),
-            From::Upkeep => beside.upkeep.clone(),
+        Some(match via {
+            Via::Ends => beside.ends.clone(),
+            Via::Duties => beside.upkeep.clone(),
             _ => beside.claims.clone(),
         })
     }
@@ -368,8 +377,8 @@ impl<DB: Dialect> SqlStore<DB> {
             loop {
                 tokio::time::sleep(silence).await;
                 let Some(store) = store.upgrade() else { return };
-                let lines = join3(store.claims.ping(silence), store.endings.ping(silence), store.upkeep.ping(silence));
-                join(lines, store.duties.ping(SILENCE)).await;
+                let lines = join3(store.claims.ping(silence), store.ends.ping(silence), store.duties.ping(silence));
+                join(lines, store.heartbeats.ping(SILENCE)).await;
             }
         });
     }
@@ -381,15 +390,15 @@ impl<DB: Dialect> SqlStore<DB> {
 
     /// Whether the connection for endings is there.
     #[cfg(all(test, feature = "postgres"))]
-    pub(crate) async fn keeps_endings(&self) -> bool {
-        self.0.endings.lock().await.is_some()
+    pub(crate) async fn keeps_ends(&self) -> bool {
+        self.0.ends.lock().await.is_some()
     }
 
     /// Opens the connections that a worker keeps, all that there can be.
     pub(crate) async fn open(&self) -> Result<(), Error> {
         const DOING: &str = "cannot open the connections that a worker keeps";
-        let open = |from| self.run(from, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
-        let all = [From::Claims, From::Endings, From::Duties, From::Upkeep].map(open);
+        let open = |via| self.run(via, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
+        let all = [Via::Claims, Via::Ends, Via::Heartbeats, Via::Duties].map(open);
         try_join_all(all).await.map(drop)
     }
 
@@ -399,19 +408,19 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 
     /// Whether the connection for looks beside the claims is there, or at work.
-    pub(crate) fn keeps_looks(&self) -> bool {
-        self.0.looks.is_kept()
+    pub(crate) fn keeps_discovery(&self) -> bool {
+        self.0.discovery.is_kept()
     }
 
     /// Closes that connection.
-    pub(crate) async fn release_looks(&self) {
-        self.0.looks.close().await;
+    pub(crate) async fn end_discovery(&self) {
+        self.0.discovery.close().await;
     }
 
     /// Closes the connections that were kept.
     pub(crate) async fn release(&self) {
-        let Inner { claims, endings, duties, upkeep, looks, .. } = &*self.0;
-        join5(claims.close(), endings.close(), duties.close(), upkeep.close(), looks.close()).await;
+        let Inner { claims, ends, heartbeats, duties, discovery, .. } = &*self.0;
+        join5(claims.close(), ends.close(), heartbeats.close(), duties.close(), discovery.close()).await;
         let beside = self.0.beside.lock().await.take().flatten();
         if let Some(Beside { claims, ends, upkeep }) = beside {
             join3(claims.close(), ends.close(), upkeep.close()).await;

@@ -5,7 +5,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use crate::store::Leases;
 use crate::store::engine::operation::SqlStore;
-use crate::store::engine::operation::{From, Mode};
+use crate::store::engine::operation::{Mode, Via};
 use crate::store::values::NewWorker;
 
 async fn number(conn: &mut SqliteConnection, sql: &'static str) -> i64 {
@@ -46,7 +46,7 @@ async fn a_full_disk_does_not_leave_the_pool_unusable() {
     let card = NewWorker { host: "here".into(), pid: 7, concurrency: 4, queues: vec![], kinds: vec!["a".into()] };
     store.join(&card, Duration::from_secs(30)).await.expect("one write");
     // several in a transaction
-    let many = store.run(From::Pool, Mode::Transaction, "count", (), |conn, ()| {
+    let many = store.run(Via::Pool, Mode::Transaction, "count", (), |conn, ()| {
         Box::pin(async { Ok(number(conn, "SELECT COUNT(*) FROM queue_workers").await) })
     });
     assert_eq!(many.await.expect("a transaction"), 1);
@@ -60,7 +60,7 @@ async fn a_full_disk_in_an_operation_is_told_as_such() {
     let folder = tempfile::tempdir().expect("a folder");
     let pool = entangled(&options(&folder)).await;
     let store = SqlStore::new(pool.clone());
-    let full = store.run(From::Pool, Mode::Transaction, "fill", (), |conn, ()| {
+    let full = store.run(Via::Pool, Mode::Transaction, "fill", (), |conn, ()| {
         Box::pin(async {
             let full = sqlx::raw_sql("PRAGMA max_page_count = 1; INSERT INTO mine VALUES (zeroblob(1000000))");
             full.execute(conn).await.map(drop)
@@ -79,7 +79,7 @@ async fn ends_are_not_written_into_what_somebody_has_left_open() {
         crate::migrate(&pool).await.expect("a schema");
         sqlx::raw_sql("BEGIN").execute(&pool).await.expect("begun");
         let store = SqlStore::new(pool.clone());
-        let write = store.run(From::Endings, Mode::Alone, "write", (), |conn, ()| {
+        let write = store.run(Via::Ends, Mode::Alone, "write", (), |conn, ()| {
             let one = sqlx::raw_sql("INSERT INTO queue_paused (queue, paused_at) VALUES ('q', 0)");
             Box::pin(async { one.execute(conn).await.map(drop) })
         });

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{Dialect, For, List, Script, execute, ids};
-use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::values::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
 
@@ -37,7 +37,7 @@ impl<DB: Dialect> SqlStore<DB> {
         batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // all lock in one order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();
         let args = (worker, E::list::<DB>(&batch), all);
-        self.run(From::Endings, mode, doing, args, move |conn, (worker, list, all)| {
+        self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all)| {
             async move {
                 let binds = list.behind(*worker);
                 let runs = Runs::of(all);

@@ -8,7 +8,7 @@ use crate::limits::micros;
 use crate::store::engine::dialect::{Dialect, For, execute, ids};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{From, Mode, SqlStore};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::{Reply, Upkeep};
 
@@ -19,7 +19,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
             let keep = micros(keep);
             // nearly always there is nothing, which is cheap to learn
             let any = self
-                .run(From::Upkeep, Mode::Read, DOING, keep, |conn, keep| {
+                .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
                     async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
                 })
                 .await?;
@@ -27,7 +27,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                 return Ok(0);
             }
             let args = (keep, i64::from(limit));
-            self.run(From::Upkeep, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+            self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
                 async move {
                     let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
@@ -52,7 +52,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
     }
 
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {
-        self.run(From::Upkeep, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
+        self.run(Via::Duties, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
             async move {
                 execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
                 execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)

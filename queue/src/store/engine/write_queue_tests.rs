@@ -9,7 +9,7 @@ use super::*;
 use crate::enqueue::group;
 use crate::store::Leases as _;
 use crate::store::engine::operation::SqlStore;
-use crate::store::engine::operation::{From, Mode};
+use crate::store::engine::operation::{Mode, Via};
 use crate::store::values::{NewJob, NewWorker};
 
 fn turns(file: &str) -> Turns {
@@ -98,7 +98,7 @@ async fn an_enqueue_of_what_is_due_calls_who_claims_by_a_connection_of_its_own()
         let pool = options.connect(url).await.expect("a pool");
         crate::migrate(&pool).await.expect("a schema");
         let store = SqlStore::new(pool.clone());
-        let asked = store.run(From::Claims, Mode::Read, "", (), |_, ()| async { Ok(()) }.boxed());
+        let asked = store.run(Via::Claims, Mode::Read, "", (), |_, ()| async { Ok(()) }.boxed());
         asked.await.expect("a connection for claims, where there can be one");
         assert_eq!(calls(&pool, &store, None).await, listens, "{url}");
         assert!(!calls(&pool, &store, Some(60_000_000)).await, "{url}: later");

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::error::Error;
-use crate::store::values::{Holding, WorkerId};
+use crate::store::values::{Beat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Gone, Pace, Witness, gone};
@@ -26,118 +26,169 @@ const KEPT_WAITING: Duration = Duration::from_millis(50);
 /// A lease is checked this long after its end, so that it has certainly run out.
 const LATER: Duration = Duration::from_millis(50);
 
-/// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be assumed lost.
-pub(crate) async fn run(shared: Arc<Shared>, mut deadline: Instant) {
-    let timing = shared.config.timing;
-    let mut failures = Failures::default();
-    let mut ticks = interval(timing.heartbeat);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut beats: u32 = 0;
-    let mut tries: u32 = 0;
-    let mut pace = Pace::new(timing.heartbeat);
-    let mut witness = Witness::default();
-    // another writer has held the file since the last heartbeat, so nobody can have taken over
-    let mut is_safe = false;
-    let mut has_session = false;
-    let mut soon = None;
-    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease shows
-    // that
+/// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be taken for
+/// lost.
+pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
+    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease would
+    // tell
     shared.rescue.notify_one();
+    let mut heart = Heart::new(shared, deadline);
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            // a worker that has lost its session must send a heartbeat before others miss it
-            () = shared.health.doubt.notified(), if has_session => {}
-            // if this worker is killed, the others miss it when its promised heartbeat is overdue: promise an early one
-            () = shared.at_work.notified(), if has_session && soon.is_none() && pace.is_slow() => {
-                soon = Some(Instant::now() + AT_WORK);
-                continue;
-            }
-            () = until(soon), if soon.is_some() => {
-                soon = None;
-                if shared.is_idle() || !pace.is_slow() {
-                    continue;
-                }
-            }
-        }
-        let id = shared.id();
-        if id == 0 {
-            deadline = rejoin(&shared, &mut failures).await;
-            // others may have been lost in the same outage
-            ticks.reset_immediately();
+        if !heart.rests().await {
             continue;
         }
+        let id = heart.shared.id();
+        if id == 0 {
+            heart.deadline = rejoin(&heart.shared, &mut heart.failures).await;
+            // others may have been lost in the same outage
+            heart.ticks.reset_immediately();
+            continue;
+        }
+        if heart.beats(id).await {
+            give_back_surplus(&heart.shared);
+            leave_stuck_behind(&heart.shared);
+        }
+    }
+}
+
+/// What the loop remembers from one heartbeat to the next.
+struct Heart {
+    shared: Arc<Shared>,
+    /// When the lease must be taken for lost.
+    deadline: Instant,
+    failures: Failures,
+    ticks: Interval,
+    /// Heartbeats that were answered.
+    answered: u32,
+    /// Heartbeats that were sent.
+    sent: u32,
+    pace: Pace,
+    witness: Witness,
+    /// Another writer has held the file since the last heartbeat, so nobody can have taken over.
+    is_safe: bool,
+    has_session: bool,
+    /// An extra heartbeat is due then.
+    soon: Option<Instant>,
+}
+
+impl Heart {
+    fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
+        let heartbeat = shared.config.timing.heartbeat;
+        let mut ticks = interval(heartbeat);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            shared,
+            deadline,
+            failures: Failures::default(),
+            ticks,
+            answered: 0,
+            sent: 0,
+            pace: Pace::new(heartbeat),
+            witness: Witness::default(),
+            is_safe: false,
+            has_session: false,
+            soon: None,
+        }
+    }
+
+    /// Waits. Returns whether a heartbeat is due.
+    async fn rests(&mut self) -> bool {
+        let Self { shared, ticks, pace, has_session, soon, .. } = self;
+        tokio::select! {
+            _ = ticks.tick() => true,
+            // a worker that has lost its session must send a heartbeat before others miss it
+            () = shared.health.doubt.notified(), if *has_session => true,
+            // if this worker is killed, the others miss it when its promised heartbeat is overdue: promise an early one
+            () = shared.at_work.notified(), if *has_session && soon.is_none() && pace.is_slow() => {
+                *soon = Some(Instant::now() + AT_WORK);
+                false
+            }
+            () = until(*soon), if soon.is_some() => {
+                *soon = None;
+                !shared.is_idle() && pace.is_slow()
+            }
+        }
+    }
+
+    /// Sends a heartbeat. Returns false if the worker was declared lost.
+    async fn beats(&mut self, id: WorkerId) -> bool {
         let sent = Instant::now();
+        let shared = self.shared.clone();
         let busy = !shared.is_idle();
         let settled = shared.ledger.settled(id);
-        let check = tries.is_multiple_of(RESCUE_EVERY);
-        tries = tries.wrapping_add(1);
+        let check = self.sent.is_multiple_of(RESCUE_EVERY);
+        self.sent = self.sent.wrapping_add(1);
         let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
-        let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in: pace.promise(busy) };
-        let answer = beat(&shared, id, holding, deadline, is_safe).await;
-        is_safe = false;
-        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > timing.lease / 3 {
-            witness.forget();
+        let again_in = self.pace.promise(busy);
+        let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
+        let answer = beat(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
+        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
+            self.witness.forget();
         }
         match answer {
+            Some(Ok(beat)) if !beat.alive => {
+                shared.health.up(&mut self.failures);
+                shared.drop_everything();
+                // the worker that declared us lost may be lost too, or a claim of ours may have come after that
+                shared.rescue.notify_one();
+                self.ticks.reset_immediately();
+                return false;
+            }
             Some(Ok(beat)) => {
-                shared.health.up(&mut failures);
-                if !beat.alive {
-                    shared.drop_everything();
-                    // the worker that declared us lost may be lost too, or a claim of ours may have come after that
-                    shared.rescue.notify_one();
-                    ticks.reset_immediately();
-                    continue;
-                }
-                deadline = shared.lease_from(sent);
-                for key in &beat.cancelled {
-                    if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
-                        held.switch.stop(Stop::Cancelled);
-                    }
-                }
-                beats = beats.wrapping_add(1);
+                shared.health.up(&mut self.failures);
                 shared.ledger.told(id, settled.len(), beat.session);
-                shared.others.store(!beat.leases.is_empty(), Ordering::Relaxed);
-                if beats.is_multiple_of(RESCUE_EVERY) {
-                    shared.rescue.notify_one();
-                }
-                has_session = beat.session != 0;
-                let (mut missed, again) = witness.judge(&beat.leases, Instant::now());
-                missed.extend(gone(&beat.others));
-                shared.declare(missed);
-                let pause = pace.pause(busy, &beat);
-                // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right
-                // then
-                ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-                if shared.config.store.capabilities().one_writer && sent.elapsed() > timing.lease / 6 {
-                    // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
-                    is_safe = true;
-                    ticks.reset_immediately();
-                }
-                if beat.work {
-                    shared.wake.notify_one();
-                }
+                self.lives(sent, busy, &beat);
             }
             Some(Err(error)) if shared.config.store.is_kept_waiting(&error) => {
-                shared.health.failed(&mut failures, &error);
-                is_safe = true;
+                shared.health.failed(&mut self.failures, &error);
+                self.is_safe = true;
                 sleep(KEPT_WAITING).await;
-                ticks.reset_immediately();
+                self.ticks.reset_immediately();
             }
             Some(Err(error)) => {
                 // the pause must not outlast the lease
-                let _ = timeout_at(deadline, shared.health.down(&mut failures, &error)).await;
-                ticks.reset_immediately();
+                let _ = timeout_at(self.deadline, shared.health.down(&mut self.failures, &error)).await;
+                self.ticks.reset_immediately();
             }
             None => {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
                 shared.drop_everything();
-                leave(&shared, id, &mut failures).await;
-                ticks.reset_immediately();
+                leave(&shared, id, &mut self.failures).await;
+                self.ticks.reset_immediately();
             }
         }
-        give_back_surplus(&shared);
-        leave_stuck_behind(&shared);
+        true
+    }
+
+    /// The lease was extended, by a heartbeat that was sent at that time.
+    fn lives(&mut self, sent: Instant, busy: bool, beat: &Beat) {
+        let shared = &self.shared;
+        self.deadline = shared.lease_from(sent);
+        for key in &beat.cancelled {
+            if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
+                held.switch.stop(Stop::Cancelled);
+            }
+        }
+        self.answered = self.answered.wrapping_add(1);
+        shared.others.store(!beat.leases.is_empty(), Ordering::Relaxed);
+        if self.answered.is_multiple_of(RESCUE_EVERY) {
+            shared.rescue.notify_one();
+        }
+        self.has_session = beat.session != 0;
+        let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
+        missed.extend(gone(&beat.others));
+        shared.declare(missed);
+        let pause = self.pace.pause(busy, beat);
+        // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
+        self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
+        if shared.config.store.capabilities().one_writer && sent.elapsed() > shared.config.timing.lease / 6 {
+            // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
+            self.is_safe = true;
+            self.ticks.reset_immediately();
+        }
+        if beat.work {
+            shared.wake.notify_one();
+        }
     }
 }
 
@@ -150,7 +201,7 @@ async fn beat(
     holding: Holding<'_>,
     deadline: Instant,
     is_safe: bool,
-) -> Option<Result<crate::store::values::Beat, Error>> {
+) -> Option<Result<Beat, Error>> {
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };

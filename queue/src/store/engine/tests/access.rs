@@ -37,7 +37,7 @@ async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     };
     let sessions = async || {
         let mut found = Vec::new();
-        for from in [From::Claims, From::Endings, From::Duties] {
+        for from in [Via::Claims, Via::Ends, Via::Heartbeats] {
             let id = db.store.run(from, Mode::Read, "ask", session, |conn, sql| {
                 async move { rows::<DB>(conn, sql, &[]).await?[0].int(0) }.boxed()
             });
@@ -52,7 +52,7 @@ async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     let (store, held) = (db.store.clone(), (&*lock, locked.clone()));
     let cut_off = tokio::spawn(async move {
         let silent =
-            store.run_within(COUNT_LIMIT, From::Upkeep, Mode::Transaction, "hold", held, |conn, (lock, locked)| {
+            store.run_within(COUNT_LIMIT, Via::Duties, Mode::Transaction, "hold", held, |conn, (lock, locked)| {
                 async move {
                     rows::<DB>(conn, lock, &[]).await?;
                     locked.notify_one();
@@ -111,11 +111,11 @@ async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
         let through = PoolOptions::new().max_connections(2).connect_with(options).await.unwrap();
         let store = SqlStore::<sqlx::Postgres>::new(through);
         store.open().await.unwrap();
-        let end = || store.run(From::Endings, Mode::Write, "end", (), |_, ()| async { Ok(()) }.boxed());
+        let end = || store.run(Via::Ends, Mode::Write, "end", (), |_, ()| async { Ok(()) }.boxed());
         end().await.unwrap();
         word.send_replace(1);
         let missed = async {
-            while store.keeps_endings().await {
+            while store.keeps_ends().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

@@ -48,7 +48,7 @@ use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use super::inspect::AdminDialect;
 use super::migrate;
 use super::notify::Signals;
-use super::operation::{COUNT_LIMIT, From, Mode, SqlStore};
+use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
 use crate::store::values::{
     Ask, Bury, Claimed, Finish, Holding, Lane, NewJob, NewWorker, Outcome, PutBack, Reach, Rescued, Scope, Share,
