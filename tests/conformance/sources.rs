@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file, what stands there, how often, and why it may.
+/// The file or folder, what stands there, how often, and why it may.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     // what is run and is no literal where it is run
     (
@@ -24,28 +24,28 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/sqlite/mod.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/sqlite/mod.rs", "Self::fetch(conn, union.sql.into(), ", 2, "runs what `united` made"),
     (
-        "queue/src/store/mysql/mod.rs",
+        "queue/src/store/mysql/",
         "AssertSqlSafe(sql)",
         3,
         "runs what `prepare` made, the INSERT of many rows, and a look",
     ),
-    ("queue/src/store/mysql/mod.rs", "raw_sql(AssertSqlSafe(text))", 2, "runs what `one_text` made"),
+    ("queue/src/store/mysql/", "raw_sql(AssertSqlSafe(text))", 2, "runs what `one_text` made"),
     ("queue/src/store/mysql/text.rs", "text.push_str(", 2, "`one_text`: literals and constants, with `Digits`"),
-    ("queue/src/store/mysql/mod.rs", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
-    ("queue/src/store/mysql/mod.rs", "fetch(conn, union.sql, &union.binds)", 3, "runs what `united` made"),
-    ("queue/src/store/mysql/mod.rs", "fetch(conn, sql, &binds)", 2, "runs what `of_kinds` and `united` made"),
+    ("queue/src/store/mysql/", "insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
+    ("queue/src/store/mysql/", "fetch(conn, union.sql, &union.binds)", 3, "runs what `united` made"),
+    ("queue/src/store/mysql/", "fetch(conn, sql, &binds)", 2, "runs what `of_kinds` and `united` made"),
     (
-        "queue/src/store/mysql/mod.rs",
+        "queue/src/store/mysql/",
         "fetch(conn, sql, &all)",
         1,
         "runs what `of_kinds` and `question_marks` made of three files",
     ),
-    ("queue/src/store/mysql/mod.rs", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
+    ("queue/src/store/mysql/", "MySql::fetch(conn, sql.into(), ", 1, "runs what the five above give it"),
     ("queue/src/store/postgres/mod.rs", "sqlx::query(hint)", 1, "takes a &'static str"),
     ("queue/src/store/sqlite/connections.rs", "query_scalar::<_, i64>(sql)", 1, "takes a &'static str"),
     ("queue/src/store/postgres/mod.rs", "raw_sql(settings::NO_END_OF_IDLE)", 1, "a constant"),
     // what puts a text together
-    ("queue/src/store/mysql/mod.rs", "head.replace(LANES, &union.sql)", 1, "a file in sql/, with what `united` made"),
+    ("queue/src/store/mysql/", "head.replace(LANES, &union.sql)", 1, "a file in sql/, with what `united` made"),
     ("queue/src/store/engine/dialect.rs", "text.push", 4, "`question_marks`: a literal with ? for each $1"),
     (
         "queue/src/store/engine/many_lanes.rs",
@@ -53,26 +53,16 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
         2,
         "`united`: literals, and numbers of their parts",
     ),
+    ("queue/src/store/mysql/", "around.replace(LANES, ", 1, "with what `of_kinds` and `united` made of files in sql/"),
+    ("queue/src/store/mysql/", "around.replace(OTHERS, &others)", 1, "a file in sql/, with two others"),
+    ("queue/src/store/mysql/", ".replace(\"/* kinds */\"", 1, "with question marks, as many as there are kinds"),
     (
-        "queue/src/store/mysql/mod.rs",
-        "around.replace(LANES, ",
-        1,
-        "with what `of_kinds` and `united` made of files in sql/",
-    ),
-    ("queue/src/store/mysql/mod.rs", "around.replace(OTHERS, &others)", 1, "a file in sql/, with two others"),
-    ("queue/src/store/mysql/mod.rs", ".replace(\"/* kinds */\"", 1, "with question marks, as many as there are kinds"),
-    (
-        "queue/src/store/mysql/mod.rs",
+        "queue/src/store/mysql/",
         "format!(\"INSERT INTO queue_jobs ({columns}) VALUES \")",
         1,
         "columns: one of three literals",
     ),
-    (
-        "queue/src/store/mysql/mod.rs",
-        "sql.push_str(",
-        2,
-        "a comma, and `row`: one of three literals with question marks",
-    ),
+    ("queue/src/store/mysql/", "sql.push_str(", 2, "a comma, and `row`: one of three literals with question marks"),
     // what a text is passed on by
     ("queue/src/store/engine/dialect.rs", "sql: Cow<'static, str>,", 3, "of the functions above"),
     ("queue/src/store/engine/dialect.rs", "sql: std::borrow::Cow<'static, str>,", 2, "of the functions above"),
@@ -84,14 +74,9 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ),
     ("queue/src/store/postgres/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
     ("queue/src/store/sqlite/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
-    ("queue/src/store/mysql/mod.rs", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
-    (
-        "queue/src/store/mysql/mod.rs",
-        "async fn fetch(conn: &mut MySqlConnection, sql: String, ",
-        1,
-        "of the four above",
-    ),
-    ("queue/src/store/mysql/mod.rs", "fn of_kinds(sql: &str, ", 1, "a file in sql/, with question marks or without"),
+    ("queue/src/store/mysql/", "sql: Cow<'static, str>,", 1, "of `insert_row`"),
+    ("queue/src/store/mysql/", "async fn fetch(conn: &mut MySqlConnection, sql: String, ", 1, "of the four above"),
+    ("queue/src/store/mysql/", "fn of_kinds(sql: &str, ", 1, "a file in sql/, with question marks or without"),
     ("queue/src/store/engine/many_lanes.rs", "sql: String,", 1, "what `united` makes"),
     ("queue/src/store/engine/many_lanes.rs", "Union { sql: head, ", 1, "the part of a literal before LANES"),
     // values and numbers
@@ -100,14 +85,14 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/engine/migrate.rs", "columns.join(", 1, "names of columns, to be compared"),
     ("queue/src/store/engine/migrate.rs", "mysql: include_str!(", 1, "a migration: `sql: ` is the end of a name"),
     ("queue/src/store/sqlite/in_memory.rs", "faults.join(", 1, "a warning's words"),
-    ("queue/src/store/mysql/mod.rs", "self.round_trips += 2;", 1, "a number"),
+    ("queue/src/store/mysql/", "self.round_trips += 2;", 1, "a number"),
     ("queue/src/store/engine/insert.rs", "list += ", 2, "JSON, which is a value"),
     ("queue/src/store/engine/insert.rs", "sum += job.args.len();", 1, "a number"),
     ("queue/src/store/engine/script.rs", "text.replace('\\0', ", 1, "an error text, which is a value"),
     ("queue/src/store/values.rs", "self.ready += other.ready;", 1, "a number"),
     ("queue/src/store/values.rs", "self.dead += other.dead;", 1, "a number"),
     ("queue/src/store/values.rs", "self.cancelled += other.cancelled;", 1, "a number"),
-    ("queue/src/store/mysql/mod.rs", "*count += row.int(6)?;", 1, "a number"),
+    ("queue/src/store/mysql/", "*count += row.int(6)?;", 1, "a number"),
     ("queue/src/store/engine/leases.rs", "sum += one;", 1, "numbers"),
 ];
 
@@ -227,7 +212,7 @@ fn no_statement_is_built_from_input() {
     let (mut left, mut others) = (suspicious(), Vec::new());
     for (file, part, times, why) in ALLOWED {
         let before = left.len();
-        left.retain(|(name, line)| name != file || !line.contains(part));
+        left.retain(|(name, line)| !name.starts_with(file) || !line.contains(part));
         let found = before - left.len();
         if found != *times {
             others.push(format!("{file}: {part} ({why}): {found} times, not {times}"));

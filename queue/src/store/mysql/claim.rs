@@ -1,0 +1,316 @@
+//! Claims on MySQL and MariaDB: rows are found, locked, marked and noted.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::TryStreamExt;
+use sqlx::mysql::MySqlRow;
+use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
+
+use crate::limits::ARGS_AT_CLAIM_BYTES;
+
+use crate::store::engine::dialect::json;
+use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, question_marks, rows};
+use crate::store::engine::many_lanes::{LANES, Part, ask_of, united};
+use crate::store::engine::ranges::Runs;
+use crate::store::engine::read::{claimed, lane_of, shares};
+use crate::store::engine::settings::mysql as settings;
+use crate::store::mysql::text::one_text;
+use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, WorkerId};
+
+use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, of_kinds};
+
+/// Up to this many rows are locked by their numbers, in the round trip that begins the transaction. More rows are locked
+/// in order, which is less work for the server.
+pub(super) const FEW: usize = 32;
+
+/// What is due of an ask.
+pub(super) enum Due {
+    /// These few, which are all that is due, or the one that is wanted.
+    Numbers(Vec<i64>),
+    /// No more than the ask says now, starting at the first of it.
+    Behind(Ask),
+}
+
+/// Rows that are locked, in a transaction.
+pub(super) struct Locked {
+    jobs: Vec<Claimed>,
+    /// The rest of the transaction may travel as one text.
+    together: bool,
+}
+
+/// Stands for the text of claim_others.mysql.sql in another one.
+pub(super) const OTHERS: &str = "/* others */";
+
+pub(super) fn most_retries(ask: &Ask) -> i64 {
+    i64::from(ask.max_retries.min(i32::MAX as u32))
+}
+
+pub(super) fn retries(ask: &Ask) -> Bind<'_> {
+    most_retries(ask).into()
+}
+
+pub(super) fn peek_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
+    let [kind, queue, priority] = lane_binds(ask);
+    if ask.newest_first {
+        return (include_str!("sql/peek_newest.sql"), vec![kind, queue, priority, limit.into()]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    (
+        include_str!("sql/peek.sql"),
+        vec![kind, queue, priority, run_at.into(), id.into(), limit.into(), end.0.into(), end.1.into()],
+    )
+}
+
+pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
+    if ask.newest_first {
+        let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
+        return (include_str!("sql/claim_newest.sql"), binds);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/claim.sql"), binds)
+}
+
+pub(super) fn one_of_many(ask: &Ask, take: u32) -> Part<'_> {
+    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
+    if ask.newest_first {
+        return (include_str!("sql/next_newest.sql"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
+    }
+    let (run_at, id) = ask.behind.unwrap_or(FIRST);
+    let binds = vec![kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
+    (include_str!("sql/next.sql"), binds)
+}
+
+/// The asks that the worker may claim: none when its lease has run out, and none of paused queues.
+pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+    let rows = rows::<MySql>(conn, include_str!("sql/claim_allowed.sql"), &[worker.into()]).await?;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paused: HashSet<_> = rows.iter().filter_map(|row| row.maybe_text(0).transpose()).collect::<Result<_, _>>()?;
+    Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
+}
+
+/// The ask from its first row on, where that is known.
+pub(super) fn known_start(ask: &Ask) -> Option<Ask> {
+    ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
+}
+
+/// What is due of an ask. None: nothing is, or rows of the `served` kinds wait in another lane.
+///
+/// It is asked first, because a read that locks must begin and end at rows that exist. Such a read asks of each removed row
+/// whether somebody holds a lock on it, which costs twenty times what a plain read does. If it finds fewer rows than its
+/// limit, it goes on to the next row of any lane or worker.
+pub(super) async fn due(
+    conn: &mut MySqlConnection,
+    ask: &Ask,
+    served: Option<&[String]>,
+) -> Result<Option<Due>, Error> {
+    if let Some(known) = known_start(ask) {
+        let free = match served {
+            Some(kinds) => !others_wait(conn, ask, kinds).await?,
+            None => true,
+        };
+        return Ok(free.then_some(Due::Behind(known)));
+    }
+    let (sql, binds) = peek_one(ask, ask.take.into(), NEVER);
+    let due = match served {
+        None => rows::<MySql>(conn, sql, &binds).await?,
+        Some(kinds) => {
+            let ((others, mut all), (lane, places)) = (others(ask, kinds), question_marks(sql));
+            all.extend(places.iter().map(|place| binds[*place]));
+            let (around, _none) = question_marks(include_str!("sql/claim_due.sql"));
+            let sql = around.replace(OTHERS, &others).replace(LANES, &lane);
+            fetch(conn, sql, &all).await?
+        }
+    };
+    let Some(first) = due.first() else { return Ok(None) };
+    if served.is_some() && first.int(3)? != 0 {
+        return Ok(None);
+    }
+    if due.len() <= FEW && (ask.take == 1 || due.len() < ask.take as usize) {
+        let number = |row: &MySqlRow| row.int(2).map(|id| if ask.newest_first { -1 - id } else { id });
+        return Ok(Some(Due::Numbers(due.iter().map(number).collect::<Result<_, _>>()?)));
+    }
+    // times that no calendar has, written with the checks off, come first
+    let place = if ask.newest_first { None } else { first.maybe_int(1)?.zip(first.maybe_int(2)?) };
+    let behind = place.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
+    Ok(Some(Due::Behind(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() })))
+}
+
+/// Asks whether rows of the served kinds wait in another lane than this one.
+pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
+    let (sql, places) = question_marks(include_str!("sql/claim_others.sql"));
+    let lane = lane_binds(ask);
+    // no kind has an empty name
+    let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
+    let binds = places.iter().map(|place| lane[*place]).chain(others.map(Bind::from)).collect();
+    (of_kinds(sql.trim_end(), kinds.len()), binds)
+}
+
+pub(super) async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[String]) -> Result<bool, Error> {
+    let (sql, binds) = others(ask, kinds);
+    let rows = fetch(conn, sql, &binds).await?;
+    rows.first().map_or(Ok(true), |row| Ok(row.int(0)? != 0))
+}
+
+/// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
+pub(super) async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+    if let Some(asks) = asks.iter().map(known_start).collect() {
+        return Ok(asks);
+    }
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into(), NEVER));
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    let start = |row: &MySqlRow| {
+        let ask = &asks[ask_of(&union.asks, row.int(3)?)?];
+        let (time, id) = (row.maybe_int(1)?, row.int(2)?);
+        let first = time.filter(|_| !ask.newest_first).map(|time| (time, id.saturating_sub(1)));
+        Ok(Ask { behind: first.or(ask.behind), ..ask.clone() })
+    };
+    rows.iter().map(start).collect()
+}
+
+/// Locks the next rows of the asks and nothing beside them: in a transaction.
+pub(super) async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Locked, Error> {
+    MySql::raw(conn, settings::BEGIN).await?;
+    let together = false;
+    if let [ask] = asks {
+        let (sql, binds) = claim_one(worker, ask);
+        let rows = rows::<MySql>(conn, sql, &binds).await?;
+        let jobs = rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<_, _>>()?;
+        return Ok(Locked { jobs, together });
+    }
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
+    Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
+}
+
+/// The same for those of a lane that have these numbers, in their order.
+pub(super) async fn lock_numbers(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    numbers: &[i64],
+) -> Result<Locked, Error> {
+    let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
+    let text = one_text(&[(settings::BEGIN, &[]), (include_str!("sql/claim_numbers.sql"), &values)]);
+    let (mut jobs, mut together) = (HashMap::new(), true);
+    for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
+        let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
+        together &= row.int(12)? == 0;
+        if job.lane == ask.lane {
+            jobs.insert(job.id.get(), job);
+        }
+    }
+    Ok(Locked { jobs: numbers.iter().filter_map(|number| jobs.remove(number)).collect(), together })
+}
+
+/// Marks the locked rows, makes a note of whose they are, and commits.
+pub(super) async fn mark(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    locked: Locked,
+) -> Result<Vec<Claimed>, Error> {
+    let Locked { mut jobs, together } = locked;
+    let mut taken: Vec<[i64; 2]> = jobs.iter().map(|job| [job.id.get(), i64::from(job.max_retries)]).collect();
+    taken.sort_unstable();
+    let ids: Vec<i64> = taken.iter().map(|[id, _]| *id).collect();
+    let claim = if together {
+        let marked = [worker.into(), taken.as_slice().into()];
+        let note = [worker.into(), ids.as_slice().into()];
+        let text = one_text(&[
+            (include_str!("sql/claim_mark.sql"), &marked),
+            (include_str!("sql/claim_note.sql"), &note),
+            (settings::COMMIT, &[]),
+        ]);
+        let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
+        let mut claim = 0;
+        while let Some(answer) = answers.try_next().await? {
+            // of the three only the note has a number
+            claim = answer.left().map_or(0, |done| done.last_insert_id().cast_signed()).max(claim);
+        }
+        claim
+    } else {
+        let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
+        match one.zip(Runs::of(&ids)) {
+            Some((ask, runs)) => {
+                let binds = runs.behind(&[worker.into(), retries(ask)]);
+                execute::<MySql>(conn, include_str!("sql/claim_mark_runs.sql"), &binds).await?;
+            }
+            None => {
+                let list = json(&taken);
+                let binds = [worker.into(), list.as_str().into()];
+                execute::<MySql>(conn, include_str!("sql/claim_mark.sql"), &binds).await?;
+            }
+        }
+        let note = [worker.into(), ids.as_slice().into()];
+        let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.sql"), &note)?;
+        let claim = MySql::insert_row(conn, sql, arguments).await?;
+        MySql::raw(conn, settings::COMMIT).await?;
+        claim
+    };
+    jobs.iter_mut().for_each(|job| job.claim = Some(claim));
+    Ok(jobs)
+}
+
+/// Marks what was locked, if anything was, and ends the transaction.
+pub(super) async fn take(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    locked: Result<Locked, Error>,
+) -> Result<Vec<Claimed>, Error> {
+    let taken = match locked {
+        Ok(locked) if !locked.jobs.is_empty() => mark(conn, worker, asks, locked).await,
+        none => {
+            MySql::raw(conn, settings::ROLLBACK).await?;
+            return none.map(|locked| locked.jobs);
+        }
+    };
+    if taken.is_err() {
+        MySql::raw(conn, settings::ROLLBACK).await?;
+    }
+    taken
+}
+
+/// The next jobs of one lane; with `served`, only if no rows of these kinds wait in another one.
+pub(super) async fn claim_lane(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    served: Option<&[String]>,
+) -> Result<Vec<Claimed>, Error> {
+    let locked = match due(conn, ask, served).await? {
+        None => return Ok(Vec::new()),
+        Some(Due::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers).await,
+        Some(Due::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask)).await,
+    };
+    take(conn, worker, std::slice::from_ref(ask), locked).await
+}
+
+/// The next jobs of these lanes.
+pub(super) async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    if let [ask] = asks {
+        return claim_lane(conn, worker, ask, None).await;
+    }
+    let asks = starts(conn, asks).await?;
+    let asks = allowed(conn, worker, &asks).await?;
+    if asks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let locked = lock(conn, worker, &asks).await;
+    take(conn, worker, &asks, locked).await
+}
+
+/// What each of these lanes has of the next jobs.
+pub(super) async fn preview(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+    let outer = reach.numbers().map(Bind::from);
+    let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
+        peek_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
+    });
+    let rows = fetch(conn, union.sql, &union.binds).await?;
+    shares(asks, &rows, |part| ask_of(&union.asks, part))
+}

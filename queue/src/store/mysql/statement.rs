@@ -1,0 +1,42 @@
+//! What several statements of MySQL and MariaDB need.
+
+use sqlx::mysql::MySqlRow;
+use sqlx::{Error, MySql, MySqlConnection};
+
+use crate::store::engine::notify::Signals;
+
+use crate::store::engine::dialect::json;
+use crate::store::engine::dialect::{Bind, Dialect, add_binds};
+use crate::store::values::{Ask, Place};
+
+/// Around each part of a union: it has an order and a limit, and locks, of its own.
+pub(super) const PARTS: [&str; 2] = ["(", ")"];
+
+/// Before every time that can be stored.
+pub(super) const FIRST: Place = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
+
+impl Signals for MySql {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
+    }
+
+    async fn notify(_: &mut MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+}
+
+pub(super) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
+    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
+pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
+    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds, json)).await
+}
+
+/// A statement with `?, ?, ?`, for so many kinds.
+pub(super) fn of_kinds(sql: &str, count: usize) -> String {
+    sql.replace("/* kinds */", &vec!["?"; count].join(", "))
+}
