@@ -1,5 +1,5 @@
-//! Jobs for tests. All are linked into every test binary, so every worker needs their states ([`with_states`]), unless it
-//! serves [`only registered`](queue::WorkerBuilder::only_registered) ones.
+//! Jobs for tests. They are linked into every test binary, so every worker needs their states ([`with_states`]), except
+//! one with [`only_registered`](queue::WorkerBuilder::only_registered).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! What the suites share: a database under test with its verbs for any engine ([`Db`]), jobs that do what a test says and
-//! tell what happens to them ([`jobs`], [`Probe`]), and waiting with a deadline ([`within`], [`eventually`]).
+//! Code that the suites share: a database under test, with the same methods on every engine ([`Db`]); jobs that a test
+//! controls and observes ([`jobs`], [`Probe`]); and waiting with a deadline ([`within`], [`eventually`]).
 
 pub mod jobs;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use db::{AnyPool, AnyTransaction, Db, Running, on};
 pub use probe::{Event, Probe, Step, What};
 
-/// How long a test waits for anything. Far longer than a busy machine needs, so that it is met only by what never comes.
+/// How long a test waits for anything. A busy machine needs far less, so only a real failure exceeds it.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Waits for a future, at most until the deadline.

@@ -1,7 +1,7 @@
 //! What `#[job]` accepts, and what the compiler says to what it does not.
 //!
-//! One file per mistake, named for it. After a change of the messages, or of the toolchain that CI pins, look at the new
-//! ones as a user would, then keep them: `TRYBUILD=overwrite cargo test -p queue-tests --test ui`.
+//! One file per mistake, named after it. After a change of the messages, or of CI's toolchain, read the new messages as
+//! a user would. Then save them: `TRYBUILD=overwrite cargo test -p queue-tests --test ui`.
 
 #[path = "ui/run.rs"]
 mod run;

@@ -1,4 +1,4 @@
-//! Looking and mending: what code, a command line and a dashboard all need.
+//! Inspecting and repairing jobs, for use in code, a command line or a dashboard.
 
 use chrono::{DateTime, Utc};
 
@@ -11,7 +11,11 @@ use crate::state::JobState;
 use crate::store::view::{Among, Filter, Job, JobDetail, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{AnyStore, Store};
 
-/// Administration of the jobs in one database. Cheap to clone.
+/// Inspects and changes the jobs in one database. Cheap to clone.
+///
+/// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
+/// background. The methods named `…_all` work in steps of up to 1,000 jobs. If one fails or is dropped, the earlier
+/// steps remain.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,40 +35,42 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). No I/O.
+    /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
         Self { store: pool.store() }
     }
 
-    /// Counts and ages by kind, queue and state. Exact: it reads every row, so ask seldom beside millions of jobs.
+    /// Counts the jobs by kind, queue and state, and finds the oldest of each. The counts are exact: it reads every
+    /// row, for two minutes at most. Call it rarely if there are millions of jobs.
     pub async fn stats(&self) -> Result<Vec<Stat>, Error> {
         self.store.stats().await
     }
 
-    /// Lists jobs by ascending id, a page at a time.
+    /// Lists jobs by ascending id, one page at a time. Takes two minutes at most.
     pub async fn jobs(&self, filter: &Filter) -> Result<Page<Job>, Error> {
         self.store.jobs(filter).await
     }
 
-    /// One job with its arguments, its result and every attempt; None when there is no such job.
+    /// Reads one job with its arguments, result and attempts. `None` if there is no such job.
     pub async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
         self.store.job(id).await
     }
 
-    /// Runs a job soon: a scheduled one at once instead of later, a dead one again from the first attempt.
+    /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is
+    /// [sent back](Self::send_back). A job that is already ready stays as it is.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a running, completed or cancelled job (a finished job never runs again: enqueue a new one),
-    /// [`Error::NotFound`].
+    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`]. A finished job never runs
+    /// again: enqueue a new one.
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
         self.one(id, Operation::Retry).await
     }
 
-    /// Retries all scheduled and dead jobs that match, each of them once. Returns how many.
+    /// Makes all matching scheduled jobs and dead letters ready, each of them once. Returns how many.
     pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
         let operation = match filter.state {
-            // one walk over both: a scheduled job that was made ready, and has died by the end of a first walk, would be sent
-            // back by a second one
+            // Two walks could retry a job twice: the first makes it ready, it fails for good, and the second sends it
+            // back. So one walk covers both states.
             None => Operation::Retry,
             Some(JobState::Scheduled) => Operation::RunNow,
             Some(JobState::Dead) => Operation::SendBack,
@@ -73,23 +79,24 @@ impl Admin {
         self.all(Filter { among: Among::Retryable, ..filter.clone() }, operation).await
     }
 
-    /// Cancels a job: a waiting one at once; a running one is told through its token within a heartbeat, and counts as
-    /// cancelled when it stops because of that (one that completes all the same is completed).
+    /// Cancels a job. A waiting job is cancelled at once. A running job gets the request through its token, within one
+    /// heartbeat. It ends as cancelled if it stops because of the token, and as completed if it completes anyway.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a completed job and a dead letter, [`Error::NotFound`]. One that is cancelled already is no error.
+    /// [`Error::Conflict`] for a completed job or a dead letter, [`Error::NotFound`]. Cancelling a cancelled job is not
+    /// an error.
     pub async fn cancel(&self, id: JobId) -> Result<(), Error> {
         self.one(id, Operation::Cancel).await
     }
 
-    /// Cancels all waiting and running jobs that match. Returns how many were cancelled or told to stop: the latter also of
-    /// waiting ones, when a worker was faster.
+    /// Cancels all matching jobs that wait or run. Returns how many were cancelled or told to stop. A waiting job is
+    /// told to stop if a worker claims it meanwhile.
     pub async fn cancel_all(&self, filter: &Filter) -> Result<u64, Error> {
         let Some(filter) = filter.unfinished() else { return Ok(0) };
         self.all(filter, Operation::Cancel).await
     }
 
-    /// Removes a job that no worker holds, with its attempts.
+    /// Deletes a job and its attempts. A job that a worker holds cannot be deleted.
     ///
     /// # Errors
     /// [`Error::Conflict`] for a running job (cancel it first), [`Error::NotFound`].
@@ -97,26 +104,26 @@ impl Admin {
         self.one(id, Operation::Delete).await
     }
 
-    /// Removes all jobs that match and that no worker holds. Returns how many.
+    /// Deletes all matching jobs that no worker holds. Returns how many.
     pub async fn delete_all(&self, filter: &Filter) -> Result<u64, Error> {
         self.all(filter.clone(), Operation::Delete).await
     }
 
-    /// Gives a waiting job another time.
+    /// Changes the due time of a waiting job.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a job that runs or is over, [`Error::NotFound`].
+    /// [`Error::Conflict`] for a running or finished job, [`Error::NotFound`].
     pub async fn reschedule(&self, id: JobId, time: DateTime<Utc>) -> Result<(), Error> {
         self.one(id, Operation::Reschedule(time.timestamp_micros())).await
     }
 
-    /// Gives all waiting jobs that match another time. Returns how many.
+    /// Changes the due time of all matching jobs that wait. Returns how many.
     pub async fn reschedule_all(&self, filter: &Filter, time: DateTime<Utc>) -> Result<u64, Error> {
         let Some(filter) = filter.unfinished() else { return Ok(0) };
         self.all(filter, Operation::Reschedule(time.timestamp_micros())).await
     }
 
-    /// Sends a dead letter back: it is ready again, with all its attempts before it. Those that it had stay on record.
+    /// Sends a dead letter back: it becomes ready, with all its retries. Its old attempts stay on record.
     ///
     /// # Errors
     /// [`Error::Conflict`] for a job that is not dead, [`Error::NotFound`].
@@ -124,7 +131,7 @@ impl Admin {
         self.one(id, Operation::SendBack).await
     }
 
-    /// Sends all dead letters back that match. Returns how many.
+    /// Sends back all matching dead letters. Returns how many.
     pub async fn send_back_all(&self, filter: &Filter) -> Result<u64, Error> {
         if filter.state.is_some_and(|state| state != JobState::Dead) {
             return Ok(0);
@@ -132,11 +139,12 @@ impl Admin {
         self.all(filter.clone().state(JobState::Dead), Operation::SendBack).await
     }
 
-    /// Replaces the arguments of a dead letter or a waiting job; nothing else changes, so send it back afterwards.
+    /// Replaces the arguments of a waiting job or a dead letter. A dead letter stays dead: send it back
+    /// afterwards.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a job that runs or is over, [`Error::NotFound`], [`Error::Config`] for arguments above the
-    /// size limit.
+    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
+    /// arguments above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
         let args = args.to_string();
         if args.len() > MAX_ARGS_BYTES {
@@ -154,33 +162,33 @@ impl Admin {
         self.one(id, Operation::Edit(args)).await
     }
 
-    /// Stops all claims from a queue, at once and on every worker. Jobs that run go on. A queue that has no jobs yet can
-    /// be paused as well; pausing it again keeps the first time.
+    /// Pauses a queue: from now on no worker claims its jobs. Running jobs continue. The queue may be empty. Pausing a
+    /// paused queue keeps the time of the first pause.
     ///
     /// # Errors
-    /// [`Error::Config`] for a name that no queue can have.
+    /// [`Error::Config`] for an invalid name.
     pub async fn pause(&self, queue: &str) -> Result<(), Error> {
         check_name("queue", queue).map_err(|why| Error::config(format!("cannot pause a queue: {why}")))?;
         self.store.set_paused(queue, true).await
     }
 
-    /// Takes a pause back.
+    /// Ends the pause of a queue.
     pub async fn resume(&self, queue: &str) -> Result<(), Error> {
         self.store.set_paused(queue, false).await
     }
 
-    /// The queues that have waiting or running jobs or are paused.
+    /// Lists the queues that have waiting or running jobs or are paused.
     pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
         self.store.queues().await
     }
 
-    /// The workers: those that are alive, and those that ended within the retention.
+    /// Lists the workers that are alive, and those that ended within the [retention](crate::WorkerBuilder::retention).
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         self.store.workers().await
     }
 
-    /// Changes one job, or says why not. A job that was on its way from one state to another just then, so that the
-    /// statement missed it, is tried again.
+    /// Changes one job, or returns why it could not. The statement may miss a job that changes its state just then, so
+    /// it is repeated a few times.
     async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
         let mut tries = 0;
         loop {
@@ -199,7 +207,7 @@ impl Admin {
         }
     }
 
-    /// Walks all matching jobs by id, in bounded statements, so that no lock is held for long.
+    /// Walks all matching jobs by id. Its statements are bounded, so that no lock is held for long.
     async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
         let most = filter.limit.map_or(u64::MAX, u64::from);
         let mut count = 0;
@@ -219,8 +227,8 @@ impl Admin {
     }
 }
 
-/// What can be done to jobs. Data and not closures: the futures of async closures cannot be shown to be `Send`, and what
-/// [`Admin`] returns has to run in tasks and handlers.
+/// What can be done to jobs. It is an enum, because the futures of [`Admin`] must be `Send`, and the compiler cannot
+/// prove that for async closures.
 #[derive(Debug)]
 enum Operation {
     /// [`RunNow`](Self::RunNow) or [`SendBack`](Self::SendBack).
@@ -236,12 +244,12 @@ enum Operation {
 }
 
 impl Operation {
-    /// Returns the ids that changed. `state`: that in which they were looked for.
+    /// Returns the ids that changed. `state`: the state that the jobs were listed with.
     async fn run(&self, store: &dyn Store, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
         match self {
             Self::Retry => {
                 let mut changed = store.run_now(ids).await?;
-                // one that was made ready may have run and died by now: it is not to be sent back as well
+                // A job that was just made ready may be a dead letter by now. It must not be sent back as well.
                 let rest: Vec<i64> = ids.iter().copied().filter(|id| !changed.contains(id)).collect();
                 changed.extend(store.send_back(&rest).await?);
                 Ok(changed)
@@ -249,7 +257,7 @@ impl Operation {
             Self::RunNow => store.run_now(ids).await,
             Self::SendBack => store.send_back(ids).await,
             Self::Cancel => store.cancel(ids, "cancelled by an administrator").await,
-            // not what was sent back, or ended, since it was listed
+            // only if still in the listed state: a dead letter may have been sent back since
             Self::Delete => store.delete(ids, state).await,
             Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await,
             Self::Edit(args) => {
@@ -264,7 +272,6 @@ impl Operation {
         }
     }
 
-    /// Whether it changes jobs in this state.
     fn applies_to(&self, state: JobState) -> bool {
         use JobState::{Dead, Ready, Running, Scheduled};
         match self {
@@ -278,7 +285,7 @@ impl Operation {
         }
     }
 
-    /// Whether a job in this state is what it would have become.
+    /// Whether a job in this state already is what the operation makes of it.
     fn is_done(&self, state: JobState) -> bool {
         match self {
             Self::Retry | Self::RunNow => state == JobState::Ready,
@@ -298,15 +305,15 @@ impl Operation {
         }
     }
 
-    /// What to do instead where it does not apply.
+    /// What to do instead, for a job in this state.
     fn cure(&self, state: JobState) -> &'static str {
         match self {
-            Self::Retry | Self::RunNow if state == JobState::Running => "that is what a retry would come to",
+            Self::Retry | Self::RunNow if state == JobState::Running => "wait until its attempt has ended",
             Self::Retry | Self::RunNow => "only scheduled jobs and dead letters can be retried; enqueue a new job",
             Self::SendBack => "only dead letters can be sent back",
-            Self::Cancel => "it is over; delete it if it is in the way",
+            Self::Cancel => "only waiting and running jobs can be cancelled; delete it if you no longer need it",
             Self::Delete => "cancel it first, and delete it when it has stopped",
-            Self::Reschedule(_) => "only waiting jobs have a time; send a dead letter back first",
+            Self::Reschedule(_) => "only waiting jobs can be rescheduled; send a dead letter back first",
             Self::Edit(_) => "only waiting jobs and dead letters can be edited",
         }
     }

@@ -1,4 +1,4 @@
-//! Which databases there are.
+//! The supported databases.
 
 /// A database engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

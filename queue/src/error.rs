@@ -1,4 +1,6 @@
-//! What can go wrong in the library itself (a job's own outcome is [`JobError`](crate::JobError)).
+//! The errors of the library itself. The outcome of a handler is [`JobError`](crate::JobError).
+
+use std::io::ErrorKind;
 
 use crate::id::JobId;
 use crate::state::JobState;
@@ -8,16 +10,16 @@ use crate::store::engine::settings::cure;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The database refused or could not be reached. `doing` says what was tried (and names the kind for an enqueue).
+    /// The database refused an operation, or could not be reached.
     #[error("{doing}: {source}{}", cure(source))]
     Database {
-        /// What was tried.
+        /// The operation that failed, for example ``cannot enqueue `send_email` ``.
         doing: String,
         /// The driver's error.
         #[source]
         source: sqlx::Error,
     },
-    /// The arguments of a job could not be written as JSON.
+    /// The arguments of a job do not serialize to JSON.
     #[error("cannot enqueue `{kind}`: its arguments do not serialize: {source}")]
     Payload {
         /// The job's kind.
@@ -26,7 +28,7 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// The arguments of a job are too large.
+    /// The arguments of a job are too large. See [`MAX_ARGS_BYTES`](crate::MAX_ARGS_BYTES).
     #[error(
         "cannot enqueue `{kind}`: its arguments are {size} bytes of JSON, the limit is {limit}; \
          store the data elsewhere and enqueue a reference to it"
@@ -34,31 +36,32 @@ pub enum Error {
     TooLarge {
         /// The job's kind.
         kind: &'static str,
-        /// Bytes of JSON.
+        /// Their size in bytes of JSON.
         size: usize,
-        /// Bytes allowed.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The arguments of a job nest too deeply: no worker could decode them.
+    /// The arguments of a job nest too deeply, so no worker could decode them. See
+    /// [`MAX_ARGS_DEPTH`](crate::MAX_ARGS_DEPTH).
     #[error(
         "cannot enqueue `{kind}`: its arguments nest {depth} levels deep, the limit is {limit}; \
-         enqueue them as a text that holds JSON, or in a flatter form"
+         enqueue a string that contains the JSON, or a flatter structure"
     )]
     TooDeep {
         /// The job's kind.
         kind: &'static str,
         /// Levels of arrays and objects.
         depth: usize,
-        /// Levels allowed.
+        /// The limit in levels.
         limit: usize,
     },
-    /// An option is not usable: which, why, and what to write instead.
+    /// A setting or argument is not usable. The message names it, gives the reason, and says what to write instead.
     #[error("{0}")]
     Config(String),
-    /// The database's schema does not fit this binary.
+    /// The tables are missing, or their version is not compatible with this binary. The message says what to do.
     #[error("{0}")]
     Schema(String),
-    /// There is no such job.
+    /// No job has this id.
     #[error("there is no job {0}; it may have been deleted, or removed by retention")]
     NotFound(JobId),
     /// The job's state does not allow the operation.
@@ -66,9 +69,9 @@ pub enum Error {
     Conflict {
         /// The job.
         id: JobId,
-        /// What was asked.
+        /// The operation, for example `retry`.
         operation: &'static str,
-        /// The state that it is in.
+        /// The job's state.
         state: JobState,
         /// What to do instead.
         cure: &'static str,
@@ -76,8 +79,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The database refuses these very values: trying again will not help. Every other refusal (read-only after a
-    /// failover, a full disk, a time limit of the server) is an outage.
+    /// Whether the database refuses the values, so that a retry cannot help. Every other refusal (read-only after a
+    /// failover, a full disk, a server timeout) counts as an outage.
     pub(crate) fn blames_the_row(&self) -> bool {
         let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
         // data exception, program limit exceeded
@@ -85,13 +88,26 @@ impl Error {
         !matches!(error.kind(), sqlx::error::ErrorKind::Other) || of_the_data
     }
 
-    /// Another row has its key.
+    /// The connection is gone. If the statement caused that, a server that is up answers on other connections.
+    pub(crate) fn broke_the_connection(&self) -> bool {
+        let Self::Database { source, .. } = self else { return false };
+        match source {
+            // a timeout says nothing about what was sent
+            sqlx::Error::Io(error) => !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionAborted),
+            sqlx::Error::Protocol(_) => true,
+            // connection exception; "got a packet bigger than max_allowed_packet" is one as well
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| code.starts_with("08")),
+            _ => false,
+        }
+    }
+
+    /// Whether another row has the key.
     pub(crate) fn is_taken(&self) -> bool {
         let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
         error.is_unique_violation()
     }
 
-    /// A constraint refuses it: a key, a check, a column that must have a value.
+    /// Whether a constraint refuses the row: a key, a check or `NOT NULL`.
     pub(crate) fn is_a_constraint(&self) -> bool {
         let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
         !matches!(error.kind(), sqlx::error::ErrorKind::Other)
@@ -102,7 +118,7 @@ impl Error {
     }
 }
 
-/// Says what was tried when the database failed.
+/// Adds the failed operation to an error of the database.
 pub(crate) trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, Error>;
 }

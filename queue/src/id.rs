@@ -1,9 +1,9 @@
-//! The number of a job.
+//! The id of a job.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of a job: unique within one database. The number of a job that was committed is never used again. (SQLite
-/// gives that of an enqueue that was rolled back to the next one.)
+/// The id of a job, unique within one database. The id of a committed job is never reused. (SQLite reuses the id of an
+/// enqueue that was rolled back.)
 ///
 /// ```
 /// let id = queue::JobId::from(42);
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct JobId(i64);
 
 impl JobId {
-    /// The number as it stands in the `id` column.
+    /// The value in the `id` column.
     pub const fn get(self) -> i64 {
         self.0
     }

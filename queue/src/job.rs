@@ -1,4 +1,4 @@
-//! What a job is: a serializable value with a kind, defaults and a handler; and how it is enqueued.
+//! A job is a serializable value with a kind, defaults and a handler. This module defines it and enqueues it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
 use crate::outcome::JobError;
 use crate::store::values::NewJob;
 
-/// All times before this are as good as now, and every engine can store this one.
+/// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
 const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
-/// The last year that every engine can store.
+/// Later times are lowered to this one, in the last year that every engine can store.
 const YEAR_9999: i64 = 253_370_764_800_000_000;
 
-/// A unit of work that can be written to the database and run later, somewhere else.
+/// A unit of work that is stored in the database and runs later in a worker.
 ///
-/// [`#[job]`](crate::job) writes the implementation from an async function; by hand it is only needed for types that the
-/// macro cannot make (generic ones, say), and such a type is registered with
+/// [`#[job]`](crate::job) generates the implementation from an async function. Write it by hand only for types that the
+/// macro cannot generate, for example generic ones. Register such a type with
 /// [`WorkerBuilder::register`](crate::WorkerBuilder::register).
 ///
-/// Bring the trait into scope (`use queue::Job;`) to enqueue:
+/// Bring the trait into scope to enqueue:
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,33 +50,34 @@ const YEAR_9999: i64 = 253_370_764_800_000_000;
     note = "annotate the function with `#[queue::job]` and use the struct that it generates (`send_email` gives `SendEmail`)"
 )]
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
-    /// The name in the `kind` column, by which a worker finds the handler. At most 128 bytes.
+    /// The name in the `kind` column, which selects the handler. At most 128 bytes.
     const KIND: &'static str;
-    /// Former kinds: rows enqueued under these names are run by this job too.
+    /// Former kinds. This job also runs rows that were enqueued under these names.
     const ALIASES: &'static [&'static str] = &[];
-    /// The queue, where the enqueue names none. At most 128 bytes.
+    /// The queue, unless the enqueue names another. At most 128 bytes.
     const QUEUE: &'static str = "default";
-    /// The priority, where the enqueue names none: smaller runs first.
+    /// The priority, unless the enqueue names another. Smaller runs first.
     const PRIORITY: i16 = 0;
-    /// How often a failed job is tried again, where the enqueue names no number: 3 retries are 4 attempts.
+    /// How often a failed job is retried, unless the enqueue says otherwise. 3 retries allow 4 attempts.
     const MAX_RETRIES: u32 = 20;
-    /// How long one attempt may run; without it, as long as its worker lives.
+    /// How long one attempt may run. `None` sets no limit.
     const TIMEOUT: Option<Duration> = None;
-    /// How long to wait after a failure.
+    /// How long to wait before a retry.
     const BACKOFF: Backoff = Backoff::DEFAULT;
 
-    /// What a successful attempt leaves behind, kept as JSON in the history.
+    /// The result of a successful attempt. It is kept as JSON in the history.
     type Output: Serialize + Send + 'static;
 
-    /// Runs one attempt. Called by workers only.
+    /// Runs one attempt. Only workers call it.
     ///
     /// # Cancellation
-    /// The future is dropped when the attempt outlives its timeout or is cancelled, and its token
-    /// ([`JobContext::cancelled`]) was ignored for the worker's grace period; at once when it loses its lease.
+    /// A timeout, a cancellation or the worker's shutdown cancels the token ([`JobContext::cancelled`]). If the attempt
+    /// does not end within the worker's [`cancel_grace`](crate::WorkerBuilder::cancel_grace), its future is dropped.
+    /// When the worker loses its lease, the future is dropped at once.
     fn run(self, ctx: JobContext) -> impl Future<Output = Result<Self::Output, JobError>> + Send;
 
-    /// The [`State`](crate::State) types that [`run`](Self::run) takes from the context, so that a worker that lacks one
-    /// refuses to start.
+    /// The [`State`](crate::State) types that [`run`](Self::run) takes from the context. A worker that lacks one of
+    /// them cannot be built.
     fn requires() -> Vec<StateType> {
         Vec::new()
     }
@@ -86,33 +87,33 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         Enqueue::new(self).enqueue(target)
     }
 
-    /// To be run no earlier than `delay` from now, by the database's clock. See [`Enqueue::after`].
+    /// Delays the job by `delay`, by the database's clock. See [`Enqueue::after`].
     fn after(self, delay: Duration) -> Enqueue<Self> {
         Enqueue::new(self).after(delay)
     }
 
-    /// To be run no earlier than `time`. See [`Enqueue::at`].
+    /// Makes the job due at `time`. See [`Enqueue::at`].
     fn at(self, time: DateTime<Utc>) -> Enqueue<Self> {
         Enqueue::new(self).at(time)
     }
 
-    /// With another priority; smaller runs first. See [`Enqueue::priority`].
+    /// Sets the priority. Smaller runs first. See [`Enqueue::priority`].
     fn priority(self, priority: i16) -> Enqueue<Self> {
         Enqueue::new(self).priority(priority)
     }
 
-    /// Into another queue. See [`Enqueue::queue`].
+    /// Sets the queue. See [`Enqueue::queue`].
     fn queue(self, queue: impl Into<String>) -> Enqueue<Self> {
         Enqueue::new(self).queue(queue)
     }
 
-    /// With another number of retries. See [`Enqueue::max_retries`].
+    /// Sets the number of retries. See [`Enqueue::max_retries`].
     fn max_retries(self, retries: u32) -> Enqueue<Self> {
         Enqueue::new(self).max_retries(retries)
     }
 }
 
-/// A type that a job takes through [`State`](crate::State).
+/// The type of a job's [`State`](crate::State) parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateType {
     pub(crate) id: std::any::TypeId,
@@ -131,7 +132,7 @@ impl StateType {
     }
 }
 
-/// A job with options, to be enqueued. Made by the methods of [`Job`].
+/// A job with options, ready to be enqueued. The methods of [`Job`] create it.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -177,50 +178,58 @@ impl<J: Job> Enqueue<J> {
         Self { job, options: Options::default() }
     }
 
-    /// Not before `delay` has passed, counted by the database's clock from the enqueue. At most 100 years. The last of
-    /// `after` and [`at`](Self::at) counts.
+    /// Makes the job due `delay` after the enqueue, by the database's clock. A delay above 100 years counts as 100
+    /// years. If both `after` and [`at`](Self::at) are called, the last call wins.
     pub fn after(mut self, delay: Duration) -> Self {
         self.options.due = Due::After(delay);
         self
     }
 
-    /// Not before `time`, by the database's clock; a time in the past means now, ahead of younger jobs.
+    /// Makes the job due at `time`, by the database's clock. A job with a time in the past is due at once, and comes
+    /// before jobs of its priority that are due later. The default is the time of the enqueue.
     pub fn at(mut self, time: DateTime<Utc>) -> Self {
         self.options.due = Due::At(time);
         self
     }
 
-    /// Smaller runs first; the job's own priority (0 unless it says otherwise) by default.
+    /// Sets the priority. Smaller runs first. The default is [`Job::PRIORITY`].
     pub fn priority(mut self, priority: i16) -> Self {
         self.options.priority = Some(priority);
         self
     }
 
-    /// Another queue than the job's own. At most 128 bytes.
+    /// Sets the queue. At most 128 bytes. The default is [`Job::QUEUE`].
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.options.queue = Some(queue.into());
         self
     }
 
-    /// Another number of retries than the job's own: 0 means a single attempt.
+    /// Sets the number of retries. 0 allows a single attempt. The default is [`Job::MAX_RETRIES`].
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.options.max_retries = Some(retries);
         self
     }
 
-    /// Writes the job. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut` connection or transaction:
-    /// then the job is part of what that transaction commits or rolls back, and no worker sees it before the commit.
+    /// Inserts the job and returns its id. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut`
+    /// connection or transaction of one. In a transaction, the job commits or rolls back with it. No worker sees the
+    /// job before the commit.
     ///
-    /// On PostgreSQL a process that only ever enqueues in transactions should make an [`Admin`](crate::Admin) of its pool once,
-    /// so that it knows where to wake workers after the commit; without that an idle one looks every 2.5 seconds.
+    /// On PostgreSQL, a process that enqueues only in transactions should call [`Admin::new`](crate::Admin::new) with
+    /// its pool once. The library then knows which database to notify after a commit. Without that, an idle worker
+    /// finds the job at its next heartbeat, within 2.5 s.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] over [`MAX_ARGS_BYTES`], [`Error::TooDeep`] over [`MAX_ARGS_DEPTH`], [`Error::Payload`] when the arguments do not serialize,
-    /// [`Error::Config`] for an unusable queue name, [`Error::Database`]. All name the kind.
+    /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].
+    /// - [`Error::TooDeep`]: the arguments nest deeper than [`MAX_ARGS_DEPTH`].
+    /// - [`Error::Payload`]: the arguments do not serialize.
+    /// - [`Error::Config`]: the queue name is not usable.
+    /// - [`Error::Database`]: the database refused the job or could not be reached.
+    ///
+    /// All of them name the kind.
     ///
     /// # Cancellation
-    /// Safe to drop; whether the job was written is then unknown, and the pool stays healthy. After a lost connection,
-    /// too, the job may or may not have been written: nothing is retried, so that nothing is enqueued twice.
+    /// Safe to drop. The job may or may not be written then, and the pool stays healthy. The same holds after a lost
+    /// connection: the library does not retry, because that could enqueue the job twice.
     pub async fn enqueue<T: Target>(self, target: T) -> Result<JobId, Error> {
         let job = self.into_row()?;
         let ids = target.write(vec![job]).await.doing(format!("cannot enqueue `{}`", J::KIND))?;
@@ -235,7 +244,7 @@ impl<J: Job> Enqueue<J> {
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
-        // a number that is not finite becomes `null`
+        // serde_json writes NaN and infinity as `null`
         if args.contains("null") {
             finite::check(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
         }
@@ -271,18 +280,19 @@ impl<J: Job> From<J> for Enqueue<J> {
     }
 }
 
-/// Writes many jobs of one type in a handful of round trips: all of them or none. Returns their numbers in the order given.
+/// Inserts many jobs of one type in a few round trips, all or none. Returns their ids in the order given.
 ///
-/// Each item is a job, or a job with options. A large batch is several statements in one transaction (behind a savepoint when
-/// `target` is in a transaction already): of at most 1,000 jobs on MySQL and MariaDB, 5,000 on SQLite, 64 MiB on PostgreSQL.
+/// Each item is a job, or a job with options. A large batch takes several statements in one transaction. If `target` is
+/// already in a transaction, they follow a savepoint. One statement has at most 1,000 jobs on MySQL and MariaDB, 5,000
+/// on SQLite, and 64 MiB on PostgreSQL.
 ///
 /// # Errors
-/// As [`Enqueue::enqueue`]; one unusable job refuses the whole batch before anything is written.
+/// As for [`Enqueue::enqueue`]. One unusable job refuses the whole batch before anything is written.
 ///
 /// # Cancellation
-/// Through a pool as [`Enqueue::enqueue`]: all or none are written. In a transaction of yours a batch that is dropped midway may
-/// have written a part: roll back, to a savepoint or altogether. What you wrote before it stays as it was. (sqlx does not bear
-/// that on MySQL and MariaDB while a statement is being prepared: the connection may then answer nothing any more.)
+/// Safe to drop. Through a pool, all jobs or none are written. In your own transaction, a dropped batch may be written
+/// in part: roll back, either to a savepoint or completely. Your earlier writes are not affected. On MySQL and MariaDB,
+/// sqlx does not survive a drop while it prepares a statement: the connection may stop answering.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

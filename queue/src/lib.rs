@@ -1,7 +1,7 @@
 //! Background jobs on the SQL database that you already run: PostgreSQL, MySQL, MariaDB or SQLite.
 //!
 //! # Define
-//! Annotate a function. [`#[job]`](job) writes a struct beside it, with the arguments as fields:
+//! Annotate a function with [`#[job]`](job). This generates a struct whose fields are the arguments:
 //!
 //! ```
 //! use queue::{JobError, job};
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! # Enqueue
-//! [`migrate`] brings the tables up to date. [`Job::enqueue`] takes a pool, or a connection or transaction of yours, so
-//! that the job is written, or not, together with your data:
+//! [`migrate`] creates or upgrades the tables. [`Job::enqueue`] accepts your pool, connection or transaction. Inside a
+//! transaction, the job commits or rolls back together with your data:
 //!
 //! ```
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +34,7 @@
 //! ```
 //!
 //! # Work
-//! A worker is a future in any binary that links the crate with the jobs:
+//! A worker is a future. Run it in any binary that links the crate with the jobs:
 //!
 //! ```standalone_crate
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,26 +47,29 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Workers need no coordinator: start as many as you like, on as many machines. [`WorkerBuilder::queue`] dedicates one to
-//! some queues; a worker runs only the kinds that are linked into it and leaves others alone.
+//! Workers need no coordinator. Start as many as you like, on any number of machines. [`WorkerBuilder::queue`] limits
+//! a worker to some queues. A worker claims only the kinds that are linked into its binary.
 //!
 //! # Fail and retry
-//! An error or a panic counts as a failure: the job waits for its [`Backoff`] and runs again, `max_retries` times, then it
-//! is a dead letter. [`JobError`] says more: retry after a while, give up, cancel, snooze.
+//! An error or a panic counts as a failure. The job waits for its [`Backoff`] and runs again, at most `max_retries`
+//! times (20 by default). After that it becomes a dead letter. Return a [`JobError`] for finer control: retry after a
+//! delay, give up at once, cancel, or snooze.
 //!
 //! # Schedule
-//! [`Job::after`] and [`Job::at`] set the time, [`Job::priority`] the order.
+//! [`Job::after`] and [`Job::at`] set when a job is due. [`Job::priority`] sets the order.
 //!
 //! # Operate
-//! [`Admin`] counts, lists and shows jobs with every attempt, retries, cancels, reschedules and deletes them, edits dead
-//! letters and sends them back, pauses queues. The tables and views can be read, and jobs enqueued, with plain SQL.
+//! [`Admin`] lists, counts, retries, cancels, reschedules and deletes jobs. It edits dead letters and sends them back,
+//! and it pauses queues. You can also read the tables and views, and enqueue jobs, with plain SQL.
 //!
-//! # What is promised
-//! * A job whose enqueue was committed is run until it completes, is cancelled or is a dead letter.
-//! * At any time at most one attempt of a job is current. A worker that was paused or cut off finds its writes refused.
-//! * Effects outside the database happen at least once: a crash between the end of a handler and its acknowledgement means
-//!   another attempt.
-//! * The database's clock decides every time.
+//! # Guarantees
+//! * Once its enqueue is committed, a job runs until it completes, is cancelled, or becomes a dead letter. Only an
+//!   administrator's `delete` removes it before that.
+//! * At most one attempt of a job is current at any time. A worker that was paused or cut off may still run an old
+//!   attempt, but the database rejects its writes.
+//! * Delivery is at least once: a crash between the end of a handler and the write of its result causes another
+//!   attempt. Handlers must be idempotent.
+//! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 mod admin;
 mod backoff;
@@ -106,7 +109,7 @@ pub use state::{JobState, UnknownState};
 pub use store::view::{Attempt, Filter, Job as JobRow, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 pub use worker::{Worker, WorkerBuilder};
 
-/// What the examples in this documentation share.
+/// Setup for the examples in this documentation.
 #[doc(hidden)]
 #[cfg(feature = "sqlite")]
 pub mod __doctest {
@@ -119,7 +122,7 @@ pub mod __doctest {
     }
 }
 
-// Generated code names the crate by its path, here too.
+// Generated code refers to this crate as `::queue`, also in the crate's own tests.
 #[allow(unused_extern_crates, reason = "used by the jobs in unit tests only")]
 extern crate self as queue;
 

@@ -5,18 +5,18 @@ use crate::enqueue::target::Pool;
 use crate::error::Error;
 use crate::store::engine::migrate;
 
-/// Brings the schema up to date, from any older version. Does nothing when it is, and may be called by many processes at
-/// the same time: one does the work, the others wait for it.
+/// Creates the tables, or upgrades them from any older version. Does nothing if they are up to date. Several processes
+/// may call it at once: one of them migrates, and the others wait for it.
 ///
-/// On SQLite this also turns the write-ahead log on (`PRAGMA journal_mode = WAL`), which readers and writers need to get
-/// along.
+/// On SQLite it also enables the write-ahead log (`PRAGMA journal_mode = WAL`), so that readers and the writer do not
+/// block each other.
 ///
 /// # Errors
-/// [`Error::Schema`] when the database was migrated by a newer release with which this one cannot work;
-/// [`Error::Database`] otherwise.
+/// [`Error::Schema`] if a newer release migrated the database and this one cannot work with it. [`Error::Database`]
+/// for all other failures.
 ///
 /// # Cancellation
-/// Safe to drop: the migration goes on by itself, and the pool stays healthy.
+/// Safe to drop. The migration continues in the background, and the pool stays healthy.
 ///
 /// ```no_run
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +28,7 @@ pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
     pool.store().migrate().await
 }
 
-/// What [`migrate`] runs, as one SQL script for those who migrate by hand.
+/// Returns the statements of [`migrate`] as one SQL script, to run it with your own tools.
 ///
 /// ```
 /// let script = queue::migration_sql(queue::Engine::Postgres);

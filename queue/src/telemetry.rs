@@ -18,7 +18,7 @@ pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
 /// Another worker was declared lost, because its session or its lease ended. Fields: `worker` (the lost one), `late_ms`
 /// (how long its next heartbeat had been overdue, or its lease over).
-pub(crate) const WORKER_GONE: &str = "worker.gone";
+pub(crate) const WORKER_LOST: &str = "worker.lost";
 /// A worker that lost its lease works again under a new number. Fields: `worker`.
 pub(crate) const WORKER_JOINED: &str = "worker.joined";
 /// The database fails. Logged once per outage, again each minute, and for each different error. Fields: `error`.

@@ -1,5 +1,5 @@
-//! Bad input in bulk: rows written by SQL with whatever a broken or hostile producer may write, among good ones. The worker
-//! stays up, the good rows complete, and every bad row is where docs/security.md says that it ends.
+//! Bad input in bulk: SQL writes rows like those of a broken or hostile producer, among good ones. The worker stays up,
+//! the good rows complete, and every bad row ends where docs/security.md says.
 //!
 //! With figures: `cargo xtask faults --fault bad-rows`.
 
@@ -16,8 +16,8 @@ conformance! {
     ends_where_the_contract_says,
 }
 
-/// Writes so many good and bad rows in turns, runs a worker until nothing is left for it to do, and looks for every one:
-/// how many ended where, all of them as expected.
+/// Writes good and bad rows in turns, and runs a worker until it has nothing left to do. Then checks each row, and
+/// counts how many ended where.
 async fn trial(db: &Db, good: usize, bad: usize, patience: Duration, seed: u64) -> BTreeMap<End, usize> {
     let mut rows = Rows::new(db.engine(), seed);
     let mut ended: BTreeMap<End, usize> = BTreeMap::new();

@@ -24,6 +24,7 @@ conformance! {
     keeps_to_the_limit_of_each_queue,
     keeps_to_the_concurrency,
     keeps_to_the_concurrency_over_queues,
+    is_prompt_on_each_of_several_limited_queues,
     finds_every_lane,
     stops_at_a_pause,
     lets_running_jobs_go_on_in_a_pause;
@@ -289,7 +290,35 @@ async fn keeps_to_the_concurrency_over_queues(db: Db) {
     assert!(peak <= 3, "{peak} at a time");
 }
 
-/// Many kinds, queues and priorities with few rows each: none is overlooked, whether it was there before or comes later.
+/// A job on a limited queue starts at once, whatever ran on another queue before. It once waited up to 2.5 s for the
+/// next heartbeat, if an idle worker had claimed ahead for the other queue.
+async fn is_prompt_on_each_of_several_limited_queues(db: Db) {
+    const TRIES: usize = 9;
+    let limits: [&[(&str, u32)]; 4] =
+        [&[("a", 1), ("b", 1)], &[("a", 8), ("b", 1)], &[("a", 1), ("b", 8)], &[("a", 2), ("b", 4), ("c", 1)]];
+    let mut jobs = 0;
+    for limits in limits {
+        let builder = db.worker().heartbeat(Duration::from_millis(2_500)).lease(Duration::from_secs(10));
+        let worker = db.start(limits.iter().fold(builder, |builder, (queue, limit)| builder.queue(*queue, *limit)));
+        let mut late = Vec::new();
+        for n in 0..TRIES {
+            // so many quick ones that the worker claims ahead
+            db.enqueue_all((0..20).map(|_| Note::new("quick").queue("a"))).await;
+            jobs += 20;
+            db.probe.wait_for_all(What::Ended, jobs).await;
+            let label = format!("{limits:?} {n}");
+            let began = std::time::Instant::now();
+            db.enqueue(Note::new(&*label).queue("b")).await;
+            jobs += 1;
+            db.probe.wait_for(What::Started, &label, 1).await;
+            late.extend(Some(began.elapsed()).filter(|took| *took > Duration::from_millis(500)));
+        }
+        assert!(late.len() * 2 < TRIES, "{limits:?}: {late:?}");
+        worker.stop().await;
+    }
+}
+
+/// Many kinds, queues and priorities with few rows each. No lane is overlooked, whether it existed before or is new.
 async fn finds_every_lane(db: Db) {
     let lanes = |round: u64| {
         (0..60u64).map(move |n| {
@@ -350,8 +379,8 @@ async fn lets_running_jobs_go_on_in_a_pause(db: Db) {
     worker.stop().await;
 }
 
-/// A row that somebody has locked (another claim, an administrator in `psql`) holds up nobody but itself: in one lane and
-/// in several that are claimed from together, from either end.
+/// A locked row (by another claim, or an administrator in `psql`) delays no other row. This holds for one lane and for
+/// several that are claimed together, from either end.
 async fn goes_around_locked_rows(db: Db) {
     let mut before = 0;
     for (queue, lanes) in [("old", 1), ("old", 4), ("new", 1), ("new", 4)] {

@@ -1,5 +1,5 @@
-//! Leases: what a worker writes for an attempt that is not its own any more is refused, and jobs of workers that are gone
-//! are taken back.
+//! Leases: the database refuses writes for an attempt that the worker no longer owns, and the jobs of lost workers are
+//! rescued.
 
 use std::time::Duration;
 

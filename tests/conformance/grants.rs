@@ -1,4 +1,4 @@
-//! The accounts of docs/security.md, made by the statements of that page: what each can do, and what the server refuses it.
+//! The accounts of docs/security.md, created by the statements of that page: what each may do, and what is refused.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What a producer that means harm, or another program's mistake, can write with plain SQL, and what a worker makes of it:
-//! it stays up, serves the good rows beside it, and the bad one ends where docs/security.md says.
+//! Rows that a hostile producer, or a faulty program, can write with plain SQL. The worker stays up and serves the good
+//! rows, and each bad row ends where docs/security.md says.
 
 use queue::{Error, Job, JobError, JobState, MAX_ARGS_BYTES, MAX_ARGS_DEPTH, job};
 use queue_test_support::Engine;

@@ -1,5 +1,5 @@
-//! A worker's session holds a lock that the server drops with it: who is killed is missed long before its lease runs out.
-//! Leases here last ten minutes, so that whatever is taken back was not taken back because of them.
+//! A worker's session holds a lock, which the server drops with the session. So a killed worker is noticed long before
+//! its lease runs out. Leases here last ten minutes, so that no rescue is due to a lease.
 
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ async fn fake_session(db: &Db, worker: i64) -> (AnyTransaction, i64) {
     (session, number.parse().expect("a number"))
 }
 
-/// The server ends these sessions, without a word to whoever has them. Returns when they are over, which is later than the
-/// server's answer: until then who asks a pool can be given one of them.
+/// Lets the server end these sessions without notice to their clients. Returns when they have ended, which is later
+/// than the server's answer. Until then a pool may still hand one out.
 async fn end(db: &Db, sessions: &[i64]) {
     for session in sessions {
         let sql = match db.engine() {

@@ -1,4 +1,4 @@
-//! What a worker logs, and what it never does: arguments, results and error texts of jobs appear at the level trace at most.
+//! What a worker logs. Arguments, results and error texts of jobs appear at level `trace` only, or not at all.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +37,8 @@ impl io::Write for Log {
     }
 }
 
-/// Runs a test on a database of its own and returns what this process, whichever crate of it, logged meanwhile. In a thread
-/// of its own, so that other tests do not talk into it.
+/// Runs a test on its own database, and returns what all crates of this process logged meanwhile. It uses its own
+/// thread, so that the logs of other tests do not mix in.
 pub(crate) async fn captured<F>(engine: Engine, filter: &'static str, test: F) -> String
 where
     F: AsyncFnOnce(Db) + Send + 'static,

@@ -1,12 +1,12 @@
 //! One suite over a list of databases: what the contract promises holds on each of them.
 //!
 //! `cargo test -p queue-tests --test conformance` runs it on SQLite; `cargo xtask test` on every engine. A test is a
-//! function of a [`Db`](queue_tests::Db); `conformance!` lists those of a file and makes one test of each for every engine:
-//! `claim::postgres::is_exclusive`. What concerns some engines only is listed under them.
+//! function of a [`Db`](queue_tests::Db). `conformance!` lists the functions of a file and turns each into one test per
+//! engine, such as `claim::postgres::is_exclusive`. Tests for some engines only are listed under them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-/// `conformance! { a, b }`: tests for every engine. `conformance! { a; servers: b }`: the latter where there is a server.
+/// `conformance! { a, b }` makes tests for every engine. In `conformance! { a; servers: b }`, `b` is for servers only.
 macro_rules! conformance {
     ($($name:ident),+ $(,)? $(; servers: $($on_servers:ident),+ $(,)?)?) => {
         conformance!(@engine sqlite Sqlite $($name)+);

@@ -1,4 +1,4 @@
-//! Random operations on a database, and on a model of the states that is a few lines of Rust: they must agree after each.
+//! Random operations on a database and on a small model of the states in Rust. Both must agree after each operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -308,6 +308,30 @@ struct Case<'a> {
     model: Model,
     probe: Probe,
     dead_worker: i64,
+    /// The state in which each job was seen last.
+    seen: BTreeMap<String, JobState>,
+}
+
+/// Whether the state machine leads from one state to another, by any number of edges.
+fn leads_to(from: JobState, to: JobState) -> bool {
+    let mut reached = vec![from];
+    let mut at = 0;
+    while let Some(state) = reached.get(at).copied() {
+        at += 1;
+        let next = JobState::ALL.into_iter().filter(|next| state.may_become(*next));
+        let new: Vec<_> = next.filter(|next| !reached.contains(next)).collect();
+        reached.extend(new);
+    }
+    reached.contains(&to)
+}
+
+#[test]
+fn a_finished_job_leads_nowhere() {
+    for to in JobState::ALL {
+        assert_eq!(leads_to(JobState::Completed, to), to == JobState::Completed);
+        assert_eq!(leads_to(JobState::Cancelled, to), to == JobState::Cancelled);
+        assert!(leads_to(JobState::Dead, to), "a dead letter that was sent back may end in any way");
+    }
 }
 
 impl Case<'_> {
@@ -580,9 +604,18 @@ impl Case<'_> {
     }
 
     /// What holds after every operation.
-    async fn check(&self) -> Result<(), TestCaseError> {
+    async fn check(&mut self) -> Result<(), TestCaseError> {
         // one row for each job in one table only, in the state of the model
-        prop_assert_eq!(rows(self.db).await, self.model.rows());
+        let rows = rows(self.db).await;
+        prop_assert_eq!(&rows, &self.model.rows());
+        // and no job came to its state against the state machine
+        for row in &rows {
+            let mut cells = row.split(' ');
+            let (id, state) = (cells.next().expect("an id"), cells.nth(1).expect("a state"));
+            let state: JobState = state.parse().expect("the name of a state");
+            let before = self.seen.insert(id.to_owned(), state).unwrap_or(state);
+            prop_assert!(leads_to(before, state), "job {id} was {before} and is {state}");
+        }
         let mut counts: BTreeMap<(String, JobState), u64> = BTreeMap::new();
         for job in self.model.jobs.values() {
             *counts.entry((QUEUES[job.queue].to_owned(), job.state)).or_default() += 1;
@@ -620,7 +653,7 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
         db.sql(format!("DELETE FROM {table}")).await;
     }
     let dead_worker = db.fake_worker(-60_000).await;
-    let mut case = Case { db, model: Model::default(), probe: Probe::default(), dead_worker };
+    let mut case = Case { db, model: Model::default(), probe: Probe::default(), dead_worker, seen: BTreeMap::new() };
     for op in ops {
         case.apply(op).await?;
         case.check().await?;

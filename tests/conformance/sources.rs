@@ -1,5 +1,5 @@
-//! No SQL is built from input: all of it stands in the sources, and values travel beside it. What makes text of statements
-//! at all is on a short list here, with the reason why nothing from outside gets into it.
+//! No SQL is built from input: all of it is in the sources, and values are bound. A short list here names the code that
+//! builds statement text, and why no outside input gets into it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -277,11 +277,11 @@ fn statements_name_places_and_not_values() {
     let filled = [
         "mysql/sql/claim_others.sql",
         "mysql/sql/claim_due.sql",
-        "mysql/sql/lanes.sql",
-        "mysql/sql/lanes_rest.sql",
-        "mysql/sql/lanes_all.sql",
-        "mysql/sql/peek_many.sql",
-        "sqlite/sql/peek_many.sql",
+        "mysql/sql/discover.sql",
+        "mysql/sql/discover_rest.sql",
+        "mysql/sql/discover_all.sql",
+        "mysql/sql/preview_many.sql",
+        "sqlite/sql/preview_many.sql",
         "sqlite/sql/claim_many.sql",
     ];
     for path in statements() {

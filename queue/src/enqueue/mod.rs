@@ -1,4 +1,4 @@
-//! How a job gets into the database: through which pool, connection or transaction, alone or with others.
+//! Writes jobs to the database: through a pool, connection or transaction, one at a time or in groups.
 
 pub(crate) mod group;
 pub(crate) mod target;

@@ -1,4 +1,4 @@
-//! The seam to sqlx: which pools, connections and transactions are accepted, and what each means.
+//! The boundary to sqlx: the pools, connections and transactions that are accepted, and what each means.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::store::engine::notify;
 use crate::store::engine::operation::SqlStore;
 use crate::store::values::{NewJob, Whose};
 
-/// A pool of one of the supported databases: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to
-/// one. Sealed.
+/// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
+/// Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool that queue can use",
     note = "give a `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, and enable queue's cargo feature \
@@ -18,8 +18,8 @@ use crate::store::values::{NewJob, Whose};
 )]
 pub trait Pool: sealed::Pool {}
 
-/// Where a job is written: `&PgPool`, `&MySqlPool`, `&SqlitePool`, or a `&mut` connection or transaction of one of
-/// them. Sealed.
+/// What a job can be enqueued through: `&PgPool`, `&MySqlPool`, `&SqlitePool`, or a `&mut` connection or transaction of
+/// one. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a job cannot be enqueued into `{Self}`",
     note = "give `&pool`, `&mut connection` or `&mut transaction` of PostgreSQL, MySQL or SQLite (sqlx 0.9), and enable \
@@ -50,7 +50,7 @@ impl<P: sealed::Pool + ?Sized> sealed::Pool for &P {
 }
 impl<P: Pool + ?Sized> Pool for &P {}
 
-/// Writes through a pool; see [`group`].
+/// Writes through a pool. See [`group`].
 async fn write_through_pool<DB: Dialect + notify::Signals>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
@@ -65,8 +65,8 @@ async fn write_through_pool<DB: Dialect + notify::Signals>(
     }
 }
 
-/// Writes through a connection that goes back to its pool. Dropped midway, it may be inside a transaction that sqlx does
-/// not know of: then it is closed instead.
+/// Writes through a connection of a pool. If this is dropped midway, the connection may be in a transaction that sqlx
+/// does not know of. It is then closed, and does not return to the pool.
 async fn write_through_connection<DB: Dialect + notify::Signals>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
     jobs: Vec<NewJob>,
@@ -74,7 +74,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
     struct Guard<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
     impl<DB: Dialect> Drop for Guard<'_, DB> {
         fn drop(&mut self) {
-            // an embedded database is never left like that, and closing may lose one in memory
+            // SQLite never leaves a connection in that state, and closing one could lose a database in memory
             if !self.1 && !DB::ONE_WRITER {
                 self.0.close_on_drop();
             }

@@ -1,7 +1,7 @@
-//! What the workers and the administration ask of a database, without saying which.
+//! The database operations that workers and the administration need, on any engine.
 //!
-//! Above this trait no database type appears. Below it stands one implementation, [`engine`], over a
-//! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in shape is code.
+//! No database type appears above this trait. Below it is one implementation, [`engine`], over a
+//! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in structure is code.
 
 pub(crate) mod engine;
 #[cfg(feature = "mysql")]
@@ -23,41 +23,41 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::values::{
-    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, NewWorker, PutBack, Reach, Rescued, Scope, Share, Start,
-    WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Holding, Lane, NewWorker, PutBack, Reach, Rescued, Scope, Share,
+    Start, WorkerId,
 };
 use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 
-/// Something that lasts until it is dropped.
+/// Its effect lasts until it is dropped.
 pub(crate) type Guard = Box<dyn Send>;
 /// A store of any engine.
 pub(crate) type AnyStore = Arc<dyn Store>;
-/// What every verb returns.
+/// The return type of every verb.
 pub(crate) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// What an engine can do, and how much of it.
+/// What an engine can do, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capabilities {
-    /// How the engine is called in messages: `PostgreSQL`, `MySQL or MariaDB`, `SQLite`.
+    /// The engine's name in messages: `PostgreSQL`, `MySQL or MariaDB`, `SQLite`.
     pub(crate) engine: &'static str,
     /// How many connections a worker keeps for itself.
     pub(crate) connections_kept: u32,
     /// How many connections the pool may open.
     pub(crate) connections_allowed: u32,
-    /// Only one connection can write at a time. Nobody can then take over from a worker that waits to write.
+    /// Only one connection can write at a time. So no worker can take over from one that waits to write.
     pub(crate) one_writer: bool,
-    /// Heartbeats say that jobs wait, so an idle worker need not ask.
+    /// Heartbeats report whether jobs wait, so an idle worker needs no other query.
     pub(crate) heartbeats_discover: bool,
-    /// There is a [`claim_alone`](Jobs::claim_alone).
+    /// The engine has a [`claim_alone`](Jobs::claim_alone).
     pub(crate) claims_alone: bool,
     /// The limit for [`purge`](Upkeep::purge): what one transaction can remove without blocking other writers.
     pub(crate) purge_batch: u32,
 }
 
-/// All that the workers and the administration ask of a database.
+/// Everything that the workers and the administration ask of a database.
 ///
-/// Each verb is one transaction, and safe to call again after an error. It retries deadlocks, serialization failures and
-/// lock timeouts itself. The caller bounds the lists.
+/// Each verb is one transaction, and safe to call again after an error. It retries deadlocks, serialization failures
+/// and lock timeouts itself. The caller limits the length of lists.
 pub(crate) trait Store: Access + Jobs + Leases + Upkeep + Inspect {}
 
 impl<S: Access + Jobs + Leases + Upkeep + Inspect> Store for S {}
@@ -66,126 +66,133 @@ impl<S: Access + Jobs + Leases + Upkeep + Inspect> Store for S {}
 pub(crate) trait Access: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
-    /// Warns of a pool whose settings may lose the database.
+    /// Logs a warning if the pool's settings may lose the database.
     fn warn_of_options(&self);
 
     /// Whether the pool can give a connection without making anybody wait.
     fn has_spare_connection(&self) -> bool;
 
-    /// The most a worker may wait between two looks at the tables when nothing wakes it; after `idle` without work.
+    /// The longest interval between two polls if nothing wakes the worker. It has been without work for `idle`.
     fn poll_interval(&self, idle: Duration) -> Duration;
 
-    /// Somebody else writes, and this operation has waited for its turn in vain. Only where there is one writer.
+    /// Another writer holds the database, and this operation waited too long for its turn. Only where there is one
+    /// writer.
     fn is_kept_waiting(&self, error: &Error) -> bool;
 
-    /// To be called before anything else: a pooler lends the server's sessions to the worker's connections for one
-    /// transaction at a time, so none of them keeps anything. False: there are no such poolers, or no worker can live
-    /// with one.
+    /// The database is up, and refuses this. It may accept other statements.
+    fn is_refusal(&self, error: &Error) -> bool;
+
+    /// Call this first if a pooler lends the server's sessions to the worker's connections, one transaction at a time.
+    /// Such a session keeps no settings and no locks. False: there are no such poolers, or no worker can run behind
+    /// one.
     fn lend_sessions(&self) -> bool;
 
-    /// Opens the connections that the worker keeps. Refused where sessions turn out to be lent although nobody said so.
+    /// Opens the connections that the worker keeps. Fails if a pooler lends sessions and
+    /// [`lend_sessions`](Self::lend_sessions) was not called.
     fn open(&self) -> Reply<'_, ()>;
 
-    /// See [`crate::migrate`](crate::migrate()). Goes on when it is dropped.
+    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
     fn migrate(&self) -> Reply<'_, ()>;
 
-    /// Whether the schema is there and fits this binary; a message that says what to do if not.
+    /// Checks that the schema exists and fits this binary. The error says what to do.
     fn check_schema(&self) -> Reply<'_, ()>;
 
-    /// Gives up every statement under way: they fail at once instead of waiting for a server that may be gone.
+    /// Gives up all statements in progress: they fail at once instead of waiting for a server that may be unreachable.
     fn abandon(&self);
 
-    /// Wakes `notify` whenever this process enqueues into the same database, until the answer is dropped.
+    /// Wakes `notify` whenever this process enqueues into the same database, until the guard is dropped.
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Guard;
 
-    /// To be held while a worker with room does nothing but wait for jobs: it claims as soon as it is woken, and where there is one
-    /// writer at a time this goes before ends.
+    /// Held while a worker has free slots and only waits for jobs, so that it claims as soon as it is woken. Where
+    /// there is one writer, such a claim goes before ends.
     fn listen(&self) -> Guard;
 
-    /// Calls `wake` whenever something may have been enqueued elsewhere, until dropped. Returns only on failure; an
-    /// engine without such a signal never returns.
+    /// Calls `wake` whenever another process may have enqueued something, until dropped. Returns only on failure. On an
+    /// engine without such a signal it never returns.
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()>;
 }
 
-/// A job's way from the claim to its end.
+/// Jobs, from the claim to the end.
 pub(crate) trait Jobs: Send + Sync + 'static {
-    /// The lanes in scope that have waiting rows, whether due or not: about `most` of them, behind the lane that is
-    /// named of their kind, if one is. While an old snapshot holds the remains of many rows this takes seconds.
-    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
+    /// The lanes in scope that have waiting rows, due or not: about `most` of them. In the kind of a lane in `behind`,
+    /// discovery starts behind that lane. If an old snapshot keeps many dead index entries, this takes seconds.
+    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
 
-    /// As [`lanes`](Self::lanes), without being in the way of claims: on another connection of the pool, which is kept
-    /// until [`ends_looks_beside`](Self::ends_looks_beside).
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
+    /// As [`discover`](Self::discover), on another connection, so that no claim waits. That connection is kept until
+    /// [`end_discovery_beside`](Self::end_discovery_beside).
+    fn discover_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
 
-    /// Gives that connection back.
-    fn ends_looks_beside(&self) -> Reply<'_, ()>;
+    /// Closes that connection.
+    fn end_discovery_beside(&self) -> Reply<'_, ()>;
 
-    /// The next jobs in order (priority, due time, id) of all the lanes asked: what each of those has of them. No lock.
-    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
+    /// Counts the next jobs in order (priority, due time, id) over all given lanes, and returns each lane's share.
+    /// Takes no locks.
+    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
 
-    /// Waits up to a second for the right to claim, which one of all workers has at a time: of claims that run side by side,
-    /// each walks over what the others are taking, and may lock it. A hint to keep out of each other's way and nothing more:
-    /// whoever does not get it (false) claims all the same. To be given back; a session that ends gives it back by itself.
-    fn take_turn(&self) -> Reply<'_, bool>;
+    /// Waits up to one second for the claim lock, which one worker holds at a time. Without it, parallel claims walk
+    /// over each other's rows, and may lock them. It is only a hint: a worker that does not get it (false) claims all
+    /// the same. The caller releases it; so does the end of the session.
+    fn take_claim_lock(&self) -> Reply<'_, bool>;
 
-    /// Gives it back. As good as done when it fails: then the connection is thrown away.
-    fn give_turn(&self) -> Reply<'_, ()>;
+    /// Releases it. A failure discards the connection, which releases it as well.
+    fn release_claim_lock(&self) -> Reply<'_, ()>;
 
-    /// ready → running, for a worker whose lease has not run out; takes nothing from paused queues. Every job is given to
+    /// ready → running, for a worker whose lease has not run out. Takes nothing from paused queues. Each job goes to
     /// one caller only; jobs that others are claiming are skipped.
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
 
-    /// The same for one lane, if no other lane has rows of these kinds that wait, in whatever queue; else nothing. It walks
-    /// over nothing that was taken from the lane before: a question that comes with the claim, or right before it, for less than a look takes.
+    /// The same for one lane, if no other lane, in any queue, has waiting rows of these kinds; otherwise claims
+    /// nothing. The check comes with the claim or right before it. It is cheaper than discovery, because it walks over
+    /// no entries of rows that were taken from the lane before.
     fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
 
-    /// The arguments of a job that the worker holds, which were too long to come with the claim. None: it is not held
-    /// any more.
+    /// The arguments of a held job, if they were too long to come with the claim. None: the worker no longer holds it.
     fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
 
-    /// Notes that attempts begin: from now on they count when their worker is lost. Returns the ids that were accepted;
-    /// the rest is not this claim's any more.
+    /// Records that attempts begin: from now on they count if their worker is lost. Returns the accepted ids; the other
+    /// jobs no longer belong to this claim.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
 
-    /// running → completed or cancelled. Returns the ids that were accepted; the rest is not this claim's any more.
+    /// running → completed or cancelled. Returns the accepted ids; the other jobs no longer belong to this claim.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
 
-    /// running → scheduled or ready. Returns the ids that were accepted.
+    /// running → scheduled or ready. Returns the accepted ids.
     fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>>;
 
-    /// running → dead. Returns the ids that were accepted.
+    /// running → dead. Returns the accepted ids.
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
 }
 
-/// The lives of workers.
+/// Workers and their leases.
 pub(crate) trait Leases: Send + Sync + 'static {
-    /// Writes the worker's row; its lease runs for `lease` from now.
+    /// Writes the worker's row. Its lease runs for `lease` from now.
     fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
 
-    /// Extends the lease of a worker that was not declared dead, and brings it the news; also whether jobs of the kinds in
-    /// `look_for` wait, where [`beat_looks`](Capabilities::heartbeats_discover). Its session takes the lock by which others see that it lives,
-    /// and, when it holds any jobs, the one by which they see that.
-    fn beat<'a>(
+    /// Extends the lease of a worker that was not declared lost, and returns its news. With
+    /// [`heartbeats_discover`](Capabilities::heartbeats_discover), also returns whether jobs of the kinds in `look_for`
+    /// wait. The session takes the lock that shows that the worker lives and, if it holds jobs, the lock that shows
+    /// that.
+    fn heartbeat<'a>(
         &'a self,
         worker: WorkerId,
         lease: Duration,
         holding: Holding<'a>,
         look_for: &'a [String],
-    ) -> Reply<'a, Beat>;
+    ) -> Reply<'a, Heartbeat>;
 
-    /// Declares a worker dead whose last heartbeat is still the one given, and whose lease has run out (`by_lease`) or
-    /// whose lock no session holds. False: it is not so, or somebody else did it.
-    fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
+    /// Declares a worker lost if its last heartbeat is still the one given, and its lease has run out (`by_lease`) or
+    /// no session holds its lock. False: that is not so, or somebody else declared it.
+    fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
 
-    /// The jobs that the database counts as held by the worker, with the fence of each.
+    /// The jobs that the worker holds according to the database, with the fence of each.
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>>;
 
-    /// The worker ended by itself and holds nothing.
+    /// Signs off a worker that has ended and holds nothing.
     fn leave(&self, worker: WorkerId) -> Reply<'_, ()>;
 
-    /// Declares workers dead whose lease has run out, and takes back up to `limit` jobs of workers that are dead, gone or
-    /// unknown: running → ready or scheduled, or dead after the last attempt. An attempt that is not known to have
-    /// begun does not count. Leaves those out that are named; returns also those that the database would not let go.
+    /// Takes back up to `limit` jobs of workers that are lost, stopped or unknown: running → ready or scheduled, or
+    /// dead after the last attempt. An attempt that is not known to have begun does not count. Skips the jobs in
+    /// `leave_out`. Also returns the jobs that the database refused to move.
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
 }
 
@@ -194,7 +201,7 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
 
-    /// Removes the rows of workers that have been gone for longer than `keep`.
+    /// Removes the rows of workers that ended or were lost more than `keep` ago.
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()>;
 }
 
@@ -215,26 +222,26 @@ pub(crate) trait Inspect: Send + Sync + 'static {
     /// scheduled or ready → scheduled or ready at another time (microseconds since 1970). Returns the ids that changed.
     fn reschedule<'a>(&'a self, ids: &'a [i64], run_at: i64) -> Reply<'a, Vec<i64>>;
 
-    /// scheduled or ready → cancelled at once; a running job is marked, and its worker told at its next heartbeat.
-    /// Returns the ids that were cancelled or marked.
+    /// scheduled or ready → cancelled at once. A running job is marked, and its worker learns of it with its next
+    /// heartbeat. Returns the ids that were cancelled or marked.
     fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>>;
 
-    /// dead → ready with a fresh count of attempts. Returns the ids that changed.
+    /// dead → ready with a fresh attempt count. Returns the ids that changed.
     fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
 
-    /// Removes jobs that no worker holds, with their attempts: those in this state, where one is given (ready ones are like
-    /// scheduled ones, cancelled like completed). Returns the ids that are gone.
+    /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
+    /// scheduled, cancelled as completed). Returns the removed ids.
     fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
 
-    /// Replaces the arguments of a waiting or dead job. False: there is none such.
+    /// Replaces the arguments of a waiting or dead job. False: there is no such job.
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;
 
     /// Pauses or resumes a queue.
     fn set_paused<'a>(&'a self, queue: &'a str, paused: bool) -> Reply<'a, ()>;
 
-    /// Every queue that has waiting or running jobs or was paused.
+    /// Every queue that has waiting or running jobs or is paused.
     fn queues(&self) -> Reply<'_, Vec<QueueInfo>>;
 
-    /// Workers that are alive, and those that ended within the retention.
+    /// Live workers, and those that ended within the retention.
     fn workers(&self) -> Reply<'_, Vec<WorkerInfo>>;
 }

@@ -1,4 +1,4 @@
-//! What crosses the seam between the workers and the database.
+//! The values that the workers and the store exchange.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use serde::Serialize;
 
 use crate::id::JobId;
 
-/// On whose connection jobs are written.
+/// Whose connection writes the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The caller's, which may be in a transaction: by sqlx, or by SQL of which sqlx knows nothing.
+    /// The caller's. It may be in a transaction, begun by sqlx or by SQL that sqlx does not know of.
     Callers,
-    /// One that was taken from the pool for these jobs alone. Whether it is in a transaction need not be asked.
+    /// Taken from the pool for these jobs alone, so it need not be checked for an open transaction.
     Pools,
 }
 
 /// The row of a worker process in `queue_workers`; never zero.
 pub(crate) type WorkerId = i64;
 
-/// What a worker says of itself when it joins.
+/// What a worker registers when it joins.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NewWorker {
     pub(crate) host: String,
@@ -32,17 +32,17 @@ pub(crate) struct NewWorker {
     pub(crate) kinds: Vec<String>,
 }
 
-/// What a worker says with its heartbeat: of the jobs that it holds, and of the next one.
+/// What a worker reports with its heartbeat: the jobs that it holds, and its next heartbeat.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Holding<'a> {
-    /// It holds some, running or not.
+    /// It holds jobs, running or not.
     pub(crate) any: bool,
-    /// Those that run: of these it wants to hear when they are to be cancelled. Named, because the way from a worker to its
-    /// jobs leads over the remains of all that it ever held while an old snapshot keeps them.
+    /// The running jobs: the answer says which of them to cancel. They are listed, because a search by worker would
+    /// walk over the dead index entries of all that it ever held, while an old snapshot keeps them.
     pub(crate) running: &'a [i64],
-    /// Its claims of which it holds nothing any more, by what was acknowledged in the session of the last heartbeat.
+    /// Claims whose jobs have all ended, by what was acknowledged in the session of the last heartbeat.
     pub(crate) settled: &'a [i64],
-    /// All its claims are to be looked at: of one whose answer was lost it knows nothing.
+    /// All its claim records are to be checked. It lost the answer to a claim, so it does not know that record.
     pub(crate) check: bool,
     /// The next heartbeat comes within this time.
     pub(crate) again_in: Duration,
@@ -50,22 +50,22 @@ pub(crate) struct Holding<'a> {
 
 /// The database's answer to a heartbeat.
 #[derive(Debug, Default)]
-pub(crate) struct Beat {
-    /// False: this worker was declared dead and holds nothing any more.
+pub(crate) struct Heartbeat {
+    /// False: this worker was declared lost and no longer holds anything.
     pub(crate) alive: bool,
-    /// Running jobs that somebody asked to cancel, with the fence under which they are held.
+    /// Running jobs with a cancel request, with the fence under which they are held.
     pub(crate) cancelled: Vec<(JobId, i32)>,
     /// The leases of other workers.
     pub(crate) leases: Vec<Lease>,
-    /// Jobs wait that it was told to look for.
+    /// Jobs of the requested kinds wait.
     pub(crate) work: bool,
-    /// Which session of the server saw the others: another number, another session.
+    /// The number of the server session that saw the other workers. Another number means another session.
     pub(crate) session: u64,
-    /// The sessions of those whose lease runs; none where sessions say nothing.
+    /// The sessions of the workers whose lease runs. Empty where sessions carry no information.
     pub(crate) others: Vec<Sight>,
-    /// The lock that says that this worker lives is still to be taken.
+    /// This worker does not hold the lock yet that shows that it lives.
     pub(crate) unheld: bool,
-    /// Whoever comes later can tell, too, when this worker's session has ended.
+    /// Workers that start later can also tell when this worker's session has ended.
     pub(crate) vouched: bool,
 }
 
@@ -73,11 +73,11 @@ pub(crate) struct Beat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) worker: WorkerId,
-    /// When it last beat, by the database's clock: microseconds since 1970.
+    /// Its last heartbeat, by the database's clock: microseconds since 1970.
     pub(crate) heartbeat: i64,
-    /// In how many microseconds it runs out by that clock; negative: it has.
+    /// Microseconds until it runs out by that clock; negative: it has run out.
     pub(crate) left: i64,
-    /// For how many it was given with that heartbeat.
+    /// For how many microseconds that heartbeat extended it.
     pub(crate) given: i64,
 }
 
@@ -85,15 +85,16 @@ pub(crate) struct Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sight {
     pub(crate) id: WorkerId,
-    /// A session holds the lock that says that it lives.
+    /// A session holds the lock that shows that the worker lives.
     pub(crate) held: bool,
-    /// A session holds the lock that says that it holds jobs.
+    /// A session holds the lock that shows that it holds jobs.
     pub(crate) busy: bool,
-    /// When it last beat, by the database's clock: microseconds since 1970.
+    /// Its last heartbeat, by the database's clock: microseconds since 1970.
     pub(crate) heartbeat: i64,
-    /// By its row a session held that lock when it last beat, and the server has kept its sessions since.
+    /// By its row, a session held the first lock at its last heartbeat, in the current run of the server.
     pub(crate) had: bool,
-    /// For how long its next heartbeat has been due, in microseconds by the database's clock; negative before it is.
+    /// For how many microseconds its next heartbeat has been overdue, by the database's clock; negative before it is
+    /// due.
     pub(crate) late: i64,
 }
 
@@ -106,8 +107,8 @@ pub(crate) struct Scope {
     pub(crate) queues: Vec<String>,
 }
 
-/// Waiting jobs of one kind, queue and priority: they stand side by side in the claim index, by due time and id, so that
-/// a claim never walks rows that it may not take.
+/// Waiting jobs of one kind, queue and priority. They are adjacent in the claim index, by due time and id, so that a
+/// claim never walks over rows that it may not take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lane {
     pub(crate) kind: Arc<str>,
@@ -115,32 +116,32 @@ pub(crate) struct Lane {
     pub(crate) priority: i16,
 }
 
-/// A lane with rows in it, as the skip scan found it. Lanes of paused queues are left out.
+/// A lane with rows, as discovery found it. Lanes of paused queues are left out.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneHead {
     pub(crate) lane: Lane,
-    /// Where the first row is, or before it: due at that time, its id may be a later one.
+    /// The place of the first row, or before it: the due time is exact, the id may be lower.
     pub(crate) first: Place,
-    /// Time until it is due; zero when that has come.
+    /// Time until it is due; zero if it is due.
     pub(crate) due_in: Duration,
 }
 
-/// What a look has found.
+/// The result of a discovery.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) heads: Vec<LaneHead>,
-    /// The last lane that it has seen of each kind that has more: the next look goes on behind these. Empty: it has
-    /// seen all.
+    /// The last lane seen of each kind that has more: the next discovery continues behind these. Empty: it has seen
+    /// all.
     pub(crate) stopped: Vec<Lane>,
     /// How long the database took, without the network.
     pub(crate) took: Duration,
 }
 
-/// A place in a lane: the due time (microseconds since 1970) and id of a row. Where the newest come first, both count
-/// backwards (−1 − id), so that there, too, the next row has the least place.
+/// A place in a lane: the due time (microseconds since 1970) and id of a row. In newest-first lanes both count
+/// backwards (the id as −1 − id), so that the next row always has the lowest place.
 pub(crate) type Place = (i64, i64);
 
-/// Where a row stands in the order of all lanes: its priority, then its place.
+/// A row's position in the order of all lanes: its priority, then its place.
 pub(crate) type Rank = (i16, Place);
 
 /// How many jobs to take from one lane, and where to start.
@@ -148,42 +149,42 @@ pub(crate) type Rank = (i16, Place);
 pub(crate) struct Ask {
     pub(crate) lane: Lane,
     pub(crate) take: u32,
-    /// Start behind this place (first-in-first-out only): entries before it were taken earlier, and walking their
-    /// remains again is what makes queues slow.
+    /// Start behind this place (first-in-first-out only). Rows before it were taken earlier. Walking over their dead
+    /// index entries again is what makes queues slow.
     pub(crate) behind: Option<Place>,
-    /// Where its first row is that is due, or before it, when it need not be asked how many are (not where the newest come
-    /// first): a comparison has just told, or the last claim got all that it asked for, up to there.
+    /// The place of its first due row, or before it (first-in-first-out only). If it is given, the due rows need not be
+    /// counted first. A preview has just counted them, or the last claim up to this place got all that it asked for.
     pub(crate) first: Option<Place>,
     pub(crate) newest_first: bool,
-    /// Stored with rows that name no number of retries.
+    /// Stored in rows without a number of retries.
     pub(crate) max_retries: u32,
 }
 
-/// How far to look in the order of all lanes.
+/// How far a preview reads in the order of all lanes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
-    /// No more jobs than these.
+    /// It counts at most this many jobs.
     pub(crate) most: u32,
-    /// So many in any case …
+    /// This many count in any case …
     pub(crate) least: u32,
-    /// … and beyond them those that come before this: from there on, other lanes may have the next one.
+    /// … and, beyond them, those before this rank. From there on, other lanes may have the next job.
     pub(crate) before: Option<Rank>,
-    /// What comes there or later is not read at all, so that it need not be counted; it may be read where the newest come
-    /// first, and to the fraction of a millisecond.
+    /// Jobs from this rank on are not read, so they cost nothing. Newest-first lanes may still read them, and the bound
+    /// is only exact to the millisecond.
     pub(crate) until: Option<Rank>,
 }
 
-/// What a lane has of the next jobs of all lanes that were asked.
+/// A lane's share of the next jobs of all given lanes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// So many of those that are within reach …
+    /// How many of them are within reach …
     pub(crate) count: u32,
-    /// … and so many of them that come before other lanes, whatever is in those.
+    /// … and how many of those come before all other lanes, whatever these contain.
     pub(crate) sure: u32,
-    /// And so many in all, within reach or not.
+    /// How many there are in all, within reach or not.
     pub(crate) all: u32,
-    /// Where the first and the last of them are, or before that: due at those times, their ids may be later ones. None: it has none
-    /// of them.
+    /// The places of the first and the last of them, or before: the due times are exact, the ids may be lower. None:
+    /// there are none.
     pub(crate) ends: Option<(Place, Place)>,
 }
 
@@ -194,12 +195,12 @@ impl Reach {
         [self.most.into(), self.least.into(), priority, time, id]
     }
 
-    /// A priority, time and id; behind all that there are for none.
+    /// The priority, time and id. For none, a rank behind all others.
     pub(crate) fn rank(rank: Option<Rank>) -> [i64; 3] {
         rank.map_or([i64::MAX, 0, 0], |(priority, (time, id))| [priority.into(), time, id])
     }
 
-    /// Before what place jobs of a lane are read.
+    /// The place at which to stop reading a lane.
     #[cfg(any(feature = "mysql", feature = "sqlite"))]
     pub(crate) fn end_in(&self, lane: &Lane) -> Place {
         match self.until {
@@ -210,7 +211,7 @@ impl Reach {
     }
 }
 
-/// After every place that is due: the year 9999 is the last that each engine can compute with.
+/// After every due place: 9999 is the last year that each engine can compute with.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
 
@@ -226,12 +227,12 @@ pub(crate) struct Claimed {
     /// Microseconds since 1970.
     pub(crate) run_at: i64,
     pub(crate) enqueued_at: DateTime<Utc>,
-    /// JSON; only its size where that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES): then it is
-    /// fetched when the attempt begins.
+    /// JSON. Only its size if that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES); then the
+    /// arguments are fetched when the attempt begins.
     pub(crate) args: Result<String, i64>,
-    /// How many workers were lost with it, since an attempt of it last ended by itself.
+    /// How many workers were lost with it since an attempt last ended by itself.
     pub(crate) losses: u32,
-    /// The number of the claim, where claims leave notes.
+    /// The id of the claim record, on engines that have them.
     pub(crate) claim: Option<i64>,
 }
 
@@ -254,7 +255,7 @@ impl Claimed {
     }
 }
 
-/// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes `lost` as well).
+/// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes words of its own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -284,12 +285,12 @@ impl Outcome {
     }
 }
 
-/// An attempt that begins, or has begun.
+/// An attempt that begins or has begun.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Start {
     pub(crate) id: i64,
     pub(crate) fence: i32,
-    /// How many others its worker runs beside it at most; None: any number.
+    /// How many other jobs its worker runs beside it at most. None: any number.
     pub(crate) max_neighbours: Option<u32>,
 }
 
@@ -298,28 +299,28 @@ pub(crate) struct Start {
 pub(crate) struct Finish {
     pub(crate) id: i64,
     pub(crate) fence: i32,
-    /// How long the attempt ran.
+    /// How long the attempt ran, in microseconds.
     pub(crate) ran_us: i64,
     /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
     pub(crate) state: Outcome,
     /// JSON, as text.
     pub(crate) result: Option<String>,
-    /// The reason of a cancellation.
+    /// The reason for a cancellation.
     pub(crate) error: Option<String>,
 }
 
-/// A running job that goes back to waiting: a failure with retries left, a snooze, or a give-back.
+/// A running job that returns to waiting: a failure with retries left, a snooze or a release.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PutBack {
     pub(crate) id: i64,
     pub(crate) fence: i32,
     pub(crate) ran_us: i64,
     pub(crate) outcome: Outcome,
-    /// From now until it may run again; None keeps its place (`run_at` unchanged).
+    /// Microseconds until it may run again. None keeps `run_at`, and so its place.
     pub(crate) delay_us: Option<i64>,
-    /// 0 or 1: how much of the attempt counter is given back.
+    /// 0 or 1: what is subtracted from the attempt counter.
     pub(crate) uncount: i32,
-    /// Whether the attempt goes into `queue_attempts` (not when it never started).
+    /// Whether the attempt goes into `queue_attempts`. One that never started does not.
     pub(crate) record: bool,
     pub(crate) error: Option<String>,
 }
@@ -334,14 +335,14 @@ pub(crate) struct Bury {
     pub(crate) error: String,
 }
 
-/// What a round of rescue did.
+/// The result of one rescue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rescued {
-    /// Jobs that are tried again.
+    /// Jobs that are retried.
     pub(crate) ready: u64,
     /// Jobs whose lost attempt was their last.
     pub(crate) dead: u64,
-    /// Jobs that somebody had asked to cancel.
+    /// Jobs with a cancel request.
     pub(crate) cancelled: u64,
 }
 
@@ -353,7 +354,7 @@ impl std::ops::AddAssign for Rescued {
     }
 }
 
-/// A job to be written.
+/// A job to insert.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NewJob {
     pub(crate) kind: &'static str,

@@ -1,4 +1,4 @@
-//! What the administration shows of jobs, queues and workers, and which jobs it acts on.
+//! What [`Admin`](crate::Admin) returns about jobs, queues and workers, and how its callers select jobs.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::id::JobId;
 use crate::state::JobState;
 
-/// Jobs counted by kind, queue and state. See [`Admin::stats`](crate::Admin::stats).
+/// The number of jobs of one kind, queue and state. See [`Admin::stats`](crate::Admin::stats).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stat {
@@ -16,9 +16,9 @@ pub struct Stat {
     pub queue: String,
     /// The jobs' state.
     pub state: JobState,
-    /// How many there are.
+    /// The number of jobs.
     pub jobs: u64,
-    /// The oldest of them: by due time while they wait, by start while they run, by end when they are over.
+    /// The time of the oldest job: the due time of waiting jobs, the start of running ones, the end of finished ones.
     pub oldest: DateTime<Utc>,
 }
 
@@ -26,37 +26,37 @@ pub struct Stat {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
-    /// Its number.
+    /// Its id.
     pub id: JobId,
     /// Its kind.
     pub kind: String,
     /// Its queue.
     pub queue: String,
-    /// Its state, by the database's clock at the time of the question.
+    /// Its state when it was read, by the database's clock.
     pub state: JobState,
     /// Smaller runs first.
     pub priority: i16,
     /// Attempts counted so far.
     pub attempt: u32,
-    /// Retries allowed; None while the job's own number applies and no worker has claimed it.
+    /// Retries allowed. `None` until the first claim if the row sets none: the default of its kind applies then.
     pub max_retries: Option<u32>,
-    /// When it was enqueued.
+    /// The time of the enqueue.
     pub enqueued_at: DateTime<Utc>,
-    /// When it was or will be due.
+    /// The due time.
     pub run_at: DateTime<Utc>,
-    /// When its attempt was claimed, while it runs, or the last one, when it is over; None while it waits.
+    /// When the current or last attempt was claimed. `None` while the job waits.
     pub claimed_at: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// When the job ended. `None` until then.
     pub finished_at: Option<DateTime<Utc>>,
-    /// The worker that holds it, or held it when it ended; None while it waits.
+    /// The worker that holds the job, or held it when it ended. `None` while the job waits.
     pub worker: Option<i64>,
-    /// Whether somebody asked to cancel it while it runs.
+    /// Whether the job runs and somebody has asked to cancel it.
     pub cancel_requested: bool,
-    /// The last error of a dead letter, or the reason of a cancellation.
+    /// The last error of a dead letter, or the reason for a cancellation.
     pub error: Option<String>,
 }
 
-/// A job with everything that is known of it.
+/// A job with its arguments, result and attempts. See [`Admin::job`](crate::Admin::job).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobDetail {
@@ -65,10 +65,10 @@ pub struct JobDetail {
     pub job: Job,
     /// The arguments, as JSON text.
     pub args: String,
-    /// The result of a completed job, as JSON text; None for `()`.
+    /// The result of a completed job, as JSON text. `None` for `()`.
     pub result: Option<String>,
-    /// Every attempt, oldest first; of those that do not count (snoozes, give-backs at a shutdown) the last hundred or two, and of
-    /// all the last 1,000.
+    /// The last 1,000 attempts, oldest first. Only the last hundred or two that do not count (snoozes, releases at a
+    /// shutdown) are kept.
     pub attempts: Vec<Attempt>,
 }
 
@@ -76,20 +76,20 @@ pub struct JobDetail {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Its number; 1 is the first. Attempts that were not counted (snoozed, given back) share the number of the next.
+    /// Its number; 1 is the first. An attempt that does not count (snoozed, released) shares its number with the next.
     pub attempt: u32,
     /// The worker that ran it.
     pub worker: i64,
-    /// That worker's host and process, `host:pid`, while its row is kept.
+    /// The worker's host and process as `host:pid`, while its row is kept.
     pub worker_name: Option<String>,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it ended; None while it runs.
+    /// When it ended. `None` while it runs.
     pub ended_at: Option<DateTime<Utc>>,
     /// `running`, `completed`, `failed`, `panicked`, `timed_out`, `undecodable`, `cancelled`, `snoozed`, `released`,
     /// `lost`, `unstarted`.
     pub outcome: String,
-    /// The error with its chain of causes, cut at 8 KiB.
+    /// The error with its chain of causes, cut to 8 KiB.
     pub error: Option<String>,
 }
 
@@ -99,13 +99,13 @@ pub struct Attempt {
 pub struct QueueInfo {
     /// Its name.
     pub queue: String,
-    /// Since when it is paused.
+    /// Since when the queue is paused. `None` if it is not.
     pub paused_at: Option<DateTime<Utc>>,
     /// Jobs that are not due yet.
     pub scheduled: u64,
-    /// Jobs that wait for a worker.
+    /// Jobs that are due and wait for a worker.
     pub ready: u64,
-    /// Jobs that are held by a worker.
+    /// Jobs that a worker holds.
     pub running: u64,
 }
 
@@ -113,44 +113,44 @@ pub struct QueueInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
-    /// Its number.
+    /// Its id.
     pub id: i64,
     /// The host that it runs on.
     pub host: String,
-    /// Its process number there.
+    /// Its process id on that host.
     pub pid: u32,
-    /// How many jobs it runs at a time.
+    /// How many jobs it may run at a time.
     pub concurrency: u32,
-    /// The queues it serves; empty: all.
+    /// The queues that it serves. Empty means all.
     pub queues: Vec<String>,
-    /// The kinds it serves.
+    /// The kinds that it serves.
     pub kinds: Vec<String>,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// Its last heartbeat.
+    /// The time of its last heartbeat.
     pub heartbeat_at: DateTime<Utc>,
-    /// When it ended or was declared dead.
+    /// When it ended or was declared lost. `None` until then.
     pub stopped_at: Option<DateTime<Utc>>,
-    /// Whether it holds its lease.
+    /// Whether its lease still runs.
     pub alive: bool,
     /// How many jobs it holds.
     pub running: u64,
 }
 
-/// Some jobs of a list, and where the next ones start.
+/// One page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// In ascending order of their ids.
+    /// The items in ascending order of their ids.
     pub items: Vec<T>,
-    /// What to give to [`Filter::after`] for the next page; None on the last one.
+    /// The argument of [`Filter::after`] for the next page. `None` on the last page.
     pub next: Option<JobId>,
 }
 
-/// Which jobs to list or to act on: all that match every condition set.
+/// Selects the jobs to list or change: those that match all conditions set.
 ///
-/// Jobs are found along their ids. A page of a kind or a queue that is rare among many millions of jobs reads many of them, for
-/// two minutes at most; [`after`](Self::after) starts nearer to it.
+/// A list is read in order of the ids. A page of a kind or queue that is rare among many millions of jobs reads many
+/// rows, for two minutes at most. Call [`after`](Self::after) to start closer to its jobs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub(crate) kind: Option<String>,
@@ -158,64 +158,64 @@ pub struct Filter {
     pub(crate) state: Option<JobState>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u32>,
-    /// Only in some states, where none is named.
+    /// Limits the states if `state` is not set.
     pub(crate) among: Among,
 }
 
-/// What an operation need not look through, because it changes nothing there.
+/// The states that an operation can change. It skips the tables of all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Among {
     #[default]
     All,
     /// Jobs that wait or run.
     Unfinished,
-    /// Scheduled ones and dead letters.
+    /// Scheduled jobs and dead letters.
     Retryable,
 }
 
 impl Filter {
-    /// Every job, in pages of 100.
+    /// Selects every job, in pages of 100.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only of this kind.
+    /// Selects only jobs of this kind.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// Only in this queue.
+    /// Selects only jobs in this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// Only in this state.
+    /// Selects only jobs in this state.
     #[must_use]
     pub fn state(mut self, state: JobState) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// Only ids above this one: the next page.
+    /// Selects only ids above this one, for the next page.
     #[must_use]
     pub fn after(mut self, id: JobId) -> Self {
         self.after = Some(id);
         self
     }
 
-    /// At most so many. Of a list: in a page, 1 to 1,000, 100 by default. Of an operation on all that match: changed in all,
-    /// those with the lowest ids; without a limit by default.
+    /// Sets the largest number of jobs. For a list it is the page size, from 1 to 1,000 (default 100). A bulk operation
+    /// changes at most this many jobs, those with the lowest ids (default: no limit).
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// The same, among the jobs that wait or run; None when a condition excludes them all.
+    /// The same filter for jobs that wait or run only. `None` if its state excludes them all.
     pub(crate) fn unfinished(&self) -> Option<Self> {
         let excluded = self.state.is_some_and(JobState::is_final);
         (!excluded).then(|| Self { among: Among::Unfinished, ..self.clone() })
@@ -226,5 +226,5 @@ impl Filter {
     }
 }
 
-/// The largest page, and the number of jobs that one statement of a bulk operation touches.
+/// The largest page, and the most jobs that one statement of a bulk operation changes.
 pub(crate) const MAX_PAGE: u32 = 1000;

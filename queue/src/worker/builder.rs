@@ -17,10 +17,11 @@ use crate::telemetry;
 use crate::worker::config::{Config, Timing};
 use crate::worker::lifecycle;
 
-/// Runs jobs. Any number of workers may serve one database, in one process or many; they need no coordinator.
+/// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
-/// A worker keeps a few connections beside its pool, whatever its concurrency: 5 on PostgreSQL (claims, endings,
-/// heartbeat, upkeep, notifications), 4 on MySQL and MariaDB, 3 on SQLite. The pool itself is for the jobs that use it.
+/// A worker opens a few connections in addition to its pool: 5 on PostgreSQL (claims, results, heartbeats, rescue and
+/// retention, notifications), 4 on MySQL and MariaDB, 3 on SQLite. Its concurrency does not change that. The pool
+/// itself is left to the jobs.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
@@ -46,7 +47,7 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool` (or a reference to one). No I/O.
+    /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool`, or a reference to one. Does no I/O.
     pub fn builder(pool: impl Pool) -> WorkerBuilder {
         WorkerBuilder::new(pool)
     }
@@ -55,25 +56,30 @@ impl Worker {
         Self { config }
     }
 
-    /// Works until `shutdown` is ready (Ctrl-C, SIGTERM, whatever the program decides), then stops claiming, gives back at
-    /// once what was not started, lets running jobs go on for [`shutdown_grace`](WorkerBuilder::shutdown_grace), cancels
-    /// the rest and gives them back without counting an attempt.
+    /// Claims and runs jobs until `shutdown` is ready, for example on Ctrl-C or SIGTERM. Then the worker:
     ///
-    /// An outage of the database is survived: the worker cancels what it runs before its lease can have run out, and works
-    /// on when the database is back.
+    /// 1. stops claiming, and releases the jobs that have not started;
+    /// 2. lets running jobs continue for the [`shutdown_grace`](WorkerBuilder::shutdown_grace);
+    /// 3. cancels the rest, and drops those that do not stop within the [`cancel_grace`](WorkerBuilder::cancel_grace);
+    /// 4. releases those that did not complete. A release does not count as an attempt.
+    ///
+    /// The worker survives an outage of the database. It cancels its running jobs before its lease can run out, and
+    /// continues when the database is back.
     ///
     /// # Errors
-    /// Before it claims anything: [`Error::Schema`] when the tables are missing, older than this binary, or newer and not
-    /// compatible; [`Error::Database`] when the database cannot be reached.
+    /// - [`Error::Schema`]: the tables are missing, older than this binary, or newer and not compatible.
+    /// - [`Error::Config`]: PostgreSQL is behind a pooler in transaction mode, without
+    ///   [`transaction_pooler`](WorkerBuilder::transaction_pooler).
+    /// - [`Error::Database`]: the database cannot be reached at the start, or the worker could not sign off at the end.
     ///
     /// # Cancellation
-    /// Dropping the future drops the running jobs with it; they are rescued by other workers as after a crash.
+    /// Dropping the future also drops the running jobs. Other workers rescue them as after a crash.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         self.run_until(shutdown, std::future::pending()).await
     }
 
-    /// As [`run`](Self::run), and ends at once when `immediately` is ready too (a second Ctrl-C, say): running jobs are
-    /// dropped and given back without counting an attempt.
+    /// Like [`run`](Self::run), but ends at once when `immediately` is ready, for example on a second Ctrl-C. Running
+    /// jobs are then dropped and released without counting an attempt.
     pub async fn run_until(
         self,
         shutdown: impl Future<Output = ()>,
@@ -83,7 +89,7 @@ impl Worker {
     }
 }
 
-/// Configures a [`Worker`]. Every setting has a default that is meant for production.
+/// Configures a [`Worker`]. All defaults are meant for production.
 ///
 /// ```standalone_crate
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,7 +121,7 @@ pub struct WorkerBuilder {
 /// The most that `lease`, `shutdown_grace` and `cancel_grace` may be.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The accepted retention. The shortest limits how often an idle worker looks for old jobs. The longest, subtracted
+/// The accepted retention. The minimum limits how often an idle worker checks for old jobs. The maximum, subtracted
 /// from the current time, is valid in every database.
 const RETENTION: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -140,7 +146,7 @@ impl WorkerBuilder {
         }
     }
 
-    /// Sets how many jobs run at a time, over all queues. The default is 32, or the sum of the limits given with
+    /// Sets how many jobs run at a time, in all queues together. The default is 32, or the sum of the limits given with
     /// [`queue`](Self::queue). Raise it for jobs that wait, for example for the network. Lower it for jobs that
     /// compute. If the limits of the queues exceed it, the queues take turns.
     pub fn concurrency(mut self, jobs: u32) -> Self {
@@ -155,7 +161,7 @@ impl WorkerBuilder {
     }
 
     /// Runs the jobs of this queue last in, first out: within a priority, the job that became due last comes first. Use
-    /// it for work that is worth most while it is fresh. Old jobs may starve.
+    /// it if fresh jobs matter most. Old jobs may starve.
     pub fn lifo(mut self, queue: impl Into<String>) -> Self {
         self.newest_first.insert(queue.into());
         self
@@ -191,9 +197,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets how long after its last heartbeat a worker counts as lost and its jobs run elsewhere. The default is 7.5 s.
-    /// PostgreSQL, MySQL and MariaDB end the session of a killed process, and other workers notice that within about 2
-    /// s. A longer lease survives longer pauses of the machine or the database. A shorter one rescues jobs sooner.
+    /// Sets how long after its last heartbeat a worker counts as lost and its jobs run elsewhere. The default is 7.5 s,
+    /// the maximum a year. PostgreSQL, MySQL and MariaDB end the session of a killed process, and other workers notice
+    /// that within about 2 s. A longer lease survives longer pauses of the machine or the database. A shorter one
+    /// rescues jobs sooner.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self
@@ -355,7 +362,7 @@ impl WorkerBuilder {
         Ok(())
     }
 
-    /// A small pool is no mistake by itself: the worker's own connections are not part of it.
+    /// Warns of a small pool. It is no error, because the worker's own connections are not part of it.
     fn warn_of_pool(store: &dyn Store, concurrency: u32) {
         let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
         // a pool of one is deliberate: a database in memory allows no other
@@ -364,9 +371,9 @@ impl WorkerBuilder {
                 event = telemetry::WORKER_POOL_SMALL,
                 connections = allowed,
                 concurrency,
-                "jobs that use the worker's pool may wait for each other: {concurrency} run at a time and it has \
-                 {allowed} connections; if all of them use it, set `max_connections` to {concurrency}. The worker \
-                 keeps {kept} more of its own"
+                "jobs that use the worker's pool may wait for each other: {concurrency} jobs run at a time, and it has \
+                 {allowed} connections. If all jobs use it, set `max_connections` to {concurrency}. The worker opens \
+                 {kept} more connections of its own"
             );
         }
     }

@@ -18,9 +18,10 @@ use crate::context::JobContext;
 use crate::error::Error;
 use crate::registry::{JobDefinition, Running};
 use crate::store::Guard;
+use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Beat, Bury, Claimed, Finish, Found, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued, Scope, Share,
-    WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued, Scope,
+    Share, WorkerId,
 };
 use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
 use crate::worker::config::{Config, Timing};
@@ -34,7 +35,7 @@ use crate::worker::{run::attempt::Ended, shared::Shared};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     Join,
-    Beat(WorkerId),
+    Heartbeat(WorkerId),
     Leave(WorkerId),
     Holding(WorkerId),
     Claim(WorkerId),
@@ -112,7 +113,7 @@ impl MadeUp {
     /// All that it was asked so far, without heartbeats.
     pub(super) fn all(&self) -> Vec<Asked> {
         let asked = self.asked.borrow();
-        asked.iter().map(|(_, asked)| asked.clone()).filter(|asked| !matches!(asked, Asked::Beat(_))).collect()
+        asked.iter().map(|(_, asked)| asked.clone()).filter(|asked| !matches!(asked, Asked::Heartbeat(_))).collect()
     }
 
     /// What it was asked at that moment is there when the answer is.
@@ -303,6 +304,11 @@ impl Access for MadeUp {
         self.capabilities().one_writer && error.to_string().contains(LOCKED_TEXT)
     }
 
+    fn is_refusal(&self, error: &Error) -> bool {
+        matches!(error, Error::Database { source, .. } if refused_by_sqlstate(source))
+            && !error.to_string().contains(LOCKED_TEXT)
+    }
+
     fn lend_sessions(&self) -> bool {
         false
     }
@@ -342,7 +348,7 @@ impl Access for MadeUp {
 }
 
 impl Jobs for MadeUp {
-    fn lanes<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
+    fn discover<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
         let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
         lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
         if lanes.is_empty() {
@@ -386,11 +392,11 @@ impl Jobs for MadeUp {
     }
 
     unused! {
-        fn lanes_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
-        fn ends_looks_beside() -> ();
-        fn peek(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
-        fn take_turn() -> bool;
-        fn give_turn() -> ();
+        fn discover_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
+        fn end_discovery_beside() -> ();
+        fn preview(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
+        fn take_claim_lock() -> bool;
+        fn release_claim_lock() -> ();
         fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
     }
@@ -401,16 +407,16 @@ impl Leases for MadeUp {
         Box::pin(async { self.answer(Asked::Join).await.map(|()| 2) })
     }
 
-    fn beat<'a>(
+    fn heartbeat<'a>(
         &'a self,
         worker: WorkerId,
         _lease: Duration,
         _holding: Holding<'a>,
         _look_for: &'a [String],
-    ) -> Reply<'a, Beat> {
+    ) -> Reply<'a, Heartbeat> {
         Box::pin(async move {
-            self.answer(Asked::Beat(worker)).await?;
-            Ok(Beat { alive: true, ..Beat::default() })
+            self.answer(Asked::Heartbeat(worker)).await?;
+            Ok(Heartbeat { alive: true, ..Heartbeat::default() })
         })
     }
 
@@ -430,7 +436,7 @@ impl Leases for MadeUp {
     }
 
     unused! {
-        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
+        fn declare_lost(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
     }
 }
 

@@ -23,10 +23,10 @@ use crate::worker::duties::retention::Retention;
 use crate::worker::lease::health::Health;
 use crate::worker::lease::heartbeat;
 use crate::worker::record;
-use crate::worker::record::claims::Ledger;
+use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::{Ended, Stop};
-use crate::worker::run::isolation::Company;
+use crate::worker::run::isolation::Isolation;
 use crate::worker::run::note_starts;
 use crate::worker::run::slots::{Slots, Total};
 use crate::worker::run::starts::{Asked, Starts};
@@ -35,8 +35,8 @@ use crate::worker::shared::Shared;
 /// How long dropped attempts may take to end.
 const STRAGGLE: Duration = Duration::from_millis(500);
 
-/// How long the last question about jobs that the database counts as ours may take. Without an answer the worker does not
-/// leave, and its lease runs out.
+/// How long the last query for jobs that the database still counts as ours may take. Without an answer, the worker does
+/// not leave, and its lease runs out.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// The pause before the worker tries again to listen for signals.
@@ -49,7 +49,7 @@ pub(crate) async fn supervise(
     immediately: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let store = config.store.clone();
-    // before anything else: nothing that handlers do can keep the worker from its connections
+    // first of all: later, handlers could use up the server's connections
     store.open().await?;
     store.check_schema().await?;
     let wake = Arc::new(Notify::new());
@@ -57,7 +57,7 @@ pub(crate) async fn supervise(
     let (recorder, ends) = Recorder::new();
     let (starts, begun) = Starts::new();
     let shared = Arc::new(share(config, recorder, starts, wake));
-    // ends every task of this run, also when the caller drops it
+    // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
     let mut run = Run::start(shared, ends, begun).await?;
 
@@ -91,10 +91,10 @@ impl Run {
         ends: mpsc::UnboundedReceiver<(WorkerId, Ended)>,
         begun: mpsc::UnboundedReceiver<Asked>,
     ) -> Result<Self, Error> {
-        // the lease counts from before the statement is sent: ours ends no later than the database's
+        // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();
         let id = shared.config.store.join(&shared.card, shared.config.timing.lease).await?;
-        // before anything can be claimed: without a lease it would be released
+        // before the first claim: jobs claimed without a lease would be released
         let deadline = shared.lease_from(joined);
         shared.set_id(id);
         announce(&shared);
@@ -109,7 +109,7 @@ impl Run {
         Ok(Self { shared, tasks, claiming, recording })
     }
 
-    /// Step 1: claims nothing more, and releases at once what was not started.
+    /// Step 1: stops claiming, and releases at once the jobs that have not started.
     async fn stop_claiming(&mut self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
         let shared = &self.shared;
         shared.stop_claiming.cancel();
@@ -117,7 +117,7 @@ impl Run {
             tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended.unwrap_or_else(resume),
                 () = &mut *immediately, if !*hurry => *hurry = true,
-                // a claim under way may still bring jobs: mostly at once, otherwise step 5 releases them
+                // a claim under way may still return jobs: usually at once, otherwise step 5 releases them
                 () = tokio::time::sleep(STRAGGLE), if *hurry => break,
             }
         }
@@ -128,11 +128,11 @@ impl Run {
             worker = shared.id(),
             running,
             given_back,
-            "stopping: no more claims, waiting for what runs"
+            "stopping: no more claims; waiting for running jobs"
         );
     }
 
-    /// Step 2: running jobs may go on for the grace period.
+    /// Step 2: lets running jobs continue for the grace period.
     async fn let_finish(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
         if *hurry {
             return;
@@ -144,7 +144,7 @@ impl Run {
         }
     }
 
-    /// Step 3: cancels what still runs. Its slots drop it after the second grace period.
+    /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
     async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
         let shared = &self.shared;
         if shared.is_idle() {
@@ -159,7 +159,7 @@ impl Run {
         }
     }
 
-    /// Step 4: drops what is left, and then releases it. Only an attempt that blocks its thread goes on, left behind.
+    /// Step 4: drops and releases the rest. An attempt that blocks its thread cannot be dropped and continues.
     async fn drop_the_rest(&self) {
         let shared = &self.shared;
         shared.over.cancel();
@@ -175,8 +175,7 @@ impl Run {
         }
     }
 
-    /// Step 5: writes all ends and leaves. If the database is away, others take the jobs back when the lease has run
-    /// out.
+    /// Step 5: records all results and leaves. If the database is away, other workers rescue the jobs after the lease.
     async fn leave(self) -> Result<(), Error> {
         let Self { shared, mut tasks, claiming, recording } = self;
         let store = &shared.config.store;
@@ -186,8 +185,8 @@ impl Run {
             }
             release_unstarted(&shared);
             recorded(&shared).await;
-            // a worker that has left has no lease that runs out, so nobody would look for these soon
-            if timeout(LAST_LOOK, orphans::give_back(&shared)).await.is_err() {
+            // a worker that has left has no lease to run out, so nobody would find these jobs soon
+            if timeout(LAST_LOOK, orphans::release_all(&shared)).await.is_err() {
                 return false;
             }
             recorded(&shared).await;
@@ -198,11 +197,11 @@ impl Run {
         tasks.shutdown().await;
         let id = shared.id();
         if told && id != 0 && store.leave(id).await.is_err() {
-            // the connection that heartbeats keep may have died since the last one; this time it is a new one
+            // the heartbeat connection may have died since the last heartbeat: the second try opens a new one
             store.leave(id).await?;
         }
         if told {
-            // discovery may be under way on a connection of its own: nobody waits for it
+            // discovery may still run on its own connection: do not wait for it
             store.abandon();
         }
         tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
@@ -237,9 +236,9 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
         held: Mutex::default(),
         health: Health::default(),
         recorder,
-        ledger: Ledger::default(),
+        claim_records: ClaimRecords::default(),
         starts,
-        company: Company::new(room.clone()),
+        isolation: Isolation::new(room.clone()),
         long_args: Arc::new(Semaphore::new(crate::worker::run::slot::LONG_ARGS_AT_ONCE)),
         wake,
         at_work: Notify::new(),
@@ -249,7 +248,7 @@ pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Ar
         progress: Notify::new(),
         rescue: Notify::new(),
         look: AtomicBool::new(false),
-        gone: Mutex::default(),
+        lost_workers: Mutex::default(),
         tasks: TaskTracker::new(),
         stop_claiming: CancellationToken::new(),
         over: CancellationToken::new(),
@@ -276,8 +275,8 @@ fn announce(shared: &Shared) {
     );
 }
 
-/// Passes the engine's signals on; a broken connection is made again. Work goes on without them, by polling, so that this
-/// has no part in telling whether the database is away.
+/// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a
+/// failure here does not count as an outage.
 async fn listen(shared: Arc<Shared>) {
     let wake = || shared.wake.notify_one();
     let mut told = false;
@@ -285,12 +284,12 @@ async fn listen(shared: Arc<Shared>) {
         let began = Instant::now();
         if let Err(error) = shared.config.store.watch(&wake).await {
             if began.elapsed() > SIGNAL_RETRY {
-                // it worked, and hears at once when it is ended: others may have been ended with it
+                // This connection worked and was then closed. The server may have closed others with it.
                 shared.health.doubt.notify_one();
             }
             told &= began.elapsed() < SIGNAL_RETRY * 10;
             if !std::mem::replace(&mut told, true) {
-                tracing::debug!(%error, "the database's signals were lost; polling until they are back");
+                tracing::debug!(%error, "lost the database's notifications; polling until they are back");
             }
         }
         tokio::time::sleep(SIGNAL_RETRY).await;
@@ -327,7 +326,7 @@ async fn until(shared: &Shared, done: impl Fn() -> bool) {
     }
 }
 
-/// A loop of ours panicked: a defect, not to be hidden.
+/// Continues the panic of a loop: it is a defect, and must not be hidden.
 fn resume(failed: tokio::task::JoinError) {
     if !failed.is_cancelled()
         && let Ok(panic) = failed.try_into_panic()
@@ -336,7 +335,7 @@ fn resume(failed: tokio::task::JoinError) {
     }
 }
 
-/// Ends a task with its owner.
+/// Aborts a task when its owner is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -345,7 +344,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The machine's name, for people.
+/// The machine's name, for display.
 fn host() -> String {
     let from_file = || std::fs::read_to_string("/etc/hostname").ok();
     let name = std::env::var("HOSTNAME").ok().or_else(from_file).unwrap_or_default();

@@ -13,12 +13,12 @@ use crate::store::values::{Lane, NewWorker, Scope, WorkerId};
 use crate::telemetry;
 use crate::worker::config::Config;
 use crate::worker::lease::health::Health;
-use crate::worker::lease::liveness::Gone;
-use crate::worker::record::claims::Ledger;
+use crate::worker::lease::liveness::LostWorker;
+use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Stop;
 use crate::worker::run::held::Held;
-use crate::worker::run::isolation::Company;
+use crate::worker::run::isolation::Isolation;
 use crate::worker::run::slots::{Slots, Total};
 use crate::worker::run::starts::Starts;
 
@@ -28,43 +28,43 @@ pub(crate) struct Shared {
     pub(crate) slots: Vec<Slots>,
     pub(crate) total: Arc<Total>,
     pub(crate) scope: Scope,
-    /// What this worker says of itself, each time that it joins.
+    /// How this worker describes itself each time it joins.
     pub(crate) card: NewWorker,
-    /// The number under which it claims; 0 while it has none.
+    /// The worker number that it claims with. 0 while it has none.
     pub(crate) id: AtomicI64,
-    /// When this was made, from which [`Self::lease_end`] counts.
+    /// The zero of [`Self::lease_end`].
     pub(crate) made: Instant,
-    /// Until when the lease holds for sure, by this process's clock: microseconds.
+    /// Until when the lease certainly holds, by this process's clock, in microseconds.
     pub(crate) lease_end: AtomicU64,
-    /// Attempts in hand, by job and fence.
+    /// The attempts under way, by job and fence.
     pub(crate) held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
     pub(crate) health: Health,
     pub(crate) recorder: Recorder,
-    pub(crate) ledger: Ledger,
+    pub(crate) claim_records: ClaimRecords,
     pub(crate) starts: Starts,
-    pub(crate) company: Arc<Company>,
-    /// Turns to hold the text of long arguments: until they are decoded there are several copies.
+    pub(crate) isolation: Arc<Isolation>,
+    /// Limits how many long arguments are in memory, because several copies exist until they are decoded.
     pub(crate) long_args: Arc<Semaphore>,
     /// Something may have been enqueued.
     pub(crate) wake: Arc<Notify>,
-    /// The claim loop waits to be woken and leaves it to the heartbeat to look.
+    /// The claim loop waits to be woken, and leaves discovery to the heartbeat.
     pub(crate) quiet: AtomicBool,
-    /// There is work after a time without any: the next heartbeat need not be far off.
+    /// An idle worker got work, so it should send its next heartbeat soon.
     pub(crate) at_work: Notify,
     /// See [`has_others`](Self::has_others).
     pub(crate) others: AtomicBool,
-    /// A slot may take more.
+    /// A slot may have room for a job.
     pub(crate) room: Arc<Notify>,
     /// A slot became free, or something was recorded.
     pub(crate) progress: Notify,
     pub(crate) stop_claiming: CancellationToken,
-    /// Jobs of workers that are gone may wait to be taken back.
+    /// Lost workers may have jobs to rescue.
     pub(crate) rescue: Notify,
-    /// Jobs were taken back: the claim loop looks for them.
+    /// Jobs were rescued: the claim loop runs discovery for them.
     pub(crate) look: AtomicBool,
-    /// Workers to be declared gone before that.
-    pub(crate) gone: Mutex<Vec<Gone>>,
-    /// The slots.
+    /// Workers to declare lost before the next rescue.
+    pub(crate) lost_workers: Mutex<Vec<LostWorker>>,
+    /// The tasks of the slots.
     pub(crate) tasks: TaskTracker,
     /// The run is over or was dropped.
     pub(crate) over: CancellationToken,
@@ -79,8 +79,8 @@ impl Shared {
         self.id.store(id, Ordering::Release);
     }
 
-    /// The lease was taken or extended by a statement sent at that time. It counts as over a little before the database's
-    /// clock can say so. Returns when.
+    /// Notes a lease that a statement sent at `sent` took or extended. Returns its end: a sixth earlier than by the
+    /// database's clock, for safety.
     pub(crate) fn lease_from(&self, sent: Instant) -> Instant {
         let lease = self.config.timing.lease;
         let end = sent + lease - lease / 6;
@@ -89,13 +89,13 @@ impl Shared {
         end
     }
 
-    /// Whether what was claimed may be started. A process that stood still knows it from its clock before any answer of
-    /// the database.
+    /// Whether claimed jobs may start. A process that was suspended learns from its clock that the lease is over,
+    /// before the database answers.
     pub(crate) fn lease_holds(&self) -> bool {
         self.made.elapsed().as_micros() < u128::from(self.lease_end.load(Ordering::Acquire))
     }
 
-    /// Whether a heartbeat that was sent after that moment has been answered: the database is there.
+    /// Whether the database has answered a heartbeat that was sent after `then`, so it is reachable.
     pub(crate) fn has_beaten_since(&self, then: Instant) -> bool {
         let lease = self.config.timing.lease;
         let end = (then + (lease - lease / 6)).saturating_duration_since(self.made);
@@ -114,35 +114,35 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which slots a queue's jobs run in.
+    /// The slots that run a queue's jobs.
     pub(crate) fn slots_of(&self, queue: &str) -> Option<usize> {
         self.slots.iter().position(|slots| slots.queue.as_deref().is_none_or(|name| name == queue))
     }
 
-    /// How often jobs of a lane are tried again, if these slots serve it.
+    /// The retries of a lane's jobs, if these slots serve it.
     pub(crate) fn retries(&self, slots: usize, lane: &Lane) -> Option<u32> {
         let served = self.slots_of(&lane.queue) == Some(slots);
         self.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
     }
 
-    /// The last heartbeat saw other workers.
+    /// Whether the last heartbeat saw other workers.
     pub(crate) fn has_others(&self) -> bool {
         self.others.load(Ordering::Relaxed)
     }
 
-    /// Jobs in hand or claimed and waiting.
+    /// Whether no claimed job runs or waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.slots.iter().all(Slots::is_idle)
     }
 
-    /// Tells every attempt in hand to stop.
+    /// Tells every held attempt to stop. Returns their number.
     pub(crate) fn stop_all(&self, why: Stop) -> usize {
         let held: Vec<_> = self.held().values().cloned().collect();
         held.iter().for_each(|held| held.switch.stop(why));
         held.len()
     }
 
-    /// The lease is gone, or must be taken for gone: nothing in hand is ours any more.
+    /// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
     pub(crate) fn drop_everything(&self) {
         let lost = self.id.swap(0, Ordering::AcqRel);
         let waiting: usize = self.slots.iter().map(|slots| slots.clear().len()).sum();
@@ -153,7 +153,7 @@ impl Shared {
             worker = lost,
             running,
             waiting,
-            "the lease was lost; what ran was cancelled and is run elsewhere"
+            "the lease was lost; its jobs were cancelled here and will run elsewhere"
         );
     }
 }

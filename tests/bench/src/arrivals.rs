@@ -25,8 +25,8 @@ pub(crate) fn wanted() -> Result<f64> {
     Ok(rate as f64)
 }
 
-/// Enqueues groups at a steady pace. Their jobs carry the time at which they were due to be enqueued, so that an enqueue
-/// that waits counts.
+/// Enqueues groups at a steady pace. Each job carries the time at which its enqueue was due, so that the measurement
+/// includes an enqueue that waits.
 ///
 /// `write` enqueues so many, due at such a time.
 pub(crate) async fn arrive<W>(rate: f64, length: Duration, write: impl Fn(i64, i64) -> W) -> Result<()>
@@ -62,8 +62,8 @@ where
     Ok(())
 }
 
-/// The moments at which groups are due, each told when it comes. By a thread of its own: tokio's timers go by the millisecond and
-/// come up to one and a half late, and what is measured is the queue, not they.
+/// Sends the moment at which each group is due, when it comes. It uses a thread, because tokio's timers have
+/// millisecond resolution and may be 1.5 ms late, which would distort the measurement.
 fn ticks(length: Duration) -> mpsc::UnboundedReceiver<i64> {
     let (tell, told) = mpsc::unbounded_channel();
     thread::spawn(move || {

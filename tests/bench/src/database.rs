@@ -140,8 +140,8 @@ impl Db {
         .await
     }
 
-    /// Jobs whose completion the database has dated between the two. By the index alone: to ask each row for its state as well
-    /// reads the whole history back from the disk, beside the load that is measured.
+    /// Counts the jobs with a completion time between the two. It reads only the index: checking each row's state would
+    /// read the whole history from disk during the measurement.
     pub(crate) async fn finished_between(&self, from_us: i64, to_us: i64) -> Result<i64> {
         let at = |us: i64| {
             self.engine().pick(

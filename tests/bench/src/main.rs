@@ -1,8 +1,9 @@
 //! One workload of the benchmark, as a process of its own: `queue-bench SIDE WORKLOAD` with `BENCH_URL`.
 //!
-//! `queue-bench prepare database` makes the database anew, `prepare version` tells what it is. Sides: `ours`, with the settings that every user gets by
-//! default, and `floor`, the fastest hand-written statements that do the same on the same server. Prints one line of JSON
-//! with the figures, or `null` where a side has no such workload. `cargo xtask bench` runs the sides in turn.
+//! `queue-bench prepare database` recreates the database. `prepare version` prints its version. There are two sides:
+//! `ours` has the library's default settings, `floor` the fastest hand-written statements that do the same on the same
+//! server. It prints one line of JSON with the figures, or `null` if a side has no such workload. `cargo xtask bench`
+//! runs the sides in turn.
 
 use std::time::Duration;
 

@@ -23,8 +23,8 @@ async fn version() -> Result<Value> {
     Ok(Value::String(version))
 }
 
-/// Drops and creates the database that `BENCH_URL` names; its name must begin with `queue_bench`, so that nothing of worth
-/// is lost.
+/// Drops and creates the database in `BENCH_URL`. Its name must begin with `queue_bench`, so that no other database is
+/// lost.
 async fn anew() -> Result<Value> {
     let (engine, url) = url()?;
     let (server, name) = url.rsplit_once('/').context("BENCH_URL names no database")?;

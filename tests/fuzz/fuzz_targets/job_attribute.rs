@@ -1,5 +1,6 @@
-//! The attribute and the function below it, separated by a line: code or a message, never a panic, and what is not refused
-//! is code. A macro's own crate cannot be linked, so its files are compiled into this one.
+//! The input is an attribute, a line break and a function. The macro must return code or a message and never panic, and
+//! what it does not refuse must be valid code. A macro's crate cannot be linked, so its files are compiled into this
+//! one.
 #![no_main]
 #![allow(dead_code, unused_imports, reason = "parts of another crate")]
 

@@ -33,7 +33,7 @@ impl Database {
         Number::try_from(self.workers.len()).expect("few workers")
     }
 
-    /// beat.sql. False: the number is gone.
+    /// heartbeat.sql. False: the number is gone.
     pub fn beat(&mut self, rules: Rules, number: Number, lease: u32) -> bool {
         if rules.has(Guard::BeatNotStopped) && self.is_gone(number) {
             return false;
@@ -86,8 +86,8 @@ impl Database {
         Ok(())
     }
 
-    /// finish.sql, put_back.sql, bury.sql: a batch of ends under one number. What the fence refuses stays as it is. Jobs
-    /// whose row is still to be deleted, when that is not the same transaction, are returned.
+    /// finish.sql, put_back.sql, bury.sql: a batch of ends under one worker number. A row that the fence protects does
+    /// not change. Returns the jobs whose row a later transaction has to delete.
     pub fn end(&mut self, rules: Rules, number: Number, ends: &[End]) -> Result<Vec<usize>, Violation> {
         let mut undone = Vec::new();
         for end in ends {
@@ -155,7 +155,7 @@ impl Database {
         (1..).zip(&self.workers).filter(|(_, worker)| alive(worker)).map(|(number, _)| number).collect()
     }
 
-    /// declare_gone.sql
+    /// declare_lost.sql
     pub fn declare(&mut self, number: Number) {
         self.worker(number).stopped = true;
     }

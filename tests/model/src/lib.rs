@@ -1,10 +1,10 @@
 //! A model of how workers and the database agree on who runs what: claim, lease, heartbeat, rescue, and the ends of
 //! attempts. See `docs/model.md`.
 //!
-//! [`rows`] has the tables and [`database`] the statements, each one atomic step with the conditions of the SQL; [`world`] has the processes, what
-//! is on its way between them and the database, and what may go wrong; [`step`] lists what can happen next; [`search`]
-//! visits every state that can be reached; [`rules`] names the guards, each of which can be taken away; [`replay`] holds
-//! a [`trace`] of a real database against [`database`].
+//! [`rows`] has the tables, and [`database`] the statements: each is one atomic step with the conditions of the SQL.
+//! [`world`] has the processes, the messages between them and the database, and the possible faults. [`step`] lists
+//! what can happen next. [`search`] visits every reachable state. [`rules`] names the guards, each of which can be
+//! removed. [`replay`] checks a [`trace`] of a real database against [`database`].
 
 pub mod canonical;
 pub mod database;

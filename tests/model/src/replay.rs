@@ -1,5 +1,5 @@
-//! Holds what a real database did against the model: every change of a row must be what one of the model's statements makes
-//! of the model's tables, under the conditions of that statement.
+//! Checks a trace of a real database against the model. One of the model's statements must make each change of a row,
+//! on the model's tables and under that statement's conditions.
 
 use std::collections::{BTreeMap, HashMap};
 

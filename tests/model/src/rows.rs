@@ -18,8 +18,8 @@ pub struct Row {
     pub delay: u32,
     /// `cancel_requested_at`.
     pub cancel: bool,
-    /// The servers have `worker_id` in no index: a row of `queue_claims` leads from the holder to the job. The note of a claim
-    /// stays while anything of that claim is held, so it is enough to know whether this job's holder has one.
+    /// Whether the holder has a claim record for this job. On the servers no index covers `worker_id`, so a row of
+    /// `queue_claims` leads from the holder to the job. The record stays while any job of the claim is held.
     pub noted: bool,
     /// How many claims there were. No column: it tells attempts apart when a guard is taken away.
     pub claims: u32,

@@ -25,7 +25,7 @@ pub enum Guard {
     RescueCounts,
     /// Only workers whose lease ran out are declared gone: `expires_at < now`.
     ExpireOnlyExpired,
-    /// Of those whose lease runs, only workers are declared gone whose session has ended, and that have not beaten since.
+    /// While its lease runs, a worker is declared lost only if its session has ended and it sent no heartbeat since.
     DeclareOnlyMissed,
     /// The rescue looks for the jobs of workers that are gone, and of no others.
     LostOnlyGone,
@@ -74,8 +74,8 @@ pub enum Promise {
     NothingLost,
     /// A completed or cancelled job does not run again.
     NothingTwice,
-    /// A process that runs, whose lease has not run out by its own count and whose session has not ended, holds what it runs:
-    /// so no two do.
+    /// A running process holds the jobs that it runs, if its session lives and its lease has not run out by its own
+    /// count. So no two processes run the same job.
     OneAttemptRuns,
     /// A write counts only when its attempt is current.
     NoStaleWrite,

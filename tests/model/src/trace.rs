@@ -1,5 +1,5 @@
-//! What was seen of a real database and real workers: every change of a row, told by triggers, and that a handler returned,
-//! told by the processes themselves, so that an end is not believed because some worker wrote it.
+//! A trace of a real database and real workers. Triggers record every change of a row. The processes record each return
+//! of a handler, so that the end of an attempt is not proved only by a worker's write.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -71,8 +71,8 @@ impl Galera {
         self.0[node].kill()
     }
 
-    /// Starts a node that was killed. It finds out how far it had come, and gets the rest from another node. Returns when
-    /// it has the same state as the others.
+    /// Starts a killed node. It finds its last position, and fetches the rest from another node. Returns when it has
+    /// the same state as the others.
     ///
     /// # Errors
     /// When it runs, or cannot be started.

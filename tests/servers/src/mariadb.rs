@@ -49,7 +49,7 @@ pub(crate) fn recipe(folder: &Folder, account: Option<Account>, settings: &Setti
         "--bind-address=127.0.0.1".into(),
         // Its own: a server that starts removes the temporary tables of all others that use the same folder.
         option("tmpdir", &folder.data()),
-        // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
+        // Relative to the data directory: a socket path is limited to about 100 bytes, and a target folder may be deep.
         "--socket=server.sock".into(),
         format!("--max-connections={}", settings.max_connections),
     ];

@@ -44,7 +44,7 @@ pub(crate) fn prepare(folder: &Folder, account: Option<Account>, settings: &Sett
 
     args.extend([
         "--bind-address=127.0.0.1".into(),
-        // Relative to the data directory: a socket's path may have some hundred bytes, and a target folder may lie deep.
+        // Relative to the data directory: a socket path is limited to about 100 bytes, and a target folder may be deep.
         "--socket=server.sock".into(),
         format!("--max-connections={}", settings.max_connections),
     ]);

@@ -1,9 +1,9 @@
 //! Child processes that do not outlive this one.
 //!
-//! Three nets, since a server left behind keeps its port and its memory: `Drop` stops a child on failure and on panic;
-//! Ctrl-C only sets a flag that every wait looks at, so that it leaves through `Drop` as well; and `setpriv --pdeathsig`
-//! asks the kernel to stop the child if this process is killed. What the kernel watches is the *thread* that started the
-//! child, so one thread, which stays, starts them all.
+//! A server left behind keeps its port and its memory, so there are three safeguards. `Drop` stops a child on failure
+//! and on panic. Ctrl-C only sets a flag that every wait checks, so it also ends in `Drop`. `setpriv --pdeathsig` makes
+//! the kernel stop the child if this process is killed. The kernel watches the *thread* that started the child, so one
+//! permanent thread starts them all.
 
 use std::ffi::OsStr;
 use std::fmt;

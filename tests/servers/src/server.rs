@@ -126,7 +126,7 @@ impl Server {
         }
     }
 
-    /// Kills it with all its processes (`kill -9`, what a machine does that runs out of memory) and waits for their end.
+    /// Kills the server and all its processes with `kill -9`, as the out-of-memory killer does. Waits for their end.
     ///
     /// # Errors
     /// When it does not run, or one of its processes does not end.

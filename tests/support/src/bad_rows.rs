@@ -1,7 +1,7 @@
 //! Rows as a broken or hostile producer may write them by SQL, of every sort that ends somewhere else.
 //!
-//! A worker is to know the kinds `note` (`label`: text), `spreads` (`generations`: a number of 32 bits) and `play` (`label`,
-//! and a list of `steps` of its own).
+//! The worker must know the kinds `note` (`label`: text), `spreads` (`generations`: a 32-bit number) and `play`
+//! (`label`, and its own list of `steps`).
 
 use fastrand::Rng;
 

@@ -122,8 +122,8 @@ impl Helper {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Freezes the process (SIGSTOP), with its connections open. On Linux none of its threads runs any more after this: the
-    /// signal alone stops them a little later.
+    /// Freezes the process (SIGSTOP), with its connections open. On Linux it waits until no thread runs, because the
+    /// signal alone takes effect a little later.
     pub fn pause(&mut self) {
         self.signal(Signal::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.child.id());

@@ -13,9 +13,11 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `QUEUE_TEST_POSTGRES_URL`, `QUEUE_TEST_MARIADB_URL`, `QUEUE_TEST_MYSQL_URL` | A server, and an account that may create databases. Without it, the engine's tests are skipped. |
-//! | `QUEUE_TEST_PGBOUNCER_URL` | PgBouncer in transaction mode in front of that PostgreSQL: its databases are reached through it. |
-//! | `QUEUE_TEST_POSTGRES_VERSION` | The major version of the PostgreSQL servers that are started. The newest of the machine by default. |
+//! | `QUEUE_TEST_POSTGRES_URL` | A server, and an account that may create databases. Unset: its tests are skipped. |
+//! | `QUEUE_TEST_MARIADB_URL` | The same for MariaDB. |
+//! | `QUEUE_TEST_MYSQL_URL` | The same for MySQL. |
+//! | `QUEUE_TEST_PGBOUNCER_URL` | PgBouncer in transaction mode, through which tests reach that PostgreSQL. |
+//! | `QUEUE_TEST_POSTGRES_VERSION` | The major version of PostgreSQL to start. Default: the newest installed. |
 //! | `QUEUE_TEST_ENGINES` | Test only these, such as `sqlite,mysql`. All by default. |
 //! | `QUEUE_TEST_REQUIRE_ALL` | `1`: a missing server is a failure, so that nothing is skipped by mistake. |
 

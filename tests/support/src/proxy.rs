@@ -130,8 +130,8 @@ impl Proxy {
         }
     }
 
-    /// New connections work again, and those that hang while they are made (as a client repeats its first packet). Those
-    /// that were frozen stay so.
+    /// New connections work again. So do those that hang while they connect, as a client repeats its first packet.
+    /// Frozen connections stay frozen.
     pub async fn heal(&mut self) {
         if self.accepting.is_some() {
             return self.set(Link::Up);

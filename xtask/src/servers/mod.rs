@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Leave the servers running in the background and write the variables to target/servers/env as well
     #[arg(long, conflicts_with = "stop")]
     detach: bool,
-    /// As the servers come, for measurements: what is committed survives the machine. Otherwise nothing is forced to the disk
+    /// Keep the servers' default durability, for measurements. Otherwise nothing is forced to the disk
     #[arg(long, conflicts_with = "stop")]
     durable: bool,
     /// Stop the servers that --detach left running

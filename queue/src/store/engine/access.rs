@@ -18,17 +18,19 @@ use crate::store::engine::operation::{LIMIT, SqlStore};
 use crate::store::engine::{migrate, notify};
 use crate::store::{Access, Capabilities, Reply};
 
-/// What a worker says that finds itself behind a pooler.
-const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in transaction \
-    mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session mode";
+/// The error of a worker that finds itself behind a pooler.
+const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in \
+    transaction mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session \
+    mode";
 
 impl<DB: Dialect> SqlStore<DB> {
-    /// may be set before it is known.
+    /// Whether a pooler lends sessions although nobody said so. This sets nothing: in a lent session, settings would
+    /// reach other clients.
     async fn lends_unsaid(&self) -> Result<bool, Error> {
         const ROUNDS: usize = 3;
         let Some(sql) = DB::SESSION else { return Ok(false) };
         let pool = self.pool().clone();
-        // in a task, which goes on when its caller is dropped: no transaction stays open in a lent session
+        // a task survives its caller, so no transaction stays open in a lent session
         let asked = tokio::spawn(async move {
             let session = async |conn: &mut DB::Connection| {
                 rows::<DB>(conn, sql, &[]).await?.first().ok_or(sqlx::Error::RowNotFound)?.int(0)
@@ -61,13 +63,13 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             engine: DB::ENGINE,
-            // it does not listen where sessions are lent
+            // no listener where sessions are lent
             connections_kept: DB::CONNECTIONS - u32::from(self.is_lent()),
             connections_allowed: self.pool().options().get_max_connections(),
             one_writer: DB::ONE_WRITER,
-            heartbeats_discover: DB::BEAT_LOOKS && !self.is_lent(),
+            heartbeats_discover: DB::HEARTBEAT_DISCOVERS && !self.is_lent(),
             claims_alone: DB::CLAIM_ALONE.is_some(),
-            // nobody else writes meanwhile where there is one writer
+            // with one writer, nobody else can write during a purge
             purge_batch: if DB::ONE_WRITER { 1_000 } else { 5_000 },
         }
     }
@@ -86,6 +88,10 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
 
     fn is_kept_waiting(&self, error: &Error) -> bool {
         DB::ONE_WRITER && matches!(error, Error::Database { source, .. } if DB::is_transient(source))
+    }
+
+    fn is_refusal(&self, error: &Error) -> bool {
+        matches!(error, Error::Database { source, .. } if DB::is_refusal(source))
     }
 
     fn lend_sessions(&self) -> bool {
@@ -126,7 +132,7 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
     fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
         async move {
             if self.is_lent() {
-                // the pooler would lend its session to others, and they would get the notifications
+                // the pooler would lend the listening session to others, which would get the notifications
                 return std::future::pending().await;
             }
             DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")

@@ -1,16 +1,18 @@
-//! A connection that the worker keeps for one purpose, and what the server does with it when the worker falls silent.
+//! The worker's own connections, each for one purpose, and how the server ends one when the worker falls silent.
 //!
-//! A process that ends closes its sockets, and the server undoes what it had begun. A machine that loses its power or its
-//! network closes nothing: a transaction that was open would hold its locks until the server's system gives the connection
-//! up, after hours, and nobody else could take those jobs or declare that worker dead. So the server is told to end what is
-//! silent for eight seconds, a little more than the default lease. PostgreSQL can end just a silent transaction. MySQL has one
-//! limit for all silence of a session, so the lines that have it are pinged while nothing else is to be said on them.
+//! The sockets of a process close with it, and the server rolls back its transactions. A machine that loses its power
+//! or its network closes nothing. An open transaction would then keep its row locks for hours, until the server's
+//! operating system gives up the connection. Meanwhile nobody else could take the jobs or declare the worker lost. So
+//! the server is told to end what is silent for eight seconds, a little more than the default lease. PostgreSQL can end
+//! only silent transactions. MySQL has one limit for any silence of a session, so connections with that limit are
+//! pinged while idle.
 //!
-//! All lines are pinged now and then. Balancers and NAT forget a connection on which nothing is said for minutes, and
-//! tell nobody: the next statement on it, the end of a job, would wait for an answer that never comes.
+//! All these connections are pinged now and then. Balancers and NAT forget a connection that is silent for minutes, and
+//! tell nobody. The next statement on it, such as the end of a job, would wait for an answer that never comes.
 //!
-//! A line is opened beside the user's pool, as the pool opens its own connections. Handlers may hold the pool's. A
-//! worker that waited behind them could neither keep its lease nor record their ends.
+//! The worker opens them outside the user's pool, in the same way as the pool opens its own. Handlers may hold all
+//! connections of the pool. A worker that waited for them could neither keep its lease nor record the ends of their
+//! jobs.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -22,17 +24,18 @@ use tokio::time::{Instant, timeout};
 
 use crate::store::engine::dialect::{Dialect, rows};
 
-/// How long a line may be silent before it is pinged. Balancers forget a connection after minutes of silence.
+/// How long such a connection may be silent before it is pinged. Balancers forget it after minutes of silence.
 pub(crate) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
-/// How long the answer may take: with two of MySQL's pauses less than that server's limit.
+/// The time limit of a ping. Together with two of MySQL's intervals it is less than that server's limit.
 const PING_LIMIT: Duration = Duration::from_secs(3);
-/// How long a goodbye to the server may take.
+/// The time limit for closing a connection.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Who was silent for so long although it is pinged stood still: the server has ended the session, or is about to.
+/// A connection that is silent for this long, although it is pinged, belongs to a process that stood still. The server
+/// has ended the session, or is about to.
 const LOST_AFTER: Duration = Duration::from_secs(6);
 
-/// A connection kept for one purpose: a claim never waits behind a completion, nor either behind a heartbeat. It is taken
-/// out while in use and put back only when all went well.
+/// One of the worker's own connections. Each has one purpose, so that claims, ends and heartbeats never wait for each
+/// other. It is taken out while in use, and put back only after success.
 pub(crate) struct Line<DB: Dialect>(Mutex<Option<Kept<DB>>>);
 
 /// A connection between two uses.
@@ -43,9 +46,9 @@ pub(crate) struct Kept<DB: Dialect> {
 
 /// A connection in use.
 pub(crate) enum Conn<DB: Dialect> {
-    /// It goes back to a pool.
+    /// It returns to a pool.
     Pools(PoolConnection<DB>),
-    /// A line, which nobody else knows.
+    /// One of the worker's own.
     Own(DB::Connection),
 }
 
@@ -69,16 +72,16 @@ impl<DB: Dialect> DerefMut for Conn<DB> {
     }
 }
 
-/// A connection beside the user's pool, opened as the pool opens its own: with its present options, and with its hook
-/// (`after_connect`), which sqlx runs only for a pool. So it comes out of a pool of one that is gone afterwards.
+/// Opens a connection outside the user's pool, in the same way as the pool: with its current options and its
+/// `after_connect` hook. sqlx runs that hook only for a pool, so the connection comes out of a temporary pool of one.
 pub(crate) async fn connect<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> Result<DB::Connection, Error> {
     if pool.is_closed() {
         return Err(Error::PoolClosed);
     }
     match alone(pool, within).acquire().await {
-        // it counts in no pool from here on, nor in that of which the user's may be a part
+        // from here on it counts in no pool, not even in a parent of the user's pool
         Ok(conn) => Ok(conn.detach()),
-        // sqlx repeats what may pass, and does not tell what it was
+        // sqlx retries transient errors and does not report them
         Err(Error::PoolTimedOut) => {
             match timeout(within, DB::Connection::connect_with(&DB::named(&pool.connect_options()))).await {
                 Ok(Err(reason)) => Err(reason),
@@ -89,7 +92,7 @@ pub(crate) async fn connect<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> R
     }
 }
 
-/// A pool of one connection, beside the user's and made like it, that keeps what it has.
+/// A pool of one connection, made like the user's, that keeps its connection without a time limit.
 pub(crate) fn alone<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> Pool<DB> {
     let options = pool.options().clone().max_connections(1).min_connections(0).acquire_timeout(within);
     options.idle_timeout(None).max_lifetime(None).connect_lazy_with(DB::named(&pool.connect_options()))
@@ -100,7 +103,7 @@ impl<DB: Dialect> Kept<DB> {
         Self { conn, used: Instant::now() }
     }
 
-    /// None when the server is not likely to know it any more. `transactions`: as when it was opened.
+    /// None if the server has probably ended the session. `transactions`: as when it was opened.
     pub(crate) fn into_conn(self, transactions: bool) -> Option<DB::Connection> {
         let is_limited = transactions && DB::END_SILENT.is_some();
         (!is_limited || self.used.elapsed() < LOST_AFTER).then_some(self.conn)
@@ -119,12 +122,12 @@ impl<DB: Dialect> Line<DB> {
         self.0.lock().await
     }
 
-    /// Whether it is there, or in use.
+    /// Whether the connection exists, idle or in use.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.try_lock().map_or(true, |line| line.is_some())
     }
 
-    /// Says something when nothing has been said for so long. A connection that does not answer is not used again.
+    /// Pings a connection that was silent for this long. One that does not answer is dropped.
     pub(crate) async fn ping(&self, silence: Duration) {
         let Ok(mut line) = self.0.try_lock() else { return };
         let Some(mut kept) = line.take_if(|kept| kept.used.elapsed() >= silence) else { return };
@@ -135,7 +138,6 @@ impl<DB: Dialect> Line<DB> {
 }
 
 impl<DB: Dialect> Line<DB> {
-    /// Closes it.
     pub(crate) async fn close(&self) {
         if let Some(kept) = self.lock().await.take() {
             let _ = timeout(GOODBYE, kept.conn.close()).await;
@@ -145,7 +147,7 @@ impl<DB: Dialect> Line<DB> {
 
 impl<DB: Dialect> Drop for Line<DB> {
     fn drop(&mut self) {
-        // a server counts a connection that ends without a word as an accident; where no runtime is left, it is one
+        // a server counts a connection that closes without a goodbye as aborted; without a runtime that is unavoidable
         if let Some(kept) = self.0.get_mut().take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -154,8 +156,8 @@ impl<DB: Dialect> Drop for Line<DB> {
     }
 }
 
-/// Gives a connection that is ours its settings. `transactions`: it is for more than single statements. Returns whether the
-/// server is one of several.
+/// Applies the settings of the worker's own connections. `transactions`: it runs more than single statements. Returns
+/// whether the server is one of several.
 pub(crate) async fn open_line<DB: Dialect>(conn: &mut DB::Connection, transactions: bool) -> Result<bool, sqlx::Error> {
     for sql in DB::OPEN_LINE {
         DB::raw(conn, sql).await?;

@@ -1,13 +1,13 @@
-//! What the engines do differently, and how a statement is run on any of them.
+//! The differences between the engines, and how to run a statement on any of them.
 //!
-//! Statements are files under `sql/`. Places for values are written `$1`, `$2`, … in all of them (the MySQL driver's `?`
-//! are made from that), values travel as [`Bind`]s, and rows are read as [`Cells`], so that no bound of sqlx appears
-//! anywhere else.
+//! Statements are files under `sql/`. All of them name their values `$1`, `$2`, … (for MySQL these are replaced with
+//! `?`). Values travel as [`Bind`]s and rows are read as [`Cells`], so that no trait bound of sqlx appears anywhere
+//! else.
 //!
-//! What crosses, on every engine: whole numbers as `i64`; times as `i64` microseconds since 1970; durations as `i64`
-//! microseconds; lists as one JSON text, but what is a [`Bind::Ints`] as an array on PostgreSQL. A statement that reads a time
-//! column converts it itself on MySQL (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`); on PostgreSQL the
-//! column is read as it is.
+//! On every engine, whole numbers travel as `i64`, times as `i64` microseconds since 1970, and durations as `i64`
+//! microseconds. A list is one JSON text, but [`Bind::Ints`] is an array on PostgreSQL. A statement that reads a time
+//! column converts it on MySQL (`TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t)`) and SQLite (`t * 1000`). On PostgreSQL
+//! the column is read as it is.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -23,11 +23,11 @@ use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
 
-/// A value on its way to the database.
+/// A value to bind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bind<'a> {
     Int(Option<i64>),
-    /// An array, or a JSON text where there are none.
+    /// An array; a JSON text on engines without arrays.
     Ints(&'a [i64]),
     Text(Option<&'a str>),
 }
@@ -37,7 +37,7 @@ pub(crate) fn json<T: serde::Serialize>(list: &[T]) -> String {
     serde_json::to_string(list).expect("plain structs of numbers and text serialize")
 }
 
-/// For statements that claim: arguments of more bytes stay where they are for now.
+/// For statements that claim: arguments of more bytes are fetched later.
 pub(crate) const MOST_ARGS: Bind<'static> = Bind::Int(Some(ARGS_AT_CLAIM_BYTES as i64));
 
 impl From<i64> for Bind<'_> {
@@ -70,7 +70,7 @@ impl<'a> From<Option<&'a str>> for Bind<'a> {
     }
 }
 
-/// A batch as a statement reads it: its values behind the worker's number.
+/// A batch as its statement reads it: the values behind the worker's id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) numbers: Vec<Vec<i64>>,
@@ -109,158 +109,160 @@ fn unexpected_null(column: usize) -> Error {
     Error::ColumnDecode { index: column.to_string(), source: "the column is NULL".into() }
 }
 
-/// Which jobs of a batch a statement is for: one that concerns none of them is not run.
+/// Which jobs of a batch a statement applies to. It is skipped if it applies to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "no engine has them all")]
 pub(crate) enum For {
     All,
-    /// Those whose attempt goes into `queue_attempts`.
+    /// Jobs whose attempt goes into `queue_attempts`.
     Recorded,
-    /// Those that have come back so often that some of their attempts are forgotten.
+    /// Jobs with so many attempts that do not count that old ones are deleted now.
     Forgetting,
-    /// All, and it touches one row for each that is accepted. When none is missing, that is the answer.
+    /// All. It touches one row for each accepted job: if it touches all, their ids are the answer.
     Each,
-    /// Asks which were accepted, when some were not.
+    /// Reads which jobs were accepted, if some were not.
     Refused,
-    /// All, when none was refused and their numbers are few [`Runs`](crate::store::engine::ranges::Runs): it has these as well, behind its other
-    /// binds.
+    /// All, if none was refused and their ids form few [`Runs`](crate::store::engine::ranges::Runs). These are bound
+    /// behind its other values.
     Runs,
-    /// All, when it is not so.
+    /// All, otherwise.
     Scattered,
 }
 
-/// The statements of one transaction, in order, or one statement alone (and after it what [`Refused`](For::Refused) asks); all get
-/// the same values. The rows of those that return any are ids: the answer.
+/// The statements of one transaction, in order, or a single statement (possibly with one for [`Refused`](For::Refused)
+/// after it). All get the same values. The rows that they return are ids: the answer.
 pub(crate) type Script = &'static [(For, &'static str)];
 
-/// What the statements of a look have brought.
+/// What the statements of a discovery returned.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) heads: Vec<LaneHead>,
     /// See [`Found::stopped`](crate::store::values::Found::stopped).
     pub(crate) stopped: Vec<Lane>,
-    /// How often an answer was waited for.
+    /// The number of round trips.
     pub(crate) round_trips: u32,
 }
 
-/// The right to claim while others wait: a lock of the session. Statements without values.
+/// The claim lock: a lock of the session. Statements without values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
-    /// Waits up to a second. One row: 1 when it was had; otherwise anything, or an error.
+pub(crate) struct ClaimLock {
+    /// Waits up to a second. One row: 1 if it was taken. Anything else, or an error: it was not.
     pub(crate) take: &'static str,
     pub(crate) give: &'static str,
 }
 
-/// A worker's own connections beside the user's pool, each a pool of one.
+/// A worker's own connections outside the user's pool, each in a pool of one.
 #[derive(Debug)]
 pub(crate) struct Beside<DB: Database> {
-    /// For claims and heartbeats: it forces nothing to the disk.
+    /// For claims and heartbeats: commits do not wait for the disk.
     pub(crate) claims: sqlx::Pool<DB>,
-    /// For the ends of attempts: it forces as much as the user's pool.
+    /// For the ends of attempts: commits are as durable as in the user's pool.
     pub(crate) ends: sqlx::Pool<DB>,
-    /// For rescue and retention: the same.
+    /// For rescue and retention: as durable as `ends`.
     pub(crate) upkeep: sqlx::Pool<DB>,
 }
 
 /// An engine's statements about sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    /// Binds: worker. Takes the lock that says that it lives, without waiting. One row: 1 when it was taken.
+    /// Binds: worker. Takes the lock that shows that the worker lives, without waiting. One row: 1 if it was taken.
     pub(crate) hold: &'static str,
-    /// Binds: worker. Takes the lock that says that it holds jobs.
+    /// Binds: worker. Takes the lock that shows that it holds jobs.
     pub(crate) busy: &'static str,
-    /// Binds: worker. Lets that one go.
+    /// Binds: worker. Releases that lock.
     pub(crate) idle: &'static str,
-    /// Since when the server has kept sessions: with another answer it has lost all that there were before. No row: ask later.
+    /// The run of the server: since when it has kept sessions. Another answer means that all earlier sessions are lost.
+    /// No row: not known yet.
     pub(crate) run: &'static str,
 }
 
-/// What an engine's connections are made with.
+/// An engine's connect options.
 pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
-/// An engine: its statements, and what is of another shape there. No defaults, so that nothing can be forgotten.
+/// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one.
 pub(crate) trait Dialect: Database<Row: Cells> {
-    /// Which engine it is.
     const KIND: Engine;
-    /// How the engine is called in messages.
+    /// The engine's name in messages.
     const ENGINE: &'static str;
-    /// How many connections a worker keeps beside the user's pool.
+    /// How many connections a worker keeps outside the user's pool.
     const CONNECTIONS: u32;
-    /// Writers of this process take [turns](crate::store::engine::write_queue) instead of meeting in the database, and every operation takes its
-    /// connection from the pool anew.
+    /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
+    /// Every operation takes its connection from the pool.
     const ONE_WRITER: bool;
     /// Begins a transaction that writes.
     const BEGIN: &'static str;
-    /// Sent before `BEGIN` on a connection that is not ours.
+    /// Sent before `BEGIN` on a connection of the user's pool.
     const BEFORE_BEGIN: Option<&'static str>;
-    /// Sent once on a connection that is ours.
+    /// Sent once on each of the worker's own connections.
     const OPEN_LINE: &'static [&'static str];
-    /// Sent as well, once on a connection of ours that has transactions, where it makes the server end every
-    /// [silent](crate::store::engine::connection) session, not just a silent transaction: such a connection is pinged.
+    /// Sent once on a connection of the worker's own that runs transactions, if the server then ends every
+    /// [silent](crate::store::engine::connection) session, not only a silent transaction. Such a connection is pinged.
     const END_SILENT: Option<&'static str>;
-    /// A question, and what is sent as well, once on a connection that is ours, when the answer has a row: this server is
-    /// one of several that may each be a moment behind the others.
+    /// A query, and a statement for the worker's own connections on which that query returns a row. Then this server is
+    /// one of several, each of which may lag a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
 
-    /// How long a connection of ours that has transactions may be silent before it is pinged, where a server bears less
-    /// than [others](crate::store::engine::connection::SILENCE).
+    /// How long a connection of the worker's own that runs transactions may be silent before it is pinged, if that is
+    /// less than on [others](crate::store::engine::connection::SILENCE).
     const SILENCE: Option<Duration>;
-    /// Begins what is done on a connection of ours where a pooler lends it a session for one transaction at a time, and
-    /// sets for that transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can live on
-    /// such.
+    /// Begins each operation on the worker's own connections behind a pooler that lends sessions for one transaction at
+    /// a time. Sets for this transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can
+    /// run behind such a pooler.
     const BEGIN_LENT: Option<&'static str>;
-    /// One row: the server's number for the session. Needed where there is [`BEGIN_LENT`](Self::BEGIN_LENT).
+    /// One row: the server's id of the session. Needed with [`BEGIN_LENT`](Self::BEGIN_LENT).
     const SESSION: Option<&'static str>;
-    /// A question about a session of the pool. It has a row when our statements can run there as it is.
+    /// A query about a session of the pool. It returns a row if our statements can run there as it is.
     const PLAIN_SESSION: Option<&'static str>;
 
-    /// Sent before a migration, outside its transaction. On PostgreSQL nothing may be set there: a pooler would lend
-    /// the session, with its settings, to the application.
+    /// Sent before a migration, outside its transaction. On PostgreSQL it must set nothing: a pooler would lend the
+    /// session, with its settings, to the application.
     const BEFORE_MIGRATION: &'static [&'static str];
-    /// Makes processes migrate one after the other, where the transaction alone does not.
+    /// Serializes the migrations of several processes, where the transaction alone does not.
     const LOCK_MIGRATION: Option<&'static str>;
-    /// The opposite, where the lock outlives the transaction.
+    /// Releases that lock, where it outlives the transaction.
     const UNLOCK_MIGRATION: Option<&'static str>;
-    /// Changes of the schema are undone when a transaction fails. Otherwise migrations must be written to be run again.
+    /// A failed transaction undoes schema changes. Otherwise migrations must be idempotent.
     const DDL_IN_TRANSACTION: bool;
 
-    /// See [`Store::take_turn`](crate::store::Store::take_turn); None: writers are one after the other anyway.
-    const CLAIM_TURN: Option<Turn>;
+    /// See [`Store::take_claim_lock`](crate::store::Store::take_claim_lock). None: there is only one writer anyway.
+    const CLAIM_LOCK: Option<ClaimLock>;
 
-    /// Rows of name, type and columns of the tables and views that are there, where the first migration takes what it
-    /// finds.
+    /// Rows of name, type and columns of the existing tables and views. Needed where the first migration would adopt
+    /// tables that it finds.
     const IN_THE_WAY: Option<&'static str>;
-    /// A row when numbers are given again: the newest job has a lesser one than an older job that is over.
+    /// Returns a row if ids repeat: the newest job has a lower id than an older job that is over.
     const NUMBERS: &'static str;
-    /// One row: the schema's version, the oldest version that a program may know to work with it, and the name of a trigger that is
-    /// missing (NULL: none is).
+    /// One row: the schema's version, the oldest version that a compatible program may know, and the name of a missing
+    /// trigger (NULL: none).
     const SCHEMA: &'static str;
-    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one says it). The answer,
-    /// when there is one, is the id.
+    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one takes it). Inserts the
+    /// worker's row.
     const JOIN: &'static str;
-    /// Writes the first heartbeat, where joining does not. Binds: worker, lease.
-    const JOIN_BEAT: Option<&'static str>;
-    /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time, and what
-    /// the signal carries.
+    /// Writes the first heartbeat, if joining does not. Binds: worker, lease.
+    const JOIN_HEARTBEAT: Option<&'static str>;
+    /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
+    /// and the payload of the signal.
     const INSERT_AND_NOTIFY: Option<&'static str>;
-    /// A heartbeat can see whether jobs wait.
-    const BEAT_LOOKS: bool;
-    /// See [`Store::claim_alone`](crate::store::Store::claim_alone). None where a look takes next to nothing.
+    /// A heartbeat can report whether jobs wait.
+    const HEARTBEAT_DISCOVERS: bool;
+    /// See [`Store::claim_alone`](crate::store::Store::claim_alone). None: discovery costs next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
-    /// Sent before a heartbeat that has something to say of claims, where it does not forget those by itself. Binds: as for a
-    /// heartbeat.
+    /// Sent before a heartbeat that reports claims, if the heartbeat itself does not delete their records. Binds: as
+    /// for a heartbeat.
     const SETTLED: &'static [&'static str];
-    /// Binds: worker, lease, kinds to look for (JSON), running jobs (JSON), settled claims (JSON), whether to look at all
-    /// claims (0 or 1), the session that answered the last one on this connection (0: none), the run of the server in which its
-    /// session holds the lock that says that it lives (NULL: it holds none), within which time the next heartbeat comes.
+    /// Binds: worker, lease, kinds to discover (JSON), running jobs (JSON), settled claims (JSON), whether to check all
+    /// claim records (0 or 1), the session that answered the last heartbeat on this connection (0: none), the server's
+    /// run in which its session holds the lock that shows that the worker lives (NULL: it does not hold it), the time
+    /// until the next heartbeat.
     ///
-    /// The row of the last one, if any: is the worker alive, does a job of those kinds wait, the held jobs that
-    /// somebody asked to cancel (JSON: `[[id, fence], …]`; NULL: none), the number of this session on the server, and
+    /// The last statement returns at most one row: whether the worker is alive, whether a job of those kinds waits, the
+    /// held jobs with a cancel request (JSON: `[[id, fence], …]`; NULL: none), the server's id of this session, and
     /// other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of
-    /// those: what their locks say as 0 or 1, what their rows say of the run, for how many microseconds the next
-    /// heartbeat has been due, in how many the lease runs out (negative: it has), and for how many it was given.
-    const BEAT: &'static [&'static str];
-    /// Locks that the server drops with a connection; None: there is no server.
+    /// those, `lives` and `holds jobs` are 0 or 1, read from the locks; `run` is read from the row. The next heartbeat
+    /// has been overdue for `late` microseconds. The lease was given for `lease` microseconds and runs out in `left`
+    /// (negative: it has).
+    const HEARTBEAT: &'static [&'static str];
+    /// Locks that the server releases with a connection. None: there is no server.
     const SESSIONS: Option<Sessions>;
     /// Binds: worker. Rows `(id, fence)`.
     const HOLDING: &'static str;
@@ -268,40 +270,41 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const LEAVE: &'static str;
     /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;
-    /// Binds: worker, what [`finish_list`](Self::finish_list) makes.
+    /// Binds: worker, the result of [`finish_list`](Self::finish_list).
     const FINISH: Script;
     /// Binds: worker, a list of [`PutBack`](crate::store::values::PutBack).
     const PUT_BACK: Script;
     /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).
     const BURY: Script;
-    /// Declares a worker dead whose last heartbeat is the one given. Binds: worker, heartbeat, and 1 when its lease has
-    /// run out or 0 when its lock is free, which each of them sees to. The answer of the first, if any, is its id; the
-    /// others are run when there is an answer. Binds of those: a list of it.
-    const DECLARE_GONE: &'static [&'static str];
-    /// Forgets the claims of workers that are gone, once nothing of them is left. Binds: what the first one answered,
-    /// as a list.
+    /// Declares a worker lost if its last heartbeat is the one given. Binds: worker, heartbeat, and 1 if its lease has
+    /// run out or 0 if its lock is free. The statement checks both itself. If the first statement returns an id, the
+    /// others run, with a list of it.
+    const DECLARE_LOST: &'static [&'static str];
+    /// Deletes the claim records of lost workers that hold none of their jobs any more. The first statement has no
+    /// binds. Binds of the others: a list of what it returned.
     const FORGET_CLAIMS: &'static [&'static str];
-    /// Binds: limit. Jobs whose worker is dead, gone or unknown, with that worker; no lock.
+    /// Binds: limit. Jobs whose worker is lost, stopped or unknown, with that worker. Takes no locks.
     const LOST: &'static str;
-    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost; rows of what [`RESCUE`](Self::RESCUE) is
-    /// told. The file says what the fates are.
+    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost, and returns the values for
+    /// [`RESCUE`](Self::RESCUE). The file explains the fates.
     const LOCK_LOST: &'static str;
     /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
     const RESCUE: &'static [&'static str];
-    /// Binds: keep, limit. Ids of history rows to remove; another worker may be about to remove them, too.
+    /// Binds: keep, limit. Ids of history rows to remove. Another worker may be about to remove them, too.
     const OVER: &'static str;
-    /// Binds: a list of these. The first that is run touches one row for each job that it removes.
+    /// Binds: a list of these ids. The first statement that runs touches one row for each job that it removes.
     const PURGE: Script;
     /// Binds: keep.
     const PURGE_WORKERS: &'static str;
 
-    /// The options of a pool for a connection of ours: the server says whose it is, if it can and the user does not.
+    /// A pool's options for the worker's own connections. The server shows whose they are, if it can and the user has
+    /// set no name.
     fn named(options: &Options<Self>) -> Options<Self>;
 
-    /// Ends as [`FINISH`](Self::FINISH) reads them.
+    /// Ends, as [`FINISH`](Self::FINISH) reads them.
     fn finish_list(batch: &[Finish]) -> List;
 
-    /// Values in the order in which `sql` names them, and the text as the driver wants it.
+    /// The values in the order in which `sql` names them, and the text as the driver needs it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error>;
     /// Runs a statement and returns its rows.
     fn fetch(
@@ -315,7 +318,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         sql: Cow<'static, str>,
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<u64, Error>> + Send;
-    /// Inserts one row and returns the number that it was given.
+    /// Inserts one row and returns its id.
     fn insert_row(
         conn: &mut Self::Connection,
         sql: Cow<'static, str>,
@@ -323,27 +326,32 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     ) -> impl Future<Output = Result<i64, Error>> + Send;
     /// Runs text without values: session settings, migrations.
     fn raw(conn: &mut Self::Connection, sql: &'static str) -> impl Future<Output = Result<(), Error>> + Send;
-    /// Sets the [savepoint](crate::store::engine::savepoint::SAVEPOINT) if the connection is in a transaction, and answers whether it is.
+    /// Sets the [savepoint](crate::store::engine::savepoint::SAVEPOINT) if the connection is in a transaction, and
+    /// returns whether it is.
     fn savepoint(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
-    /// The statement failed because of others and may succeed when repeated. Nothing of it was done.
+    /// The statement failed because of concurrent ones and may succeed when repeated. It has changed nothing.
     fn is_transient(error: &Error) -> bool;
 
-    /// The statement names a table that is not there.
+    /// The server is up, and refuses this statement. It may accept others. A server that accepts nothing from anybody
+    /// counts as away: it is starting or stopping, a standby, or its disk is full.
+    fn is_refusal(error: &Error) -> bool;
+
+    /// The statement names a table that does not exist.
     fn is_missing_table(error: &Error) -> bool;
 
     /// See [`Store::warn_of_options`](crate::store::Store::warn_of_options).
     fn warn_of_options(pool: &sqlx::Pool<Self>);
     /// See [`Store::poll_interval`](crate::store::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
-    /// See [`Store::lanes`](crate::store::Store::lanes): of `kinds`, whatever their queue, without those of paused queues.
-    fn lanes(
+    /// See [`Store::discover`](crate::store::Store::discover): for `kinds`, in any queue that is not paused.
+    fn discover(
         conn: &mut Self::Connection,
         kinds: &[String],
         behind: &[Lane],
         most: usize,
     ) -> impl Future<Output = Result<Seen, Error>> + Send;
-    /// See [`Store::peek`](crate::store::Store::peek).
-    fn peek(
+    /// See [`Store::preview`](crate::store::Store::preview).
+    fn preview(
         conn: &mut Self::Connection,
         asks: &[Ask],
         reach: Reach,
@@ -354,21 +362,20 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         worker: WorkerId,
         asks: &[Ask],
     ) -> impl Future<Output = Result<Vec<Claimed>, Error>> + Send;
-    /// Writes all of them or none, inside the caller's transaction if it is the caller's connection and in one; ids in the
-    /// order given.
+    /// Writes all of them or none, and returns the ids in the given order. If the connection is the caller's and in a
+    /// transaction, they become part of it.
     fn insert(
         conn: &mut Self::Connection,
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
-    /// What makes a pool or its server unusable, whatever is set on a connection; asked before a migration and by a
-    /// worker that starts.
+    /// Why a pool or its server is unusable, whatever is set on a connection. Checked before a migration and when a
+    /// worker starts.
     fn unusable(
         pool: &sqlx::Pool<Self>,
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<String>, Error>> + Send;
-    /// A worker's own connections, where such beside the user's pool are better than some out of it. None where there can be
-    /// none.
+    /// A worker's own connections, where these are better than connections of the user's pool. None: there can be none.
     fn open_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<Beside<Self>>, Error>> + Send;
     /// See [`Store::watch`](crate::store::Store::watch).
     fn watch(
@@ -378,7 +385,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     ) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// [`Dialect::poll_interval`] where no signal tells of jobs.
+/// [`Dialect::poll_interval`] where no signal announces jobs.
 pub(crate) fn without_signals(idle: Duration) -> Duration {
     match idle.as_millis() {
         0..250 => Duration::from_millis(10),
@@ -395,7 +402,7 @@ pub(crate) type ClaimAlone<DB> = for<'a> fn(
     &'a [String],
 ) -> BoxFuture<'a, Result<Vec<Claimed>, Error>>;
 
-/// When this process last wrote something that concerns no waiting job: a heartbeat must not wake the worker that beats.
+/// When this process last wrote something that concerns no waiting job. A heartbeat must not wake its own worker.
 #[derive(Debug)]
 pub(crate) struct Housekeeping {
     begin: Instant,
@@ -404,7 +411,7 @@ pub(crate) struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// How long after a write its traces may be met.
+    /// How long after a write a watcher may still notice it.
     const TRACES: Duration = Duration::from_millis(5);
 
     pub(crate) fn new() -> Self {
@@ -466,7 +473,7 @@ macro_rules! driver {
             sql: std::borrow::Cow<'static, str>,
             arguments: Self::Arguments,
         ) -> Result<Vec<Self::Row>, sqlx::Error> {
-            // the text is ours, from the folder `sql`; no value is ever part of it
+            // the text comes from our folder `sql`; no value is ever part of it
             sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).fetch_all(conn).await
         }
 
@@ -486,7 +493,7 @@ macro_rules! driver {
 }
 pub(crate) use driver;
 
-/// Adds values to a statement's arguments in the order given, lists of numbers as `$ints` makes them.
+/// Adds values to a statement's arguments in the given order. `$ints` converts lists of numbers.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! add_binds {
     ($db:ty, $binds:expr, $ints:expr) => {{
@@ -505,7 +512,8 @@ macro_rules! add_binds {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use add_binds;
 
-/// `$1` … as `?`, and which value stands at each. The comment at the head, which may speak of places too, is left out.
+/// Replaces `$1` … with `?`, and returns which value belongs to each. Drops the comment at the head, which may name
+/// values, too.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     let mut text = String::with_capacity(sql.len());
@@ -528,6 +536,15 @@ pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     }
     text.push_str(rest);
     (text, places)
+}
+
+/// [`Dialect::is_refusal`] by SQLSTATE. These classes mean that the server is away: connection exception, read-only
+/// transaction, disk full, too many connections, operator intervention, system error.
+#[cfg(any(feature = "postgres", feature = "mysql", test))]
+pub(crate) fn refused_by_sqlstate(error: &Error) -> bool {
+    const AWAY: [&str; 6] = ["08", "25006", "53100", "53300", "57P", "58"];
+    let Error::Database(error) = error else { return false };
+    error.code().is_none_or(|code| !AWAY.iter().any(|class| code.starts_with(class)))
 }
 
 #[cfg(all(test, any(feature = "mysql", feature = "sqlite")))]

@@ -1,4 +1,4 @@
-//! How far away the database is: what of the time that a statement takes belongs to the network.
+//! How far away the database is: how much of a statement's time the network takes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,20 +7,20 @@ use sqlx::Connection as _;
 
 use crate::store::engine::dialect::Dialect;
 
-/// A statement that takes longer than this has the round trip measured, if none is known that explains it.
+/// A statement that takes longer than this triggers a measurement, unless the known round trip explains it.
 const WORTH: Duration = Duration::from_millis(2);
-/// For how long a measurement is believed.
+/// How long a measurement is valid.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// How often a round trip is measured. The shortest counts, because the machine may pause during any of them.
 const TRIES: usize = 2;
 
-/// What a round trip takes, as measured last. Cheap to clone.
+/// The last measured round trip. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distance(Arc<Mutex<Option<(Instant, Duration)>>>);
 
 impl Distance {
-    /// The time that a statement took, less that of `round_trips` over the network. A round trip is measured only when the
-    /// known one does not explain a long time. So a worker near its database hardly ever measures, and one far away
+    /// The time that a statement took, less `round_trips` over the network. A round trip is measured only when the
+    /// known one does not explain a long time. So a worker near its database hardly ever measures, and a distant one
     /// does once a minute.
     pub(crate) async fn without_network<DB: Dialect>(
         &self,
@@ -46,7 +46,7 @@ impl Distance {
         Ok(took.saturating_sub(least * round_trips))
     }
 
-    /// The round trip that is known, unless this one shows that it is less by now.
+    /// The known round trip, unless `seen` shows that it is shorter by now.
     fn known(&self, seen: Duration) -> Option<Duration> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *last = last.filter(|(at, round_trip)| at.elapsed() < BELIEVED && *round_trip <= seen);

@@ -4,7 +4,7 @@ use crate::store::engine::dialect::Bind;
 use crate::store::values::NewJob;
 
 impl NewJob {
-    /// Kind, queue, priority, retries, arguments, delay, time: the places of every statement that inserts one job.
+    /// Kind, queue, priority, retries, arguments, delay, time: the binds of every statement that inserts one job.
     pub(crate) fn binds(&self) -> [Bind<'_>; 7] {
         [
             self.kind.into(),
@@ -38,8 +38,8 @@ impl NewJob {
     }
 }
 
-/// Whether the jobs differ in nothing but their arguments, and are due at once: nearly every batch. Then what they have in
-/// common is sent once.
+/// Whether the jobs are due at once and differ only in their arguments, as in nearly every batch. Then the common
+/// values are sent once.
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "MySQL takes values row by row, whatever they have in common")
@@ -53,7 +53,7 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
     })
 }
 
-/// How many of `jobs` go into one statement: at most `most`, with at most `bytes` of arguments together; at least one.
+/// How many of `jobs` go into one statement: at least one, at most `most`, with at most `bytes` of arguments in total.
 pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
     let mut sum = 0;
     let fits = jobs.iter().take(most).take_while(|job| {
@@ -63,9 +63,9 @@ pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
     fits.count().max(1).min(jobs.len())
 }
 
-/// The arguments, as one JSON list of which every element is read back as the text that it was: an object or a list as it is,
-/// which spares the reader a second level of quotes, anything else quoted.
-#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the others have arrays or many places"))]
+/// The arguments as one JSON list. Objects and lists go in as they are, which saves the reader a second level of
+/// quotes; anything else is quoted. Each element reads back as the original text.
+#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "other engines bind an array or each value"))]
 pub(crate) fn args_list(jobs: &[NewJob]) -> String {
     let mut list = String::with_capacity(jobs.iter().map(|job| job.args.len() + 1).sum::<usize>() + 2);
     for job in jobs {

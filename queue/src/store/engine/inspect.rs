@@ -1,8 +1,8 @@
-//! What the administration asks of a database: the statements of each engine, and the code that is the same for all.
+//! The administration: the statements of each engine, and the code that all engines share.
 //!
-//! Reads are single statements, or statements whose order makes them agree. Changes are [`Step`]s: each finds the jobs of a
-//! list that are in the right place (and locks or changes them at once), and then works on those alone. A job that a
-//! worker holds is never taken from it.
+//! A read is a single statement, or several whose order makes them agree. A change consists of [`Step`]s. Each step
+//! finds the jobs of a list that are in the right place (and locks or changes them at once), and then works on those
+//! alone. A change never takes a job from the worker that holds it.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
@@ -17,11 +17,11 @@ use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{Inspect, Reply};
 
-/// The statements of one engine for the administration. Where engines share a text they share its file.
+/// The statements of one engine for the administration. Engines that share a text share its file.
 pub(crate) trait AdminDialect: Signals {
     /// Rows of kind, queue, state, count, oldest.
     const STATS: &'static str;
-    /// Binds: after, kind, queue, state, limit. Rows as [`read_job`] wants them.
+    /// Binds: after, kind, queue, state, limit. Rows as [`read_job`] reads them.
     const JOBS_HOT: &'static str;
     /// Binds: after, kind, queue, limit. Rows as before.
     const JOBS_RUNNING: &'static str;
@@ -50,26 +50,27 @@ pub(crate) trait AdminDialect: Signals {
     const CANCEL: Change;
     /// See [`Store::send_back`](crate::store::Store::send_back).
     const SEND_BACK: Change;
-    /// See [`Store::delete`](crate::store::Store::delete): of dead letters, of what is over, of what waits.
+    /// See [`Store::delete`](crate::store::Store::delete). The steps are for dead letters, for history and for waiting
+    /// jobs, in this order.
     const DELETE: Change;
     /// See [`Store::edit`](crate::store::Store::edit).
     const EDIT: Change;
 }
 
-/// The steps of a change, in one transaction. Their order follows a job's way from table to table backwards, so that one
-/// that moves meanwhile is met at most once.
+/// The steps of a change, in one transaction. They visit the tables in the reverse order of a job's life, so that a job
+/// that moves meanwhile is found at most once.
 pub(crate) type Change = &'static [Step];
 
 /// One step of a change. Every statement has one value: the list of [`Target`]s.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Returns the ids of the jobs that this step is for. They are locked then, or changed already.
+    /// Returns the ids of the jobs that this step applies to. They are now locked, or already changed.
     pub(crate) find: &'static str,
-    /// What else is done with those.
+    /// What else to do with these jobs.
     pub(crate) then: &'static [&'static str],
 }
 
-/// A job to change, with what the statements of a change want to know.
+/// A job to change, with the values that the statements of a change need.
 #[derive(Serialize)]
 struct Target<'a> {
     id: i64,
@@ -89,14 +90,14 @@ struct With {
     args: Option<String>,
 }
 
-/// In the order of kind, queue and state.
+/// Ordered by kind, queue and state.
 pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
     let mut stats: Vec<Stat> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
             async move { rows::<DB>(conn, DB::STATS, &[]).await?.iter().map(read_stat).collect() }.boxed()
         })
         .await?;
-    // not in SQL: each engine has its own order of text
+    // not in SQL: each engine has its own collation
     stats.sort_by(|a, b| (&a.kind, &a.queue, a.state).cmp(&(&b.kind, &b.queue, b.state)));
     Ok(stats)
 }
@@ -106,17 +107,17 @@ pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
     filter: &Filter,
 ) -> Result<Page<Job>, Error> {
     store
-        // a page of what is rare may read many rows
+        // a page of rare jobs may read many rows
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
             page::<DB>(conn, filter).boxed()
         })
         .await
 }
 
-/// Each table gives its first rows by id; the first of all these are the page.
+/// Each table returns its first rows by id. The first of all these form the page.
 ///
-/// The tables are read in the order of a job's life, so that one that ends meanwhile is seen (twice, and then the younger
-/// sight counts). Only a dead letter that is sent back between two of the statements is missed.
+/// The tables are read in the order of a job's life, so that a job that ends meanwhile is seen. If it is seen twice,
+/// the later row counts. Only a dead letter that is sent back between two of the statements is missed.
 async fn page<DB: Dialect + AdminDialect>(
     conn: &mut DB::Connection,
     filter: &Filter,
@@ -126,7 +127,7 @@ async fn page<DB: Dialect + AdminDialect>(
     let after = filter.after.map_or(i64::MIN, JobId::get);
     let (kind, queue) = (filter.kind.as_deref(), filter.queue.as_deref());
     let state = filter.state.map(JobState::as_str);
-    let limit = size as i64 + 1; // one more tells whether there is another page
+    let limit = size as i64 + 1; // the extra row tells whether there is another page
     let any: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), state.into(), limit.into()];
     let scheduled: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), Scheduled.as_str().into(), limit.into()];
     let known: [Bind<'_>; 4] = [after.into(), kind.into(), queue.into(), limit.into()];
@@ -167,7 +168,7 @@ async fn detail<DB: Dialect + AdminDialect>(
     let Some(row) = found.first() else { return Ok(None) };
     let job = read_job(row)?;
     let fence = row.int(14)?;
-    // the attempt under this fence, when it is not (or not yet) among the recorded ones
+    // the attempt under this fence, if it is not (or not yet) recorded
     let current = match job.state {
         JobState::Running => Some("running"),
         JobState::Completed => Some("completed"),
@@ -264,7 +265,7 @@ pub(crate) async fn edit<DB: Dialect + AdminDialect>(
     Ok(!changed.is_empty())
 }
 
-/// Takes the steps of a change and returns the ids that they found.
+/// Runs the steps of a change and returns the ids that they found.
 async fn change<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     doing: &'static str,
@@ -276,7 +277,7 @@ async fn change<DB: Dialect + AdminDialect>(
     if jobs.is_empty() {
         return Ok(jobs);
     }
-    jobs.sort_unstable(); // all lock in the same order
+    jobs.sort_unstable(); // everybody locks in the same order
     jobs.dedup();
     let mode = match steps {
         [Step { then: [], .. }] => Mode::Write,
@@ -323,10 +324,10 @@ pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
     Ok(())
 }
 
-/// Tells the workers that there may be something to do, where the engine can. A hint: polling finds what it misses.
+/// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
 async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
     if something && DB::NOTIFIES {
-        // this process's own hear of it from the database, too
+        // no token: this process's own workers react to this signal, too
         let told =
             store.run(Via::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
         if let Err(error) = told.await {
@@ -335,7 +336,7 @@ async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool)
     }
 }
 
-/// In the order of their names.
+/// Ordered by name.
 pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
     let mut queues: Vec<QueueInfo> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
@@ -360,7 +361,7 @@ pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> 
     Ok(queues)
 }
 
-/// In the order of their start.
+/// Ordered by start.
 pub(crate) async fn workers<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
     store
         .run(Via::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
@@ -399,7 +400,7 @@ fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
     })
 }
 
-/// The columns that every list of jobs has first.
+/// Reads the columns that every list of jobs begins with.
 fn read_job(row: &impl Cells) -> Result<Job, sqlx::Error> {
     Ok(Job {
         id: row.int(0)?.into(),
@@ -435,7 +436,7 @@ fn state(word: &str) -> Result<JobState, sqlx::Error> {
     word.parse().map_err(|error: crate::state::UnknownState| sqlx::Error::Decode(error.into()))
 }
 
-/// A JSON list of names; whatever else somebody wrote there names nothing.
+/// A JSON list of names. Anything else that somebody wrote there counts as an empty list.
 fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
 }

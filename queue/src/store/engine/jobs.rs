@@ -1,4 +1,4 @@
-//! A job's way from the claim to its end.
+//! Jobs, from the claim to the end.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::values::{Ask, Bury, Claimed, Finish, Found, Lane, PutBack, Reach, Scope, Share, Start, WorkerId};
 use crate::store::{Jobs, Reply};
 
-/// How long a look may take that keeps nobody waiting.
+/// The time limit of a discovery that keeps nobody waiting.
 pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
-/// The connection is not to be used again, whatever the server says is wrong.
+/// An error after which the connection is not used again, whatever the server reported.
 fn unsound(error: sqlx::Error) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::other(error))
 }
@@ -29,7 +29,7 @@ impl<DB: Dialect> SqlStore<DB> {
         behind: &[Lane],
         most: usize,
     ) -> Result<Found, Error> {
-        // each kind is reached
+        // so that every kind is reached
         let most = most.max(scope.kinds.len() * 2);
         let args = (scope.kinds.clone(), behind.to_vec(), most, self.distance().clone());
         let mut found = self
@@ -37,12 +37,12 @@ impl<DB: Dialect> SqlStore<DB> {
                 limit,
                 via,
                 Mode::Read,
-                "cannot look for jobs",
+                "cannot discover jobs",
                 args,
                 |conn, (kinds, behind, most, distance)| {
                     async move {
                         let started = Instant::now();
-                        let Seen { heads, stopped, round_trips } = DB::lanes(conn, kinds, behind, *most).await?;
+                        let Seen { heads, stopped, round_trips } = DB::discover(conn, kinds, behind, *most).await?;
                         let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
                         Ok(Found { heads, stopped, took })
                     }
@@ -58,15 +58,15 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
-    fn lanes<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
         self.look(Via::Claims, LIMIT, scope, behind, most).boxed()
     }
 
-    fn lanes_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+    fn discover_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
         self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).boxed()
     }
 
-    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+    fn end_discovery_beside(&self) -> Reply<'_, ()> {
         async move {
             self.end_discovery().await;
             Ok(())
@@ -74,24 +74,25 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         .boxed()
     }
 
-    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
+    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
         let args = (asks.to_vec(), reach);
-        self.run(Via::Claims, Mode::Read, "cannot look for jobs", args, |conn, (asks, reach)| {
-            DB::peek(conn, asks, *reach).boxed()
+        self.run(Via::Claims, Mode::Read, "cannot preview jobs", args, |conn, (asks, reach)| {
+            DB::preview(conn, asks, *reach).boxed()
         })
         .boxed()
     }
 
-    fn take_turn(&self) -> Reply<'_, bool> {
+    fn take_claim_lock(&self) -> Reply<'_, bool> {
         async move {
-            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(false) };
-            self.run(Via::Claims, Mode::Read, "cannot wait for a turn to claim", turn, |conn, turn| {
+            let Some(turn) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
+            self.run(Via::Claims, Mode::Read, "cannot take the claim lock", turn, |conn, turn| {
                 async move {
                     match rows::<DB>(conn, turn.take, &[]).await {
                         Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
-                        // It took too long, or this server gives no such locks. It may have been given at the last moment.
+                        // It took too long, or this server has no such locks. The lock may still have been granted at
+                        // the last moment.
                         Err(sqlx::Error::Database(error)) => {
-                            tracing::debug!(%error, "no turn to claim");
+                            tracing::debug!(%error, "did not get the claim lock");
                             rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(|_| false)
                         }
                         Err(error) => Err(error),
@@ -104,14 +105,14 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         .boxed()
     }
 
-    fn give_turn(&self) -> Reply<'_, ()> {
+    fn release_claim_lock(&self) -> Reply<'_, ()> {
         async move {
-            // with its connection the turn is gone as well
-            let Some(turn) = DB::CLAIM_TURN.filter(|_| !self.is_lent()) else { return Ok(()) };
+            // the lock ended with its connection
+            let Some(turn) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
             if !self.keeps_claims().await {
                 return Ok(());
             }
-            self.run(Via::Claims, Mode::Read, "cannot give back a turn to claim", turn, |conn, turn| {
+            self.run(Via::Claims, Mode::Read, "cannot release the claim lock", turn, |conn, turn| {
                 async move { rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(drop) }.boxed()
             })
             .await
@@ -166,7 +167,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     }
 
     fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot put jobs back", DB::PUT_BACK, worker, batch).boxed()
+        self.ending("cannot return jobs to the queue", DB::PUT_BACK, worker, batch).boxed()
     }
 
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {

@@ -1,4 +1,4 @@
-//! The lives of workers: joining, heartbeats, who is lost, and the rescue of their jobs.
+//! Workers: joining, heartbeats, losses, and the rescue of their jobs.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{list, number};
-use crate::store::values::{Beat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
+use crate::store::values::{Heartbeat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 
-/// How long a heartbeat may take: its worker has to know soon.
-const BEAT_LIMIT: Duration = Duration::from_secs(3);
+/// The time limit of a heartbeat: its worker must soon know whether it failed.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(3);
 
 /// Another worker in the answer to a heartbeat.
 #[derive(serde::Deserialize)]
@@ -38,25 +38,25 @@ impl Other {
         Lease { worker, heartbeat, left, given }
     }
 
-    /// `here`: the run of the server.
+    /// `here`: the current run of the server.
     fn sight(&self, here: Option<i64>) -> Sight {
         let Self { id, held, busy, heartbeat, run, late, .. } = *self;
         Sight { id, held: held != 0, busy: busy != 0, heartbeat, had: run.is_some() && run == here, late }
     }
 }
 
-/// Reads the answer to a heartbeat, but for what it says of this worker's session. `here`: the run of the server;
-/// `speaks`: sessions say something about other workers.
-fn heartbeat_answer(row: &impl Cells, here: Option<i64>, speaks: bool) -> Result<Beat, sqlx::Error> {
+/// Reads the answer to a heartbeat, except for this worker's own session. `here`: the current run of the server;
+/// `speaks`: sessions carry information about other workers.
+fn heartbeat_answer(row: &impl Cells, here: Option<i64>, speaks: bool) -> Result<Heartbeat, sqlx::Error> {
     let to_cancel: Vec<(i64, i32)> = list(row, 2)?;
     let others: Vec<Other> = list(row, 4)?;
-    Ok(Beat {
+    Ok(Heartbeat {
         leases: others.iter().map(Other::lease).collect(),
         others: others.iter().filter(|it| speaks && it.left >= 0).map(|it| it.sight(here)).collect(),
         alive: row.int(0)? != 0,
         work: row.int(1)? != 0,
         cancelled: to_cancel.into_iter().map(|(id, fence)| (JobId::from(id), fence)).collect(),
-        ..Beat::default()
+        ..Heartbeat::default()
     })
 }
 
@@ -70,16 +70,16 @@ struct Lost {
 struct Fate {
     id: i64,
     fate: String,
-    /// Earlier attempts of which nobody knew whether they had begun, and for which this one answers.
+    /// Earlier attempts that nobody knows to have begun. They count as lost together with this one.
     doubts: i64,
     losses: i64,
     error: String,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
-    /// Moves the lost jobs in `list` on, those that are not being moved by another rescuer.
+    /// Rescues the lost jobs in `list`, except those that another worker is rescuing.
     async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
-        self.run(Via::Duties, Mode::Transaction, "cannot take back the jobs of a lost worker", list, |conn, list| {
+        self.run(Via::Duties, Mode::Transaction, "cannot rescue the jobs of a lost worker", list, |conn, list| {
             async move {
                 let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
                 let fates = locked
@@ -104,7 +104,8 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    /// The same for each by itself. What is refused is left as it is, and named; what refuses two in a row refuses all.
+    /// The same, job by job. A job that the database refuses stays as it is, and its id is returned. After two errors
+    /// in a row that do not blame the row, the rest is left.
     async fn rescue_one_by_one(&self, lost: &[Lost]) -> Result<(Rescued, Vec<i64>), Error> {
         let (mut sum, mut left, mut refused) = (Rescued::default(), Vec::new(), None);
         for job in lost {
@@ -116,7 +117,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 }
                 Err(error) => error,
             };
-            tracing::error!(job.id = job.id, %error, "cannot take a lost job back");
+            tracing::error!(job.id = job.id, %error, "cannot rescue a lost job");
             left.push(job.id);
             let second = refused.is_some();
             refused = Some(error).filter(|error| !error.blames_the_row());
@@ -125,13 +126,13 @@ impl<DB: Dialect> SqlStore<DB> {
             }
         }
         match refused {
-            // it is met again later
+            // if some jobs were rescued, the error is dropped: the next rescue meets it again
             Some(error) if sum == Rescued::default() => Err(error),
             _ => Ok((sum, left)),
         }
     }
 
-    /// Runs the first statement, and those behind it with its answer, unless that is empty: one transaction.
+    /// Runs the first statement. If it returns ids, runs the others with them, in the same transaction.
     async fn about_those_of_the_first(
         &self,
         doing: &'static str,
@@ -161,7 +162,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             let args = (worker, queues, kinds, micros(lease));
             self.run(
                 Via::Heartbeats,
-                if DB::JOIN_BEAT.is_some() { Mode::Transaction } else { Mode::Write },
+                if DB::JOIN_HEARTBEAT.is_some() { Mode::Transaction } else { Mode::Write },
                 "cannot register the worker",
                 args,
                 |conn, (worker, queues, kinds, lease)| {
@@ -174,7 +175,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                             kinds.as_str().into(),
                             (*lease).into(),
                         ];
-                        let Some(beat) = DB::JOIN_BEAT else {
+                        let Some(beat) = DB::JOIN_HEARTBEAT else {
                             let (sql, arguments) = DB::prepare(DB::JOIN, &binds)?;
                             return DB::insert_row(conn, sql, arguments).await;
                         };
@@ -191,20 +192,20 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         .boxed()
     }
 
-    fn beat<'a>(
+    fn heartbeat<'a>(
         &'a self,
         worker: WorkerId,
         lease: Duration,
         holding: Holding<'a>,
         look_for: &'a [String],
-    ) -> Reply<'a, Beat> {
+    ) -> Reply<'a, Heartbeat> {
         let Holding { any, running, settled, check, again_in } = holding;
         let lists = [json(look_for), json(running), json(settled)];
         let times = [micros(lease), micros(again_in)];
         let session = (self.session().clone(), self.is_lent());
         let args = (session, worker, any, times, lists, i64::from(check));
         self.run_within(
-            BEAT_LIMIT,
+            HEARTBEAT_LIMIT,
             Via::Heartbeats,
             Mode::Write,
             "the heartbeat failed",
@@ -231,17 +232,17 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                         (*again_in).into(),
                     ];
                     let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
-                    let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::BEAT);
+                    let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::HEARTBEAT);
                     let mut news = Vec::new();
                     for sql in statements {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
-                    let Some(row) = news.first() else { return Ok(Beat::default()) };
+                    let Some(row) = news.first() else { return Ok(Heartbeat::default()) };
                     let (number, speaks) = session.answered(row.maybe_int(3)?);
                     let speaks = speaks && DB::SESSIONS.is_some();
                     let answer = heartbeat_answer(row, session.run(), speaks)?;
                     let unheld = DB::SESSIONS.is_some() && session.lacks(*worker);
-                    Ok(Beat { session: number, unheld, vouched: held.is_some(), ..answer })
+                    Ok(Heartbeat { session: number, unheld, vouched: held.is_some(), ..answer })
                 }
                 .boxed()
             },
@@ -249,16 +250,16 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         .boxed()
     }
 
-    fn declare_gone(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool> {
+    fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool> {
         if !by_lease && DB::SESSIONS.is_none() {
             return std::future::ready(Ok(false)).boxed();
         }
-        let mode = if DB::DECLARE_GONE.len() == 1 { Mode::Write } else { Mode::Transaction };
+        let mode = if DB::DECLARE_LOST.len() == 1 { Mode::Write } else { Mode::Transaction };
         let args = (worker, heartbeat, i64::from(by_lease));
-        self.run(Via::Duties, mode, "cannot declare a worker gone", args, |conn, (worker, heartbeat, by_lease)| {
+        self.run(Via::Duties, mode, "cannot declare a worker lost", args, |conn, (worker, heartbeat, by_lease)| {
             async move {
                 let mut gone = Vec::new();
-                for (number, sql) in DB::DECLARE_GONE.iter().enumerate() {
+                for (number, sql) in DB::DECLARE_LOST.iter().enumerate() {
                     let binds = [(*worker).into(), (*heartbeat).into(), (*by_lease).into()];
                     match number {
                         0 => gone = ids::<DB>(conn, sql, &binds).await?,
@@ -274,7 +275,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     }
 
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
-        self.run(Via::Duties, Mode::Read, "cannot ask what the worker holds", worker, |conn, worker| {
+        self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
             async move {
                 let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
                 held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
@@ -299,7 +300,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
 
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
-            let doing = "cannot look for lost workers";
+            let doing = "cannot find the jobs of lost workers";
             self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
             let lost = self
                 .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
@@ -317,9 +318,9 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             }
             lost.sort_unstable_by_key(|job| job.id);
             match self.rescue_some(json(&lost)).await {
-                // one row that cannot be moved must not keep the others
+                // one row that cannot be moved must not block the others
                 Err(error @ Error::Database { source: sqlx::Error::Database(_), .. }) => {
-                    tracing::warn!(%error, jobs = lost.len(), "cannot take lost jobs back together; one by one");
+                    tracing::warn!(%error, jobs = lost.len(), "cannot rescue lost jobs together; trying one by one");
                     self.rescue_one_by_one(&lost).await
                 }
                 result => Ok((result?, Vec::new())),

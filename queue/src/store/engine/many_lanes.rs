@@ -1,31 +1,31 @@
-//! One statement for many lanes: that of one lane, as often as there are lanes.
+//! One statement for many lanes: the statement for one lane, repeated.
 
 use crate::store::engine::dialect::{Bind, question_marks};
 use crate::store::values::Ask;
 
-/// A statement of one lane, and its values.
+/// A statement for one lane, and its values.
 pub(crate) type Part<'a> = (&'static str, Vec<Bind<'a>>);
 
-/// Stands for the lanes in a statement around them.
+/// The placeholder for the lanes in the statement around them.
 pub(crate) const LANES: &str = "/* lanes */";
 
 /// A statement for many lanes.
 pub(crate) struct Union<'a> {
     pub(crate) sql: String,
     pub(crate) binds: Vec<Bind<'a>>,
-    /// The ask of each of its parts, by number.
+    /// The number of the ask of each part.
     pub(crate) asks: Vec<usize>,
 }
 
-/// The ask that a row belongs to, by the number of the part that it names.
+/// The number of the ask that a row belongs to, from the part that the row names.
 pub(crate) fn ask_of(asks: &[usize], part: i64) -> Result<usize, sqlx::Error> {
     let ask = usize::try_from(part).ok().and_then(|part| asks.get(part));
-    ask.copied().ok_or_else(|| sqlx::Error::Decode(format!("nothing was asked as {part}").into()))
+    ask.copied().ok_or_else(|| sqlx::Error::Decode(format!("the statement has no part {part}").into()))
 }
 
-/// Puts the statements of all asks into the one around them. Their last column is the number of the part, by the name of
-/// `ask`. There are few sizes, and newest-first lanes come last, so that few such statements have to be kept prepared: what
-/// a size has too many are parts that ask for nothing (`part` is told the number of rows).
+/// Puts the statements of all asks into the one around them. The last column of each part, `ask`, is the part's number.
+/// So that few such statements must be kept prepared, newest-first lanes come last, and each group is padded to a power
+/// of two. Padding asks for no rows (`part` gets `false`).
 pub(crate) fn united<'a>(
     around: &'static str,
     outer: &[Bind<'a>],

@@ -1,8 +1,8 @@
-//! Bringing the schema up to date, and telling whether it fits this binary.
+//! Migrations, and the check that the schema fits this binary.
 //!
-//! Migrations are numbered alike on every engine. Each row of `queue_migrations` says since which version a binary must be
-//! to work beside it (`compatible_since`), so that the workers of the release before go on during a deploy, and a binary
-//! that is too old for the tables says so instead of writing nonsense.
+//! Migrations have the same numbers on every engine. Each row of `queue_migrations` names the oldest version that a
+//! binary may know to work with it (`compatible_since`). So workers of the previous release keep running during a
+//! deploy. A binary that is too old for the tables says so instead of writing nonsense.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::store::engine::operation::{Mode, Via};
 struct Migration {
     version: i64,
     name: &'static str,
-    /// The oldest schema version that a binary may know and still work beside this one.
+    /// The oldest schema version that a binary may know and still work with this one.
     compatible_since: i64,
     postgres: &'static str,
     mysql: &'static str,
@@ -52,7 +52,7 @@ impl Migration {
     }
 }
 
-/// All of the schema, as one SQL script.
+/// The whole schema as one SQL script.
 pub(crate) fn script(engine: Engine) -> String {
     let wal = if engine == Engine::Sqlite { "PRAGMA journal_mode = WAL;\n\n" } else { "" };
     let mut script = format!("{wal}{}\n", table(engine).trim_end());
@@ -91,19 +91,19 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
     DB::warn_of_options(&pool);
     let mut conn = pool.acquire().await.doing(DOING)?;
     usable(&pool, &mut conn).await?;
-    // Those who migrate by hand give this program no right to create anything.
+    // After a manual migration, this program may have no right to create anything.
     if let Ok(Some(found)) = versions::<DB>(&mut conn).await
         && found.version >= LATEST
     {
         return fits(Some(found));
     }
     if !DB::ONE_WRITER {
-        conn.close_on_drop(); // with the lock and its settings, whatever happens
+        conn.close_on_drop(); // this releases the lock and the settings, whatever happens
     }
     let begin = Instant::now();
     loop {
         match attempt::<DB>(&mut conn).await {
-            // others are at it
+            // other processes are migrating
             Err(Error::Database { source, .. }) if DB::is_transient(&source) && begin.elapsed() < PATIENCE => {
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(5..50))).await;
             }
@@ -111,7 +111,7 @@ async fn migrate_pool<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
             result => return result,
         }
     }
-    // with what the migration has set on the file
+    // again, because the migration may have changed settings of the file
     usable(&pool, &mut conn).await
 }
 
@@ -182,8 +182,8 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
     fits(found)
 }
 
-/// Of what is there, by name, type and columns: what has a name of the script's and is something else. A migration that
-/// was cut off goes on with the tables that it made; its views come last.
+/// The names in `there` (name, type, columns) that the script needs for something else. An interrupted migration
+/// continues with the tables that it made; its views come last.
 fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a str> {
     let mut foreign = Vec::new();
     for (name, of_type, columns) in there {
@@ -201,7 +201,7 @@ fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a s
     foreign
 }
 
-/// The columns of a table that a script creates: lines of a name in small letters.
+/// The columns of a table that a script creates: its lines that begin with a lower-case name.
 fn columns_of(script: &str, table: &str) -> Option<String> {
     let (_, body) = script.split_once(&format!("CREATE TABLE IF NOT EXISTS {table} (\n"))?;
     let lines = body.lines().take_while(|line| !line.starts_with(')'));
@@ -212,19 +212,19 @@ fn columns_of(script: &str, table: &str) -> Option<String> {
 
 fn in_the_way(what: &str) -> Error {
     Error::Schema(format!(
-        "{DOING}: another program's table or view has a name of the queue's: {what}; rename it, or give the queue a database or \
-         schema of its own"
+        "{DOING}: a table or view of another program has a name that the queue needs: {what}; rename it, or give the \
+         queue a database or schema of its own"
     ))
 }
 
 struct Versions {
     version: i64,
     compatible_since: i64,
-    /// A trigger that is not there.
+    /// A missing trigger.
     missing: Option<String>,
 }
 
-/// None: no migration has run, but the table is there.
+/// None: the table exists, but no migration has run.
 async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versions>, sqlx::Error> {
     let rows = rows::<DB>(conn, DB::SCHEMA, &[]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
@@ -248,17 +248,17 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
              {compatible_since}; this program knows version {LATEST}: deploy a newer build of it"
         ))),
         Some(Versions { missing: Some(missing), .. }) => Err(Error::Schema(format!(
-            "the queue tables lack the trigger `{missing}`, without which a job that has ended would stay and run again: \
-             create it as the script that `queue::migration_sql` prints does (was the file copied table by table?)"
+            "the queue tables lack the trigger `{missing}`, without which a finished job would stay and run again: \
+             create it with the statement that `queue::migration_sql` prints (was the file copied table by table?)"
         ))),
         Some(_) => Ok(()),
     }
 }
 
-/// Whether the schema is there and fits this binary.
+/// Checks that the schema exists and fits this binary.
 pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
     let found = store
-        // one of the worker's own connections: in a cluster it waits for a migration that was run on another node
+        // the worker's own connection: in a cluster it waits for a migration that ran on another node
         .run(Via::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
             async move {
                 match versions::<DB>(conn).await {
@@ -270,21 +270,22 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         })
         .await?;
     fits(found)?;
-    let lag = store.run(Via::Claims, Mode::Read, "cannot look at the numbers of jobs", (), |conn, ()| {
+    let lag = store.run(Via::Claims, Mode::Read, "cannot check the numbers of jobs", (), |conn, ()| {
         async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
     });
-    // an account may have no right to see what is over
+    // an account may have no right to read the history
     if lag.await.unwrap_or(false) {
         tracing::error!(
-            "numbers of jobs were set back, by a TRUNCATE or a backup: they are given again, and jobs that end replace older \
-             ones of the same number; set the counter of queue_jobs beyond all numbers in queue_history and queue_dead"
+            "job numbers were set back, by a TRUNCATE or a restored backup: they repeat, and a job that ends replaces \
+             an older one with the same number; set the counter of queue_jobs above all numbers in queue_history and \
+             queue_dead"
         );
     }
     let pool = store.pool().clone();
     let unusable = store
-        .run(Via::Pool, Mode::Read, "cannot look at the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
+        .run(Via::Pool, Mode::Read, "cannot inspect the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
     match unusable.await? {
-        Some(why) => Err(Error::config(format!("cannot work: {why}"))),
+        Some(why) => Err(Error::config(format!("the worker cannot run: {why}"))),
         None => Ok(()),
     }
 }

@@ -1,15 +1,16 @@
-//! Telling workers that something was enqueued: those of this process directly, those of others through the database.
+//! Signals that something was enqueued: directly to the workers of this process, through the database to those of
+//! others.
 //!
-//! A signal is a hint and may be lost; polling finds what it missed. It is sent outside the transaction that inserts: on
-//! PostgreSQL a NOTIFY serializes the commits of all who notify. The one exception is a lone enqueue, which is in nobody's
-//! way: its signal goes out with it, so that an idle worker hears of it one round trip earlier. What this process has told
-//! its workers itself, they take no notice of when the database says it again.
+//! A signal is a hint and may be lost; polling finds what it missed. It is sent outside the transaction that inserts,
+//! because on PostgreSQL a NOTIFY serializes the commits of all that notify. The one exception is a lone enqueue, which
+//! delays nobody. Its signal goes out with it, so that an idle worker hears of it one round trip earlier. A process
+//! ignores its own signals that come back through the database, because it has already told its workers.
 //!
 //! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
 //!   wait and are sent as one, a few milliseconds later.
-//! * An enqueue through a connection or transaction is committed some time later, unknown to us: the signal is echoed with
-//!   a growing pause for a minute. The echo uses a connection of its own, made with the options of the pools that this
-//!   process has shown (by an enqueue, a worker or `migrate`).
+//! * An enqueue through a connection or transaction is committed at some unknown later time. Its signal is repeated for
+//!   a minute, with growing pauses: the echo. The echo uses a connection of its own, made with the options of the pools
+//!   that this process has used (for an enqueue, a worker or `migrate`).
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -27,44 +28,44 @@ use crate::store::engine::dialect::Dialect;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);
-/// A signal that takes longer is given up: a connection whose other end is gone must not silence those that follow.
+/// The time limit of a signal. A half-open connection must not silence the signals behind it.
 const LIMIT: Duration = Duration::from_secs(3);
 /// How long after an enqueue in a transaction its commit is still expected.
 const ECHO_FOR: Duration = Duration::from_secs(60);
 
-/// Whether the pool can give a connection without keeping anybody else waiting for one.
+/// Whether the pool can give a connection without making anybody wait.
 pub(crate) fn can_spare_one<DB: sqlx::Database>(pool: &sqlx::Pool<DB>) -> bool {
     pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
 }
 
-/// An engine, as far as signals go.
+/// The signals of an engine.
 pub(crate) trait Signals: sqlx::Database {
     /// Whether the database passes signals between processes.
     const NOTIFIES: bool;
-    /// Tells one database from another within this process.
+    /// Identifies a database within this process.
     fn address(pool: &sqlx::Pool<Self>) -> String;
-    /// Signals the workers of all processes; nothing where the engine cannot. `from` is what [`from`] says.
+    /// Signals the workers of all processes; does nothing if the engine cannot. `from`: the result of [`from`].
     fn notify(conn: &mut Self::Connection, from: &str) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
-/// What this process knows of one database.
+/// What this process knows about one database.
 #[derive(Default)]
 struct Local {
-    /// What signals of this process carry.
+    /// The token in the signals of this process.
     from: Token,
     /// Workers of this process.
     workers: Vec<Arc<Notify>>,
     sending: bool,
     again: bool,
-    /// Since when an echo is owed, and whether a task sends it.
+    /// The last enqueue that needs an echo, and whether a task sends it.
     echo_since: Option<Instant>,
     echoing: bool,
-    /// The connect options, for the connection of an echo.
+    /// The connect options for the connection of an echo.
     options: Option<AnyOptions>,
 }
 
-/// Tells a process from others: by the system's chance, that no program can repeat, and by its number, read each time, because
-/// a process that was forked has the same chance.
+/// Identifies a process: by a random number, and by its process id. The id is read each time, because a forked process
+/// has the same random number.
 struct Token(u64);
 
 impl Default for Token {
@@ -89,23 +90,23 @@ fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
     DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells one database from all others in this process, by driver and address.
+/// Identifies a database within this process, by driver and address.
 pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
 }
 
-/// What signals carry that this process sends to the database of `pool`.
+/// The token in this process's signals to the database of `pool`.
 pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
     databases().entry(key(pool)).or_default().from.to_string()
 }
 
-/// Whether a signal that carries this comes from this process, which has told its own workers there itself.
+/// Whether a signal with this token comes from this process, which has already told its own workers.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL passes signals on"))]
 pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
     databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from.to_string() == from)
 }
 
-/// A worker's subscription; ends when dropped.
+/// A worker's subscription. It ends when dropped.
 pub(crate) struct Subscription {
     key: (TypeId, String),
     notify: Arc<Notify>,
@@ -126,7 +127,7 @@ pub(crate) fn subscribe<DB: Signals>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>)
     Subscription { key, notify }
 }
 
-/// Something is in the database of `pool`; `announced` when the other processes were told with it.
+/// Jobs were committed in the database of `pool`. `announced`: the other processes were already told.
 pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     let key = key(pool);
     let from = {
@@ -145,7 +146,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
         local.from.to_string()
     };
     let pool = pool.clone();
-    // made here: a runtime that ends polls no task
+    // created here, because a runtime that shuts down never polls the task
     let mut sending = AtWork { key, flag: |local| &mut local.sending, over: false };
     tokio::spawn(async move {
         let mut kept = None;
@@ -155,11 +156,11 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
                 Ok(Err(error)) => tracing::debug!(%error, "the signal for an enqueue was not sent; {POLLED}"),
                 Err(_) => {
                     tracing::debug!("the signal for an enqueue was not sent in time; {POLLED}");
-                    // it may be inside a statement
+                    // it may be in the middle of a statement
                     kept.take().iter_mut().for_each(PoolConnection::close_on_drop);
                 }
             }
-            // the next one needs no other, unless somebody waits for this one
+            // the next signal can use it, unless somebody waits for a connection
             kept = kept.filter(|_| can_spare_one(&pool));
             sleep(COALESCE).await;
             let mut databases = databases();
@@ -173,7 +174,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
 
 const POLLED: &str = "polling will find it";
 
-/// Sends a signal through the connection that sent the one before, if that is still good, or another one.
+/// Sends a signal through the connection of the previous one if that still works, else through another one.
 async fn send<DB: Signals>(
     pool: &sqlx::Pool<DB>,
     kept: &mut Option<PoolConnection<DB>>,
@@ -188,7 +189,7 @@ async fn send<DB: Signals>(
     DB::notify(kept.insert(pool.acquire().await?), from).await
 }
 
-/// A task sends signals, until this is dropped or ended.
+/// Marks a task that sends signals, until this is dropped or ended.
 struct AtWork {
     key: (TypeId, String),
     flag: fn(&mut Local) -> &mut bool,
@@ -196,7 +197,7 @@ struct AtWork {
 }
 
 impl AtWork {
-    /// There is nothing left to send: decided and said under one lock.
+    /// Nothing is left to send. The caller has checked that under the same lock.
     fn end(&mut self, local: &mut Local) {
         *(self.flag)(local) = false;
         self.over = true;
@@ -213,7 +214,7 @@ impl Drop for AtWork {
     }
 }
 
-/// Shows a pool, so that echoes can be sent to its database.
+/// Registers a pool, so that echoes can be sent to its database.
 pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
     let options: Options<DB> = pool.connect_options();
     databases().entry(key(pool)).or_default().options = Some(options);
@@ -237,7 +238,7 @@ pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
     }
 }
 
-/// Sends a signal, and returns the connection if it is good for another.
+/// Sends a signal, and returns the connection if it can be used again.
 async fn repeat<DB: Dialect + Signals>(
     connection: Option<DB::Connection>,
     options: &Options<DB>,

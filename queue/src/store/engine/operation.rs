@@ -1,8 +1,8 @@
-//! How an operation reaches the database: on which connection, within which time, and what becomes of it.
+//! How an operation reaches the database: on which connection, within which time limit, and with which retries.
 //!
-//! Every operation runs as a task of its own, so that a caller who drops a future midway (a timeout, a `select!`) never
-//! leaves a connection inside a statement or a transaction: the operation goes on to its end. An operation that meets its
-//! time limit throws its connection away.
+//! Every operation runs as a task of its own. A caller may drop the future midway (a timeout, a `select!`). The
+//! operation still runs to its end, so no connection is left inside a statement or a transaction. An operation that
+//! reaches its time limit discards its connection.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +25,9 @@ use crate::store::engine::savepoint::ended;
 use crate::store::engine::session::Session;
 use crate::store::engine::write_queue::{Errand, Listening, Turns};
 
-/// How long an operation may take, with all its repetitions.
+/// The time limit of an operation, with all its retries.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
-/// The same for questions that read every row.
+/// The same for queries that read every row.
 pub(crate) const COUNT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The store on a pool. Cheap to clone.
@@ -37,22 +37,22 @@ struct Inner<DB: Dialect> {
     pool: Pool<DB>,
     turns: Turns,
     housekeeping: Housekeeping,
-    /// Cancelled to give up what is under way; then there is a new one.
+    /// Cancelled to give up the operations in progress, and then replaced.
     under_way: std::sync::Mutex<CancellationToken>,
     claims: Line<DB>,
     ends: Line<DB>,
     heartbeats: Line<DB>,
-    /// What holds the locks of the line for heartbeats.
+    /// The session of `heartbeats`, which holds its locks.
     session: Session,
     duties: Line<DB>,
-    /// For looks beside the claims, while there are such.
+    /// For discovery beside the claims, while it is needed.
     discovery: Line<DB>,
     distance: Distance,
-    /// Whether a task pings the lines.
+    /// Whether a task pings these connections.
     pinged: AtomicBool,
     /// A pooler lends the server's sessions to our connections, for one transaction at a time.
     lent: AtomicBool,
-    /// See [`Dialect::open_beside`]: what there is, or that there can be nothing.
+    /// See [`Dialect::open_beside`]. None: not tried yet; `Some(None)`: there can be none.
     beside: Mutex<Option<Option<Beside<DB>>>>,
 }
 
@@ -65,33 +65,32 @@ impl<DB: Dialect> Clone for SqlStore<DB> {
 /// The connection that an operation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// One of the user's pool.
+    /// A connection of the user's pool.
     Pool,
-    /// The one for claims.
+    /// The worker's own connection for claims.
     Claims,
-    /// The one for the ends of attempts.
+    /// The worker's own connection for the ends of attempts.
     Ends,
-    /// The one for heartbeats: nothing slow may delay one.
+    /// The worker's own connection for heartbeats: nothing slow may delay one.
     Heartbeats,
-    /// The one for rescue and retention.
+    /// The worker's own connection for rescue and retention.
     Duties,
-    /// The one for discovery beside the claims.
+    /// The worker's own connection for discovery beside the claims.
     Discovery,
 }
 
 impl Via {
-    /// Whether the operation is none that an enqueue waits for.
+    /// Whether its writes need to wake no worker.
     fn is_housekeeping(self) -> bool {
         matches!(self, Self::Heartbeats | Self::Duties)
     }
 
-    /// Whether it runs transactions. A heartbeat is a single statement: it holds no lock between two of them, however far
-    /// apart they are.
+    /// Whether it runs transactions. A heartbeat runs single statements, so it holds no row lock between two of them.
     fn has_transactions(self) -> bool {
         matches!(self, Self::Claims | Self::Ends | Self::Duties)
     }
 
-    /// Its place among the writers, where only one can write at a time.
+    /// Its priority among the writers, where only one can write at a time.
     fn errand(self) -> Errand {
         match self {
             Self::Claims => Errand::Claim,
@@ -106,12 +105,12 @@ impl Via {
 pub(crate) enum Mode {
     /// Statements that write nothing.
     Read,
-    /// One statement that writes, or what says by itself which of its statements count together.
+    /// One statement that writes, or a body that manages its own transaction.
     Write,
-    /// One statement that writes, and must not be written into a transaction that somebody has left open on a connection of the
-    /// pool.
+    /// One statement that writes. It must not become part of a transaction that somebody has left open on a connection
+    /// of the pool.
     Alone,
-    /// Several statements of which all or none count.
+    /// Several statements in one transaction.
     Transaction,
 }
 
@@ -157,12 +156,12 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.lent.load(Ordering::Relaxed)
     }
 
-    /// The session in which this worker beats.
+    /// The session of this worker's heartbeats.
     pub(crate) fn session(&self) -> &Session {
         &self.0.session
     }
 
-    /// Only where claims have a connection of their own: elsewhere they may wait for that of the ends.
+    /// Only where claims have a connection of their own. Elsewhere they may wait for that of the ends.
     pub(crate) fn listen(&self) -> Listening {
         match self.0.beside.try_lock().as_deref() {
             Ok(Some(Some(_))) => self.0.turns.listen(),
@@ -170,14 +169,14 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    /// Gives up every operation under way.
+    /// Gives up every operation in progress.
     pub(crate) fn give_up(&self) {
         let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *under_way).cancel();
     }
 
-    /// Runs `body` with a connection and the values in `args`; again when others were in its way. `doing` becomes the
-    /// head of the error message.
+    /// Runs `body` with a connection and the values in `args`, and retries after conflicts. `doing` begins the error
+    /// message.
     pub(crate) async fn run<A, T, F>(
         &self,
         via: Via,
@@ -232,7 +231,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 tokio::select! {
                     biased;
                     result = operation => result,
-                    () = under_way.cancelled() => gone(ErrorKind::ConnectionAborted, "given up".to_owned()),
+                    () = under_way.cancelled() => gone(ErrorKind::ConnectionAborted, "abandoned".to_owned()),
                     () = tokio::time::sleep(limit) => {
                         gone(ErrorKind::TimedOut, format!("the database did not answer within {limit:?}"))
                     }
@@ -301,7 +300,7 @@ impl<DB: Dialect> SqlStore<DB> {
         result
     }
 
-    /// Where this operation's own connection is kept. None: it has none.
+    /// The worker's own connection for this operation. None: it has none.
     fn line(&self, via: Via) -> Option<&Line<DB>> {
         match via {
             _ if DB::ONE_WRITER => None,
@@ -314,9 +313,9 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    /// Opens a connection of our own. `is_lent`: a session that is lent keeps no settings, and no locks.
+    /// Opens one of the worker's own connections. `is_lent`: a lent session keeps no settings and no locks.
     async fn open_own(&self, via: Via, limit: Duration, is_lent: bool) -> Result<DB::Connection, sqlx::Error> {
-        // less than the operation may take, so that it can tell why there is none
+        // less than the limit of the operation, so that its error says why there is no connection
         let mut conn = connect(&self.0.pool, limit / 2).await?;
         let mute = is_lent || open_line::<DB>(&mut conn, via.has_transactions()).await?;
         if via == Via::Heartbeats {
@@ -326,7 +325,7 @@ impl<DB: Dialect> SqlStore<DB> {
         Ok(conn)
     }
 
-    /// Borrows a connection from the user's pool, or from the worker's own pool. Returns also whether it is our own.
+    /// Borrows a connection from the user's pool or the worker's own pool. Also returns whether it is our own.
     async fn borrow(&self, via: Via) -> Result<(Conn<DB>, bool), sqlx::Error> {
         let beside = self.beside_for(via).await;
         let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
@@ -341,8 +340,8 @@ impl<DB: Dialect> SqlStore<DB> {
         Ok((Conn::Pools(conn), beside.is_some()))
     }
 
-    /// Its connection beside the user's pool, where there are such. Claims and leases mean nothing any more once the machine has
-    /// failed, and its processes with it.
+    /// The worker's own pool for the operation, if there is one. Claims and leases there need no durability: when the
+    /// machine fails, its processes fail with it, and both become void.
     async fn beside_for(&self, via: Via) -> Option<Pool<DB>> {
         if matches!(via, Via::Pool | Via::Discovery) {
             return None;
@@ -352,7 +351,7 @@ impl<DB: Dialect> SqlStore<DB> {
             match DB::open_beside(&self.0.pool).await {
                 Ok(found) => *beside = Some(found),
                 Err(error) => {
-                    tracing::debug!(%error, "no connections beside the pool");
+                    tracing::debug!(%error, "the worker has no connections of its own; it uses the pool");
                     let passing = DB::is_transient(&error) || matches!(error, sqlx::Error::PoolTimedOut);
                     *beside = (!passing).then_some(None);
                 }
@@ -366,7 +365,7 @@ impl<DB: Dialect> SqlStore<DB> {
         })
     }
 
-    /// Has the lines pinged that would be ended or forgotten otherwise, as long as there is this store.
+    /// Pings the connections that would otherwise be ended or forgotten, as long as this store exists.
     fn keep_awake(&self) {
         if self.0.pinged.swap(true, Ordering::Relaxed) {
             return;
@@ -383,18 +382,18 @@ impl<DB: Dialect> SqlStore<DB> {
         });
     }
 
-    /// Whether the connection for claims is there, and not at work.
+    /// Whether the connection for claims exists. Waits while it is in use.
     pub(crate) async fn keeps_claims(&self) -> bool {
         self.0.claims.lock().await.is_some()
     }
 
-    /// Whether the connection for endings is there.
+    /// Whether the connection for ends exists.
     #[cfg(all(test, feature = "postgres"))]
     pub(crate) async fn keeps_ends(&self) -> bool {
         self.0.ends.lock().await.is_some()
     }
 
-    /// Opens the connections that a worker keeps, all that there can be.
+    /// Opens the connections that a worker keeps, except the one for discovery.
     pub(crate) async fn open(&self) -> Result<(), Error> {
         const DOING: &str = "cannot open the connections that a worker keeps";
         let open = |via| self.run(via, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
@@ -407,7 +406,7 @@ impl<DB: Dialect> SqlStore<DB> {
         &self.0.distance
     }
 
-    /// Whether the connection for looks beside the claims is there, or at work.
+    /// Whether the connection for discovery beside the claims exists, idle or in use.
     pub(crate) fn keeps_discovery(&self) -> bool {
         self.0.discovery.is_kept()
     }
@@ -417,7 +416,7 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.discovery.close().await;
     }
 
-    /// Closes the connections that were kept.
+    /// Closes the worker's own connections.
     pub(crate) async fn release(&self) {
         let Inner { claims, ends, heartbeats, duties, discovery, .. } = &*self.0;
         join5(claims.close(), ends.close(), heartbeats.close(), duties.close(), discovery.close()).await;
@@ -428,7 +427,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-/// Marks the end of a write that wakes nobody, however it comes.
+/// Marks the end of a write that wakes nobody, even if it is dropped midway.
 struct Ended<'a>(&'a Housekeeping);
 
 impl Drop for Ended<'_> {
@@ -437,7 +436,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A connection in use: unless its operation came to an end, it is not used again.
+/// A connection in use. It is discarded unless its operation came to an end.
 struct Held<DB: Dialect> {
     conn: Option<Conn<DB>>,
     sound: bool,
@@ -454,7 +453,7 @@ impl<DB: Dialect> Drop for Held<DB> {
     }
 }
 
-/// Pauses between repetitions: short, growing, different for each of those that were in each other's way.
+/// The backoff between retries: short, growing, with jitter, so that conflicting operations do not collide again.
 struct Pauses {
     tries: u32,
     until: Instant,

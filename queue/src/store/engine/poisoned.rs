@@ -1,20 +1,21 @@
-//! Connections that believe themselves inside a transaction which is over.
+//! Connections that believe themselves inside a transaction that is over.
 //!
-//! When its disk is full (or it runs out of memory, or cannot write), SQLite ends a transaction by itself. The `ROLLBACK`
-//! that follows fails, and sqlx goes on counting a transaction that is not there: it refuses every `BEGIN IMMEDIATE` on
-//! that connection, and turns a plain `begin` into a savepoint, which, when it fails in its turn, leaves a transaction
-//! open that no commit ends. Whoever gets the connection next writes into that one, and it is lost with the connection.
+//! When its disk is full (or it runs out of memory, or cannot write), SQLite ends a transaction by itself. The
+//! `ROLLBACK` that follows fails, and sqlx still counts the transaction. It then refuses every `BEGIN IMMEDIATE` on
+//! that connection, and turns a plain `begin` into a savepoint. When that savepoint fails in turn, it leaves a
+//! transaction open that no commit ends. The next user of the connection writes into that transaction, and its writes
+//! are lost with the connection.
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 
 use crate::store::engine::dialect::{Dialect, rows};
 
-/// A database in memory goes with its connection.
+/// A database in memory is lost with its connection.
 const IN_A_FILE: &str = "SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''";
 
-/// A connection of the pool. One that comes out of it is in nobody's transaction; an embedded database's that believes
-/// otherwise is closed, and another one taken.
+/// Takes a connection from the pool. Nobody has a transaction on it. If a connection of an embedded database believes
+/// otherwise, it is closed, and another one is taken.
 pub(crate) async fn acquire<DB: Dialect>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
     loop {
         let mut conn = pool.acquire().await?;
@@ -29,7 +30,7 @@ async fn is_entangled<DB: Dialect>(conn: &mut DB::Connection) -> Result<bool, sq
     if !conn.is_in_transaction() {
         return Ok(false);
     }
-    // a rollback may be on its way: this answer comes after it
+    // a rollback may still be queued; this answer comes after it
     let in_a_file = !rows::<DB>(conn, IN_A_FILE, &[]).await?.is_empty();
     Ok(in_a_file && conn.is_in_transaction())
 }

@@ -1,20 +1,22 @@
-//! Numbers as runs of consecutive ones.
+//! Ids as runs of consecutive numbers.
 //!
-//! MySQL and MariaDB remove the rows that a list names in two passes, and find each of them twice; those of a range in one, for
-//! half the work. Jobs that were claimed together end together, and are old together: their numbers are few runs.
+//! MySQL and MariaDB remove listed rows in two passes, and find each of them twice. They remove the rows of a range in
+//! one pass, for half the work. Jobs that were claimed together end together and expire together, so their ids form few
+//! runs.
 
 use crate::store::engine::dialect::Bind;
 
-/// A statement has places for so many.
+/// A statement has places for this many runs.
 const MOST: usize = 8;
-/// Fewer numbers are a list: a table of a handful of rows is read as a whole instead, with what others have locked in it.
+/// Fewer ids stay a list. In a table of a handful of rows, a range becomes a full scan, which meets rows that others
+/// have locked.
 const LEAST: usize = 32;
 
-/// The first and the last number of each. A statement that needs fewer has the last one several times.
+/// The first and last id of each run. If there are fewer runs, the last one is repeated.
 pub(crate) struct Runs([(i64, i64); MOST]);
 
 impl Runs {
-    /// `numbers` are in order, each there once. None: they are too few, or too many runs for one statement.
+    /// `numbers` are sorted and distinct. None: they are too few, or too many runs for one statement.
     pub(crate) fn of(numbers: &[i64]) -> Option<Self> {
         if numbers.len() < LEAST {
             return None;
@@ -30,7 +32,7 @@ impl Runs {
         found.next().is_none().then_some(Self(runs))
     }
 
-    /// As values of a statement, behind its others.
+    /// As binds of a statement, behind its others.
     pub(crate) fn behind<'a>(&self, others: &[Bind<'a>]) -> Vec<Bind<'a>> {
         let ends = self.0.iter().flat_map(|(first, last)| [*first, *last]).map(Bind::from);
         others.iter().copied().chain(ends).collect()

@@ -1,4 +1,4 @@
-//! Rows, read as what they stand for.
+//! Reads rows into values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,29 +8,30 @@ use crate::id::JobId;
 use crate::store::engine::dialect::{Cells, Seen};
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
 
-/// A whole number of another width; a row that has it otherwise is not ours.
+/// A whole number of another width. Anything else was not written by us.
 pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T, sqlx::Error> {
     T::try_from(value).map_err(|_| sqlx::Error::Decode(format!("{value} is out of range").into()))
 }
 
-/// A list as one JSON text; NULL is an empty one.
+/// Reads a list from one JSON text. NULL is an empty list.
 pub(crate) fn list<T: serde::de::DeserializeOwned>(row: &impl Cells, column: usize) -> Result<Vec<T>, sqlx::Error> {
     let Some(text) = row.maybe_text(column)? else { return Ok(Vec::new()) };
     serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-/// The nearest number that fits. The row is claimed by now: it has to be run or set aside, whatever somebody wrote there.
+/// The nearest number that fits. The row is already claimed, so it must be run or buried, whatever somebody wrote
+/// there.
 fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// A time, in microseconds since 1970; 0 is one that the engine itself cannot read (MySQL's zero date).
+/// A time, in microseconds since 1970. 0: the engine itself cannot read it (MySQL's zero date).
 pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> {
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args` (NULL: too large; else the size may
-/// be), `losses`.
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses`. `args` is NULL if it is
+/// too large; otherwise the size may be NULL.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -60,7 +61,7 @@ pub(crate) fn lane_head(row: &impl Cells) -> Result<LaneHead, sqlx::Error> {
     })
 }
 
-/// Where a look begins, for a statement that goes one lane on in each kind at a time.
+/// Where discovery starts, for a statement that advances one lane at a time in each kind.
 #[derive(serde::Serialize)]
 struct Begin<'a> {
     kind: &'a str,
@@ -68,7 +69,8 @@ struct Begin<'a> {
     priority: i16,
 }
 
-/// For each of the kinds, behind which lane a look begins: a JSON text. No queue has an empty name.
+/// For each kind, the lane behind which discovery starts, as JSON. The empty queue name stands for the beginning: no
+/// queue has it.
 #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
 pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
     let mut begins = Vec::with_capacity(kinds.len());
@@ -80,7 +82,8 @@ pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
     crate::store::engine::dialect::json(&begins)
 }
 
-/// Reads the rows of such a statement: as [`lane_head`], and whether the lane is left out (its queue is paused).
+/// Reads the rows of such a statement: the columns of [`lane_head`], and whether the lane is left out (its queue is
+/// paused).
 #[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
 pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Result<Seen, sqlx::Error> {
     let mut seen = Seen { round_trips: 1, ..Seen::default() };
@@ -95,15 +98,15 @@ pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Resul
     }
     // the end of a kind may count as a lane
     if rows.len() + kinds.len() > most {
-        // a kind that has fallen behind the others by more than one lane has no more
+        // a kind with at least two lanes fewer than the deepest one has no more
         let deepest = last.values().map(|(count, _)| *count).max().unwrap_or(0);
         seen.stopped = last.into_values().filter(|(count, _)| count + 1 >= deepest).map(|(_, lane)| lane).collect();
     }
     Ok(seen)
 }
 
-/// Reads rows of `ask, count, sure, all, first and last time, least and greatest id` into one share for each of the asks; the
-/// ask of a row is known by its number there.
+/// Reads rows of `ask, count, sure, all, first and last time, lowest and highest id` into one share for each ask. `ask`
+/// maps the number in a row to its ask.
 pub(crate) fn shares<R: Cells>(
     asks: &[Ask],
     rows: &[R],
@@ -112,7 +115,7 @@ pub(crate) fn shares<R: Cells>(
     let mut shares = vec![Share::default(); asks.len()];
     for row in rows {
         let (first, last) = (time(row, 4)?, time(row, 5)?);
-        // of one and the same time, the last has the greatest id; else nothing is known of it
+        // if both times are equal, the last one has the highest id; otherwise its id is not known
         let last = (last, if first == last { row.int(7)? } else { i64::MIN });
         let ends = Some(((first, row.int(6)?), last));
         let [count, sure, all] = [row.int(1)?, row.int(2)?, row.int(3)?];
@@ -122,8 +125,8 @@ pub(crate) fn shares<R: Cells>(
     Ok(shares)
 }
 
-/// The lane of a claimed row that names it in its columns 9 to 11: the asks' own names, so that a batch of jobs shares
-/// them.
+/// The lane of a claimed row, from its columns 9 to 11. It shares the names of the asks, so that a batch of jobs does
+/// not copy them.
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
     let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
@@ -140,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A cell of whatever kind somebody may have written.
+    /// A cell of any type that somebody may have written.
     #[derive(Debug, Clone)]
     enum Cell {
         Null,
@@ -188,7 +191,7 @@ mod tests {
             let _ = lane_head(&row);
         }
 
-        /// A row of the right types is always read, whatever its numbers: it is claimed by then.
+        /// A row of the right types is always read, whatever its numbers: it is already claimed.
         #[test]
         fn any_claimed_row_is_read(numbers in prop::array::uniform7(number()), fence in any::<i32>(), args in any::<Option<String>>()) {
             let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;

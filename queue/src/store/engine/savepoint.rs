@@ -1,8 +1,8 @@
-//! Several INSERTs of which all or none count, on a connection that may be the caller's, in the middle of a transaction.
+//! Several INSERTs, all or none, on a connection that may be the caller's and in the middle of a transaction.
 //!
-//! sqlx nests transactions, too. But one that is dropped while its savepoint is on its way rolls the whole transaction back, and
-//! the caller's commit says nothing of it; nor does it know of a transaction that was begun by SQL, which `BEGIN` would commit
-//! on MySQL.
+//! sqlx nests transactions, too. But a nested one that is dropped while its savepoint is being sent rolls the whole
+//! transaction back, and the caller's commit does not report that. Nor does sqlx know of a transaction that was begun
+//! by SQL. On MySQL, `BEGIN` would commit that one.
 
 use sqlx::{Connection, Error, Transaction};
 
@@ -13,11 +13,11 @@ pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 pub(crate) const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 
-/// What the statements are in.
+/// The transaction around the statements.
 pub(crate) enum Together<'c, DB: Dialect> {
     /// A transaction for them alone.
     Alone(Transaction<'c, DB>),
-    /// The caller's transaction, behind a savepoint. Who drops this has a part of them in the transaction.
+    /// The caller's transaction, behind a savepoint. If this is dropped, some of the rows stay in that transaction.
     Part(&'c mut DB::Connection),
 }
 
@@ -36,12 +36,12 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         }
     }
 
-    /// Keeps them if all went well, else undoes what was done and answers with what went wrong.
+    /// Keeps the rows after success, else undoes them and returns the error.
     pub(crate) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         match (self, result) {
             (Self::Alone(transaction), Ok(it)) => transaction.commit().await.map(|()| it),
             (Self::Part(conn), Ok(it)) => DB::raw(conn, RELEASE).await.map(|()| it),
-            // whether the rollback fails or not, the first error says what is wrong
+            // the first error is the cause, even if the rollback fails, too
             (Self::Alone(transaction), Err(error)) => {
                 let _ = transaction.rollback().await;
                 Err(error)
@@ -56,7 +56,7 @@ impl<'c, DB: Dialect> Together<'c, DB> {
     }
 }
 
-/// Commits a transaction of our own if all went well in it, else rolls it back.
+/// Commits our own transaction after success, else rolls it back.
 pub(crate) async fn ended<DB: Dialect, T>(
     transaction: Transaction<'_, DB>,
     result: Result<T, Error>,
@@ -65,7 +65,7 @@ pub(crate) async fn ended<DB: Dialect, T>(
         Ok(value) => transaction.commit().await.map(|()| value),
         Err(error) => {
             match transaction.rollback().await {
-                // the engine has ended it by itself, for a reason that is worth more than the failure to do it again
+                // the engine has already ended it; the first error says why
                 Err(_) if DB::ONE_WRITER => Err(error),
                 Err(lost) => Err(lost),
                 Ok(()) => Err(error),

@@ -1,4 +1,4 @@
-//! The start and the end of attempts: one script for a batch of jobs.
+//! The starts and ends of attempts: one script for a batch of jobs.
 
 use futures_util::FutureExt;
 
@@ -9,8 +9,8 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::values::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
 
-/// Of attempts that do not count, which may be without end, the last hundred are kept, and up to as many before them: every
-/// hundredth forgets.
+/// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
+/// older ones.
 const KEPT: i32 = 100;
 
 impl<DB: Dialect> SqlStore<DB> {
@@ -34,7 +34,7 @@ impl<DB: Dialect> SqlStore<DB> {
         });
         let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // all lock in one order
+        batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // everybody locks in the same order
         let all: Vec<i64> = batch.iter().map(Ending::id).collect();
         let args = (worker, E::list::<DB>(&batch), all);
         self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all)| {
@@ -78,12 +78,12 @@ pub(crate) trait Ending: serde::Serialize + Clone + Sync {
     fn error(&mut self) -> Option<&mut String> {
         None
     }
-    /// The fence up to which the job's attempts that do not count are forgotten, if that is to be done now.
+    /// The fence up to which to delete the job's attempts that do not count, if that is to be done now.
     fn forget(&self) -> Option<i32> {
         None
     }
 
-    /// A batch, by job and fence.
+    /// A batch, sorted by job and fence, as its statements read it.
     fn list<DB: Dialect>(batch: &[Self]) -> List
     where
         Self: Sized,
@@ -91,7 +91,7 @@ pub(crate) trait Ending: serde::Serialize + Clone + Sync {
         json(batch).into()
     }
 
-    /// Without what some engine cannot store.
+    /// Replaces what some engine cannot store.
     fn clean(&self) -> Self {
         let mut clean = self.clone();
         if let Some(error) = clean.error()

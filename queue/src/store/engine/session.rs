@@ -1,7 +1,8 @@
-//! The session in which a worker beats, as the server sees it: it holds locks that the server drops with the connection.
+//! The session of a worker's heartbeats, as the server sees it. It holds locks that the server releases with the
+//! connection.
 //!
-//! A process that is killed has its sockets closed by the system, the server ends its sessions, and their locks are free:
-//! that is seen by others long before a lease runs out. What may be concluded from it is decided in `worker::liveness`.
+//! When a process is killed, the system closes its sockets, the server ends its sessions, and their locks become free.
+//! Others see that long before the lease runs out. `worker::lease::liveness` decides what to conclude from it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,36 +11,36 @@ use sqlx::Error;
 use crate::store::engine::dialect::{Bind, Cells as _, Dialect, rows};
 use crate::store::values::WorkerId;
 
-/// The server refuses to say.
+/// The server refuses to answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Untold;
 
-/// The session of the line for heartbeats. Cheap to clone.
+/// The session of the connection for heartbeats. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Session(Arc<Mutex<State>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// One more with each connection.
+    /// Increases with each connection.
     number: u64,
-    /// What the server calls it.
+    /// The server's id of it.
     server: Option<i64>,
-    /// Locks cannot be had or say nothing: a cluster, where each node has its own; a proxy that changes the server's session
-    /// under the connection; a server that refuses them.
+    /// Its locks are unavailable or mean nothing: each node of a cluster has its own, a proxy changes the session under
+    /// the connection, or the server refuses them.
     mute: bool,
-    /// Whose locks it holds; 0: nobody's.
+    /// The worker whose lock it holds; 0: none.
     held: WorkerId,
     busy: WorkerId,
-    /// In which run of the server.
+    /// The run of the server.
     run: Run,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Run {
-    /// To be asked for.
+    /// Not queried yet.
     #[default]
     Unknown,
-    /// The server does not tell.
+    /// The server does not say.
     Untold,
     Known(i64),
 }
@@ -49,14 +50,14 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a new connection.
+    /// Notes a new connection.
     pub(crate) fn begins(&self, in_cluster: bool) {
         let mut state = self.state();
         *state = State { number: state.number + 1, mute: in_cluster, ..State::default() };
     }
 
-    /// Notes which session this transaction has, where they are lent. The next one may have another; what was
-    /// acknowledged in one counts in all, until the server starts again.
+    /// Notes the session of this transaction, where sessions are lent. The next transaction may have another one. What
+    /// was acknowledged in one session counts in all, until the server restarts.
     pub(crate) async fn borrows<DB: Dialect>(&self, conn: &mut DB::Connection) -> Result<(), Error> {
         let (Some(sessions), Some(sql)) = (DB::SESSIONS, DB::SESSION) else { return Ok(()) };
         let run = self.told::<DB>(conn, sessions.run, &[]).await?;
@@ -71,8 +72,9 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the locks that this connection should hold and does not. Before the heartbeat is written: who sees a later
-    /// heartbeat can see the lock. A lock that cannot be had is no reason not to beat.
+    /// Takes the locks that this connection should hold but does not. This comes before the heartbeat is written, so
+    /// that others that see a later heartbeat can see the lock. A lock that is unavailable does not prevent the
+    /// heartbeat.
     pub(crate) async fn hold<DB: Dialect>(
         &self,
         conn: &mut DB::Connection,
@@ -114,7 +116,7 @@ impl Session {
         Ok(told == Ok(Some(1)))
     }
 
-    /// The number that the server answers with, if it does.
+    /// The number that the server answers with, if any.
     async fn told<DB: Dialect>(
         &self,
         conn: &mut DB::Connection,
@@ -124,21 +126,22 @@ impl Session {
         match rows::<DB>(conn, sql, binds).await {
             Ok(rows) => Ok(Ok(rows.first().map_or(Ok(None), |row| row.maybe_int(0))?)),
             Err(Error::Database(error)) => {
-                tracing::debug!(%error, "the server says less of sessions than others do; the lease alone says who lives");
+                tracing::debug!(%error, "the server does not report sessions; only leases show which workers live");
                 Ok(Err(Untold))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The server's name for the session that answered. Returns which session that is, and whether its locks mean anything.
+    /// Takes the server's id of the session that answered. Returns the number of that session, and whether its locks
+    /// mean anything.
     pub(crate) fn answered(&self, server: Option<i64>) -> (u64, bool) {
         let mut state = self.state();
         if state.server.is_some() && state.server != server {
             if !state.mute {
                 tracing::warn!(
-                    "the server's session was changed under the worker's connection, so its lease alone says that it lives; \
-                     behind PgBouncer in transaction mode set `.transaction_pooler(true)`"
+                    "the server's session changed under the worker's connection, so only the lease shows that it \
+                     lives; behind PgBouncer in transaction mode, set `.transaction_pooler(true)`"
                 );
             }
             *state = State { number: state.number + 1, server, mute: true, ..State::default() };
@@ -147,18 +150,18 @@ impl Session {
         (state.number, !state.mute)
     }
 
-    /// The server's name for the session that answered last; 0: none has on this connection.
+    /// The server's id of the session that answered last; 0: none on this connection.
     pub(crate) fn server(&self) -> i64 {
         self.state().server.unwrap_or(0)
     }
 
-    /// In which run of the server this session holds the worker's lock.
+    /// The run of the server in which this session holds the worker's lock.
     pub(crate) fn holds_in(&self, worker: WorkerId) -> Option<i64> {
         let state = *self.state();
         self.run().filter(|_| !state.mute && state.held == worker)
     }
 
-    /// The run of the server that the session belongs to.
+    /// The run of the server that the session belongs to, if known.
     pub(crate) fn run(&self) -> Option<i64> {
         match self.state().run {
             Run::Known(run) => Some(run),

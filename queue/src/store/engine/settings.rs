@@ -1,13 +1,14 @@
-//! The settings of a session on which our statements depend: one list for each engine, and what is done about each.
+//! The session settings that our statements depend on: one list for each engine, and how each setting is handled.
 //!
-//! * A connection that is ours is given all of them ([`Dialect::OPEN_LINE`]).
-//! * Before an operation of the administration, a connection of the pool is asked whether our statements can run there
-//!   ([`Dialect::PLAIN_SESSION`]). If not, it is set like one of ours, and closed afterwards.
-//! * An enqueue is one round trip. So its statement carries the check: it writes nothing where a setting would lose or
-//!   change the job, and what is in the way is found out then ([`Dialect::insert`]).
-//! * What somebody has forbidden stays forbidden: the error says by which setting ([`cure`]).
+//! * The worker's own connections get all of them ([`Dialect::OPEN_LINE`]).
+//! * Before an operation of the administration, a query checks whether our statements can run on the pool's connection
+//!   ([`Dialect::PLAIN_SESSION`]). If not, it gets the settings of the worker's own connections, and is closed
+//!   afterwards.
+//! * An enqueue is one round trip, so its statement carries the check. It writes nothing if a setting would lose or
+//!   change the job. Only then is the cause determined ([`Dialect::insert`]).
+//! * What somebody has forbidden stays forbidden. The error names the setting ([`cure`]).
 //!
-//! The test `settings` of the conformance suite walks these lists with the worst values.
+//! The test `settings` of the conformance suite tries the worst values for these lists.
 //!
 //! [`Dialect::OPEN_LINE`]: crate::store::engine::dialect::Dialect::OPEN_LINE
 //! [`Dialect::PLAIN_SESSION`]: crate::store::engine::dialect::Dialect::PLAIN_SESSION
@@ -19,15 +20,15 @@
 /// `extra_float_digits` (values travel in binary form, literals are ISO), `standard_conforming_strings` (no literal has
 /// a backslash), `array_nulls`, `xmloption`, `transform_null_equals` (nothing is compared with a literal NULL),
 /// `session_replication_role` and `row_security` (we have no triggers, keys or policies), `search_path` (it says where
-/// the tables are, and system functions come first), `synchronous_commit` (how durable a job is, is the user's choice),
-/// `statement_timeout`, `lock_timeout` and `transaction_timeout` (a statement that was ended is repeated, in smaller
+/// the tables are, and system functions come first), `synchronous_commit` (durability is the user's choice),
+/// `statement_timeout`, `lock_timeout` and `transaction_timeout` (an interrupted statement is repeated, in smaller
 /// parts).
-/// `default_transaction_read_only` forbids to write.
+/// `default_transaction_read_only` forbids writes.
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres {
-    // A plan is made once, until the next vacuum or analyze. Meanwhile a table may go from nothing to millions of rows.
-    // So the statements leave one way to each job, by an index in its order: an empty table, or a lane without
-    // statistics, would otherwise be read as a whole. Every other way of planning is set to its default.
+    // A plan is kept until the next vacuum or analyze. Meanwhile a table may grow from nothing to millions of rows. So
+    // each statement has only one path to each job, by an index in its order. Otherwise a table that was empty, or a
+    // lane without statistics, would be scanned as a whole. All other planner settings have their defaults.
     macro_rules! settings {
         ($set:literal) => {
             settings!(
@@ -59,7 +60,7 @@ pub(crate) mod postgres {
     ];
     /// The same for one transaction, in a session that a pooler lends.
     pub(crate) const BEGIN_LENT: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", settings!("SET LOCAL"));
-    /// A session of ours may have nothing to do for hours. Servers before 14 have no such limit.
+    /// The worker's own connection may be idle for hours. Servers before 14 have no such limit.
     pub(crate) const NO_END_OF_IDLE: &str =
         "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
     pub(crate) const PLAIN: &str = "SELECT 1 WHERE current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')";
@@ -68,22 +69,23 @@ pub(crate) mod postgres {
 /// MySQL and MariaDB.
 ///
 /// Left as they are, because no statement depends on them: `time_zone` (times are `UTC_TIMESTAMP`, columns `datetime`),
-/// `foreign_key_checks`, `unique_checks` (we have neither), `auto_increment_increment` (a batch asks for it),
+/// `foreign_key_checks`, `unique_checks` (we have neither), `auto_increment_increment` (a batch reads it),
 /// `collation_connection` (columns bring their own), `sql_require_primary_key` (every table has one),
-/// `max_statement_time`, `max_execution_time` and `lock_wait_timeout` (a statement that was ended is repeated, in
-/// smaller parts). `transaction_read_only` forbids to write. With `sql_mode = ORACLE` sqlx itself cannot begin a
+/// `max_statement_time`, `max_execution_time` and `lock_wait_timeout` (an interrupted statement is repeated, in
+/// smaller parts). `transaction_read_only` forbids writes. With `sql_mode = ORACLE` sqlx itself cannot begin a
 /// transaction.
 #[cfg(feature = "mysql")]
 pub(crate) mod mysql {
     pub(crate) const LINE: &[&str] = &[
         // without autocommit, or with a completion_type, a connection comes out of the pool inside a transaction
         ROLLBACK,
-        // no gap is ever locked under it
+        // it never takes gap locks
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "SET NAMES utf8mb4",
-        // MariaDB cuts a JSON_ARRAYAGG at group_concat_max_len. The limit for locks is below our own time limits: a
-        // statement that was given up must not wait on in the server. A producer can switch the checks off on MariaDB
-        // (the comment is a statement there): what it wrote then must not fail the claim of the others.
+        // MariaDB cuts a JSON_ARRAYAGG at group_concat_max_len. The limit for locks is below our own time limits: an
+        // abandoned statement must not keep waiting in the server. On MariaDB, a producer may write rows with check
+        // constraints off. They must not fail the claim of other rows, so constraints are off here, too (MariaDB runs
+        // that comment).
         "SET SESSION autocommit = 1, completion_type = 0, sql_safe_updates = 0, \
          sql_mode = 'STRICT_TRANS_TABLES,PIPES_AS_CONCAT,NO_ENGINE_SUBSTITUTION', \
          sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, sql_big_selects = 1, \
@@ -96,35 +98,35 @@ pub(crate) mod mysql {
          AND @@sql_mode LIKE '%STRICT_TRANS_TABLES%' \
          AND @@sql_mode NOT REGEXP 'ORACLE|EMPTY_STRING|HIGH_NOT|SIMULTANEOUS|NO_UNSIGNED|PAD_CHAR|IGNORE_SPACE|REAL_AS' \
          AND UNIX_TIMESTAMP(SYSDATE()) - UNIX_TIMESTAMP() < 60";
-    /// Begins and ends a transaction of ours on a connection of the pool whose statements do not commit by themselves.
+    /// Begins and ends our own transaction on a connection of the pool whose statements do not commit by themselves.
     pub(crate) const BEGIN: &str = "START TRANSACTION";
     pub(crate) const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
     pub(crate) const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
-    /// Of a session: its text arrives as it was sent; each statement commits by itself.
+    /// The step between ids, whether text arrives unchanged, and whether each statement commits by itself.
     pub(crate) const SESSION: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED), \
          @@character_set_client = 'utf8mb4', @@autocommit AND @@completion_type = 'NO_CHAIN'";
-    pub(crate) const NOT_TO_WRITE: &str = "character_set_client must be utf8mb4, as sqlx sets it, but is not: \
-         a job's text would be changed on its way; leave `SET NAMES` out of `after_connect`, or set utf8mb4";
-    pub(crate) const NOT_TO_READ: &str = "sql_select_limit must not be 0: leave it out of `after_connect`";
-    /// The binary log refuses what workers write at READ COMMITTED (error 1665).
+    pub(crate) const NOT_TO_WRITE: &str = "character_set_client must be utf8mb4, which sqlx sets: any other one \
+         would change a job's text; remove `SET NAMES` from `after_connect`, or set utf8mb4";
+    pub(crate) const NOT_TO_READ: &str = "sql_select_limit must not be 0: remove it from `after_connect`";
+    /// Returns a row if the binary log refuses writes at READ COMMITTED (error 1665).
     pub(crate) const REFUSED_BY_LOG: &str = "SELECT 1 FROM DUAL WHERE @@log_bin AND @@binlog_format = 'STATEMENT'";
-    pub(crate) const LOG_CURE: &str = "the server has binlog_format = STATEMENT, with which no worker can write: \
+    pub(crate) const LOG_CURE: &str = "the server has binlog_format = STATEMENT, which refuses the writes of workers: \
          set binlog_format = ROW or MIXED";
 }
 
-/// What to do about an error that comes from a setting or option, behind the driver's own words.
+/// What to do about an error caused by a setting or option. It is appended to the driver's message.
 pub(crate) fn cure(error: &sqlx::Error) -> &'static str {
     let sqlx::Error::Database(error) = error else { return "" };
     match error.code().as_deref() {
         Some("25006") => {
-            " (the session may not write: default_transaction_read_only or transaction_read_only is on, or the server is a \
-             standby; give the pool sessions of the primary server that may write)"
+            " (the session is read-only: default_transaction_read_only or transaction_read_only is on, or the server \
+             is a standby; connect the pool to the primary server, with sessions that may write)"
         }
-        // the statement says so of a session that would change the text
+        // our own statement raises this in a session that would change the text
         Some("23502") if error.message().contains("\"kind\"") => {
-            " (client_encoding must be UTF8, as sqlx sets it: leave it out of `after_connect`)"
+            " (client_encoding must be UTF8, which sqlx sets: remove it from `after_connect`)"
         }
-        Some("3F000") => " (no schema in search_path exists: name the one of the queue's tables)",
+        Some("3F000") => " (no schema in search_path exists: name the schema of the queue's tables)",
         Some("8") => {
             " (query_only is on, or the file cannot be written: open it for writing, without `PRAGMA query_only`)"
         }
@@ -137,7 +139,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A database that is not in Unicode may refuse any other character, in a comment as well.
+    /// A database without Unicode may refuse any other character, even in a comment.
     #[test]
     fn all_that_is_sent_is_ascii() {
         fn look(folder: &Path, seen: &mut usize) {

@@ -17,7 +17,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
         const DOING: &str = "cannot remove old history";
         async move {
             let keep = micros(keep);
-            // nearly always there is nothing, which is cheap to learn
+            // usually there is nothing to remove, and this check is cheap
             let any = self
                 .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
                     async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()

@@ -1,12 +1,12 @@
-//! Who writes next, of the tasks of this process, where the engine has one writer at a time.
+//! The order of this process's writers, on an engine with one writer at a time.
 //!
-//! Whoever finds an SQLite file locked sleeps and tries again, longer each time: of tasks that write all the time, some
-//! sleep for hundreds of milliseconds beside a lock that is free. Here they wait for each other in order, and each goes on
-//! as soon as the one before is done. Other processes, and transactions that are not the library's, meet them at the
-//! file's own lock, which decides.
+//! A task that finds an SQLite file locked sleeps and tries again, longer each time. Among tasks that write all the
+//! time, some would sleep for hundreds of milliseconds beside a free lock. Here they wait in order, and each continues
+//! as soon as the previous one is done. Other processes, and transactions outside the library, meet them at the file's
+//! own lock, which decides.
 //!
-//! Ends of jobs that wait make room for a moment for the claim of a worker that listens for news, when there are some.
-//! Somebody waits for the jobs that it takes, and hardly anybody for the ends.
+//! If there is news, waiting ends yield for a moment to the claim of a worker that listens. Somebody waits for the jobs
+//! that it takes, and hardly anybody for the ends.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -23,21 +23,21 @@ use tokio::time::{Instant, timeout};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::notify::{self, Signals};
 
-/// Whoever has waited this long goes without its turn: somebody outside may hold the file's lock, and each of those in line
-/// shall meet it for its own busy timeout, not one after the other.
+/// A writer that has waited this long proceeds without its turn. A process outside may hold the file's lock. Then all
+/// waiting writers meet it at the same time, each with its own busy timeout, not one after the other.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// So long ends wait for a claim that news call for: some will not come, because nothing of that is for who listens.
+/// How long ends wait for a claim after news. Sometimes none comes, because no listening worker takes those jobs.
 const SOON: Duration = Duration::from_millis(1);
-/// Ends that have waited this long already make room for nobody.
+/// Ends that have already waited this long do not yield.
 const LONG: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Line {
     turn: Arc<Mutex<()>>,
-    /// Workers that claim as soon as there are news.
+    /// Workers that claim as soon as there is news.
     listening: AtomicUsize,
-    /// There were news for them, and none has claimed since.
+    /// There was news for them, and none has claimed since.
     called: AtomicBool,
     claims: Notify,
 }
@@ -45,10 +45,10 @@ struct Line {
 /// By driver and address of the database.
 type Lines = HashMap<(TypeId, String), Weak<Line>>;
 
-/// The lines in which somebody may stand.
+/// The write queues that may be in use.
 static LINES: LazyLock<std::sync::Mutex<Lines>> = LazyLock::new(Default::default);
 
-/// The line of one database; none where writers need no order.
+/// The write queue of one database. None: writers need no order.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns(Option<Arc<Line>>);
 
@@ -57,7 +57,7 @@ pub(crate) struct Turns(Option<Arc<Line>>);
 pub(crate) enum Errand {
     /// To take jobs.
     Claim,
-    /// To write down how jobs ended.
+    /// To record how jobs ended.
     Ends,
     /// Anything else.
     Other,
@@ -66,12 +66,12 @@ pub(crate) enum Errand {
 /// The right to write, until dropped.
 pub(crate) struct Turn {
     _held: Option<OwnedMutexGuard<()>>,
-    /// There is one line as long as somebody has his turn.
+    /// Keeps the write queue alive while somebody has a turn.
     line: Option<Arc<Line>>,
 }
 
 impl Turn {
-    /// Jobs were written, of which workers are told right after: to be said before the next one has its turn.
+    /// Jobs were written, and workers are told right after this. Call it before the next writer gets its turn.
     pub(crate) fn news(&self) {
         if let Some(line) = self.line.as_ref().filter(|line| line.listening.load(Relaxed) > 0) {
             line.called.store(true, Relaxed);
@@ -107,7 +107,7 @@ impl Turns {
         Self(Some(line))
     }
 
-    /// Waits for its turn. To be taken by who has a connection already: whoever writes waits for nobody else.
+    /// Waits for its turn. The caller must already have its connection, so that a writer with a turn waits for nobody.
     pub(crate) async fn next(&self, errand: Errand) -> Turn {
         let Some(line) = &self.0 else { return Turn { _held: None, line: None } };
         let turn = async || timeout(PATIENCE, line.turn.clone().lock_owned()).await.ok();
@@ -132,7 +132,7 @@ impl Turns {
         Turn { _held: held, line: Some(line.clone()) }
     }
 
-    /// As long as a worker does nothing but listen for news.
+    /// Held while a worker does nothing but listen for news.
     pub(crate) fn listen(&self) -> Listening {
         if let Some(line) = &self.0 {
             line.listening.fetch_add(1, Relaxed);
@@ -140,7 +140,7 @@ impl Turns {
         Listening(self.0.clone())
     }
 
-    /// For tests: a line of its own.
+    /// For tests: a write queue of its own.
     #[cfg(test)]
     pub(crate) fn alone() -> Self {
         Self(Some(Arc::default()))

@@ -1,4 +1,4 @@
-//! Claims on MySQL and MariaDB: rows are found, locked, marked and noted.
+//! Claims on MySQL and MariaDB: rows are found, locked, marked and written into a claim record.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,26 +19,26 @@ use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, WorkerId};
 
 use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, of_kinds};
 
-/// Up to this many rows are locked by their numbers, in the round trip that begins the transaction. More rows are locked
-/// in order, which is less work for the server.
+/// Up to this many rows are locked by id, in the round trip that begins the transaction. More rows are locked in order,
+/// which is less work for the server.
 pub(super) const FEW: usize = 32;
 
-/// What is due of an ask.
+/// The due rows of an ask.
 pub(super) enum Due {
-    /// These few, which are all that is due, or the one that is wanted.
+    /// The ids of these few rows: all that is due, or the one that is wanted.
     Numbers(Vec<i64>),
-    /// No more than the ask says now, starting at the first of it.
+    /// No more than this ask says, starting at its first due row.
     Behind(Ask),
 }
 
-/// Rows that are locked, in a transaction.
+/// Locked rows, in a transaction.
 pub(super) struct Locked {
     jobs: Vec<Claimed>,
     /// The rest of the transaction may travel as one text.
     together: bool,
 }
 
-/// Stands for the text of claim_others.mysql.sql in another one.
+/// The placeholder for the text of claim_others.sql in another one.
 pub(super) const OTHERS: &str = "/* others */";
 
 pub(super) fn most_retries(ask: &Ask) -> i64 {
@@ -49,14 +49,14 @@ pub(super) fn retries(ask: &Ask) -> Bind<'_> {
     most_retries(ask).into()
 }
 
-pub(super) fn peek_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
+pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
-        return (include_str!("sql/peek_newest.sql"), vec![kind, queue, priority, limit.into()]);
+        return (include_str!("sql/preview_newest.sql"), vec![kind, queue, priority, limit.into()]);
     }
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
     (
-        include_str!("sql/peek.sql"),
+        include_str!("sql/preview.sql"),
         vec![kind, queue, priority, run_at.into(), id.into(), limit.into(), end.0.into(), end.1.into()],
     )
 }
@@ -82,7 +82,7 @@ pub(super) fn one_of_many(ask: &Ask, take: u32) -> Part<'_> {
     (include_str!("sql/next.sql"), binds)
 }
 
-/// The asks that the worker may claim: none when its lease has run out, and none of paused queues.
+/// The asks that the worker may claim: none if its lease has run out, and none of paused queues.
 pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
     let rows = rows::<MySql>(conn, include_str!("sql/claim_allowed.sql"), &[worker.into()]).await?;
     if rows.is_empty() {
@@ -92,16 +92,16 @@ pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: 
     Ok(asks.iter().filter(|ask| !paused.contains(&*ask.lane.queue)).cloned().collect())
 }
 
-/// The ask from its first row on, where that is known.
+/// The ask, starting at its first row, if that is known.
 pub(super) fn known_start(ask: &Ask) -> Option<Ask> {
     ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
 }
 
-/// What is due of an ask. None: nothing is, or rows of the `served` kinds wait in another lane.
+/// The due rows of an ask. None: there are none, or rows of the `served` kinds wait in another lane.
 ///
-/// It is asked first, because a read that locks must begin and end at rows that exist. Such a read asks of each removed row
-/// whether somebody holds a lock on it, which costs twenty times what a plain read does. If it finds fewer rows than its
-/// limit, it goes on to the next row of any lane or worker.
+/// This query comes first, because a read that locks must begin and end at rows that exist. For each dead index entry,
+/// such a read checks whether somebody holds a lock on it, which costs twenty times a plain read. If it finds fewer
+/// rows than its limit, it continues to the next row of any lane or worker.
 pub(super) async fn due(
     conn: &mut MySqlConnection,
     ask: &Ask,
@@ -114,7 +114,7 @@ pub(super) async fn due(
         };
         return Ok(free.then_some(Due::Behind(known)));
     }
-    let (sql, binds) = peek_one(ask, ask.take.into(), NEVER);
+    let (sql, binds) = preview_one(ask, ask.take.into(), NEVER);
     let due = match served {
         None => rows::<MySql>(conn, sql, &binds).await?,
         Some(kinds) => {
@@ -133,13 +133,13 @@ pub(super) async fn due(
         let number = |row: &MySqlRow| row.int(2).map(|id| if ask.newest_first { -1 - id } else { id });
         return Ok(Some(Due::Numbers(due.iter().map(number).collect::<Result<_, _>>()?)));
     }
-    // times that no calendar has, written with the checks off, come first
+    // invalid times, written with the checks off, come first
     let place = if ask.newest_first { None } else { first.maybe_int(1)?.zip(first.maybe_int(2)?) };
     let behind = place.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
     Ok(Some(Due::Behind(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() })))
 }
 
-/// Asks whether rows of the served kinds wait in another lane than this one.
+/// A query whether rows of the served kinds wait in another lane than this one.
 pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
     let (sql, places) = question_marks(include_str!("sql/claim_others.sql"));
     let lane = lane_binds(ask);
@@ -155,12 +155,12 @@ pub(super) async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[
     rows.first().map_or(Ok(true), |row| Ok(row.int(0)? != 0))
 }
 
-/// The same for several asks, which a comparison has told how much is due of each, and for most of them where it begins.
+/// The same for several asks. A preview has counted what is due of each, and has found the first row of most of them.
 pub(super) async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
     if let Some(asks) = asks.iter().map(known_start).collect() {
         return Ok(asks);
     }
-    let union = united(LANES, &[], PARTS, asks, |ask, wanted| peek_one(ask, wanted.into(), NEVER));
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| preview_one(ask, wanted.into(), NEVER));
     let rows = fetch(conn, union.sql, &union.binds).await?;
     let start = |row: &MySqlRow| {
         let ask = &asks[ask_of(&union.asks, row.int(3)?)?];
@@ -171,7 +171,7 @@ pub(super) async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<V
     rows.iter().map(start).collect()
 }
 
-/// Locks the next rows of the asks and nothing beside them: in a transaction.
+/// Locks the next rows of the asks and no others, in a transaction.
 pub(super) async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Locked, Error> {
     MySql::raw(conn, settings::BEGIN).await?;
     let together = false;
@@ -187,7 +187,7 @@ pub(super) async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[A
     Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
 }
 
-/// The same for those of a lane that have these numbers, in their order.
+/// The same for the rows of a lane with these ids, in this order.
 pub(super) async fn lock_numbers(
     conn: &mut MySqlConnection,
     worker: WorkerId,
@@ -207,7 +207,7 @@ pub(super) async fn lock_numbers(
     Ok(Locked { jobs: numbers.iter().filter_map(|number| jobs.remove(number)).collect(), together })
 }
 
-/// Marks the locked rows, makes a note of whose they are, and commits.
+/// Marks the locked rows, writes the claim record, and commits.
 pub(super) async fn mark(
     conn: &mut MySqlConnection,
     worker: WorkerId,
@@ -229,7 +229,7 @@ pub(super) async fn mark(
         let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
         let mut claim = 0;
         while let Some(answer) = answers.try_next().await? {
-            // of the three only the note has a number
+            // of the three, only the claim record returns an id
             claim = answer.left().map_or(0, |done| done.last_insert_id().cast_signed()).max(claim);
         }
         claim
@@ -256,7 +256,7 @@ pub(super) async fn mark(
     Ok(jobs)
 }
 
-/// Marks what was locked, if anything was, and ends the transaction.
+/// Marks the locked rows, if any, and ends the transaction.
 pub(super) async fn take(
     conn: &mut MySqlConnection,
     worker: WorkerId,
@@ -276,7 +276,7 @@ pub(super) async fn take(
     taken
 }
 
-/// The next jobs of one lane; with `served`, only if no rows of these kinds wait in another one.
+/// The next jobs of one lane. With `served`, only if no rows of these kinds wait in another one.
 pub(super) async fn claim_lane(
     conn: &mut MySqlConnection,
     worker: WorkerId,
@@ -305,11 +305,11 @@ pub(super) async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[
     take(conn, worker, &asks, locked).await
 }
 
-/// What each of these lanes has of the next jobs.
+/// Each lane's share of the next jobs.
 pub(super) async fn preview(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
     let outer = reach.numbers().map(Bind::from);
-    let union = united(include_str!("sql/peek_many.sql"), &outer, PARTS, asks, |ask, wanted| {
-        peek_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
+    let union = united(include_str!("sql/preview_many.sql"), &outer, PARTS, asks, |ask, wanted| {
+        preview_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
     });
     let rows = fetch(conn, union.sql, &union.binds).await?;
     shares(asks, &rows, |part| ask_of(&union.asks, part))

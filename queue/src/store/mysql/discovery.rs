@@ -12,41 +12,42 @@ use crate::store::values::{Ask, Lane, LaneHead};
 
 use crate::store::mysql::statement::{PARTS, fetch, lane_binds, of_kinds};
 
-/// Rows that a step of a look reads of the kinds that it has not seen yet, and behind each lane at which it was cut off.
+/// Rows that one step reads of the kinds not seen yet.
 pub(super) const FIRST_ROWS: i64 = 32;
 
+/// Rows that one step reads at least behind each lane at which it was cut off …
 pub(super) const MORE_ROWS: i64 = 16;
 
-/// So many at most, where most rows are lanes of their own.
+/// … and at most, if most rows are lanes of their own.
 pub(super) const MOST_ROWS: i64 = 2_048;
 
-/// The number of the part that reads those kinds.
+/// The number of the part that reads the kinds not seen yet.
 pub(super) const REST: i64 = -1;
 
-/// So many lanes are gone behind in one step …
+/// One step continues behind this many lanes at most …
 pub(super) const AT_ONCE: usize = 32;
 
-/// … and no look has more steps than these, whatever producers make of queues and priorities.
+/// … and a discovery has this many steps at most, whatever producers make of queues and priorities.
 pub(super) const STEPS: usize = 32;
 
-/// A look under way.
+/// A discovery in progress.
 pub(super) struct Look<'a> {
-    /// Kinds of which nothing was found yet.
+    /// Kinds without any lane found yet.
     pub(super) unseen: Vec<&'a str>,
-    /// The last lanes of what was cut off: more of their kind may come behind them.
+    /// The last lanes of the parts that were cut off. More lanes of their kind may come behind them.
     pub(super) cut: Vec<Ask>,
-    /// So many rows are read behind each.
+    /// How many rows to read behind each.
     pub(super) more_rows: i64,
     pub(super) lanes: Vec<LaneHead>,
     pub(super) round_trips: u32,
 }
 
 impl Look<'_> {
-    /// Reads the next rows behind what was cut off, and of what has not been seen yet. Answers whether there is more.
+    /// Reads the next rows behind the lanes in `cut`, and of the unseen kinds. Returns whether there is more.
     pub(super) async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
-        let (rest, _limit) = question_marks(include_str!("sql/lanes_rest.sql"));
+        let (rest, _limit) = question_marks(include_str!("sql/discover_rest.sql"));
         let rest = of_kinds(&rest, kinds);
-        // no kind has an empty name: as many as there are in all, so that it is the same statement every time
+        // padded with the empty name, which no kind has, so that the statement is the same every time
         let names = self.unseen.iter().copied().chain(std::iter::repeat("")).take(kinds);
         let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();
         binds.push(FIRST_ROWS.into());
@@ -55,11 +56,11 @@ impl Look<'_> {
         let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
             let limit = if wanted { more_rows } else { 0 };
-            (include_str!("sql/lanes_behind.sql"), vec![kind, queue, priority, limit.into()])
+            (include_str!("sql/discover_behind.sql"), vec![kind, queue, priority, limit.into()])
         });
         binds.extend(&union.binds);
         let glue = if step.is_empty() { "" } else { " UNION ALL " };
-        let (around, _none) = question_marks(include_str!("sql/lanes.sql"));
+        let (around, _none) = question_marks(include_str!("sql/discover.sql"));
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
         self.round_trips += 1;
@@ -89,21 +90,21 @@ impl Look<'_> {
         Ok(!self.cut.is_empty())
     }
 
-    /// Reads the lanes behind these, up to `most` in each kind.
+    /// Reads the lanes behind these, up to `most` for each.
     pub(super) async fn many_behind(
         &mut self,
         conn: &mut MySqlConnection,
         cut: &[Ask],
         most: i64,
     ) -> Result<(), Error> {
-        let (head, _none) = question_marks(include_str!("sql/lanes_all.sql"));
+        let (head, _none) = question_marks(include_str!("sql/discover_all.sql"));
         let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
             let limit = if wanted { most } else { 0 };
-            (include_str!("sql/lanes_all_behind.sql"), vec![kind, queue, priority, limit.into()])
+            (include_str!("sql/discover_all_behind.sql"), vec![kind, queue, priority, limit.into()])
         });
         let sql = head.replace(LANES, &union.sql);
-        // Prepared anew each time: MariaDB would not choose the skip scan the second time.
+        // Not kept prepared: MariaDB would not choose the skip scan the second time.
         let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &union.binds, json)).persistent(false);
         let rows = all.fetch_all(conn).await?;
         self.round_trips += 2;
@@ -123,13 +124,13 @@ impl Look<'_> {
     }
 }
 
-/// Where a look goes on.
+/// Where discovery continues.
 pub(super) fn behind(lane: Lane) -> Ask {
     Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 }
 }
 
 /// The lanes that have rows of these kinds.
-pub(super) async fn lanes(
+pub(super) async fn discover(
     conn: &mut MySqlConnection,
     kinds: &[String],
     behind_these: &[Lane],

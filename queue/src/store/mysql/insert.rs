@@ -1,4 +1,4 @@
-//! INSERTs on MySQL and MariaDB, where no statement returns the ids that it gave.
+//! INSERTs on MySQL and MariaDB, where no statement returns the generated ids.
 
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
 use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
@@ -10,14 +10,15 @@ use crate::store::engine::settings::mysql as settings;
 use crate::store::values::NewJob;
 use crate::store::values::Whose;
 
-/// Jobs, and bytes of arguments, in one INSERT.
+/// The most jobs in one INSERT.
 pub(super) const CHUNK: usize = 1_000;
 
+/// The most bytes of arguments in one INSERT.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// Why jobs were not written.
 pub(super) enum Refused {
-    /// Nothing would commit them.
+    /// The session would not commit them.
     NotCommitted,
     Error(Error),
 }
@@ -37,7 +38,7 @@ impl Refused {
     }
 }
 
-/// Writes nothing in a session that would change or lose it.
+/// Writes nothing in a session that would change or lose the jobs.
 pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
     if let [job] = jobs {
         let binds = job.binds();
@@ -50,7 +51,7 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
         let (sql, arguments) = MySql::prepare(sql, &binds)?;
         return match MySql::insert_row(conn, sql, arguments).await {
             Ok(id) => Ok(vec![id]),
-            // "the column cannot be NULL": the statement says so of such a session
+            // "the column cannot be NULL": our own statement raises this in such a session
             Err(Error::Database(error))
                 if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1048) =>
             {
@@ -70,11 +71,11 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
     Ok(together.end(ids).await?)
 }
 
-/// Numbers of one statement are consecutive; clusters give every n-th. Refuses a session in which jobs are not to be
+/// The step between the ids of one statement: more than 1 in clusters. Fails in a session in which jobs must not be
 /// written.
 pub(super) async fn step(conn: &mut MySqlConnection, whose: Whose) -> Result<i64, Refused> {
     let rows = rows::<MySql>(conn, settings::SESSION, &[]).await?;
-    // with `sql_select_limit = 0` there is none
+    // there is no row if `sql_select_limit = 0`
     let Some(row) = rows.first() else { return Err(Error::Configuration(settings::NOT_TO_READ.into()).into()) };
     if row.int(1)? == 0 {
         return Err(Error::Configuration(settings::NOT_TO_WRITE.into()).into());
@@ -97,13 +98,13 @@ pub(super) async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob], s
     Ok(all)
 }
 
-/// How many of `jobs` rows go into one statement: one of few sizes.
+/// How many of `jobs` rows go into one statement: one of a few sizes.
 pub(super) fn chunk_of(jobs: usize) -> usize {
     [CHUNK, 512, 256, 128, 64, 32].into_iter().find(|size| *size <= jobs).unwrap_or(jobs)
 }
 
 pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64, Error> {
-    // a value that is the column's default need not be sent once a row
+    // defaults of the columns need not be sent with every row
     let plain = jobs.iter().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = jobs.iter().any(|job| !job.is_due_now());
     let (columns, row) = if plain {
@@ -138,8 +139,8 @@ pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) ->
         };
         add().map_err(Error::Encode)?;
     }
-    // Worth keeping prepared: the sizes are few. And a statement that is not kept is closed without an answer, after which
-    // the next one may wait 40 ms for the network's delayed acknowledgement.
+    // Kept prepared, because there are few sizes. The server does not answer when a statement is closed: the next one
+    // may then wait 40 ms for the network's delayed acknowledgement.
     let kept = jobs.len() == chunk_of(jobs.len());
     let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
     Ok(query.execute(conn).await?.last_insert_id().cast_signed())

@@ -19,8 +19,8 @@ use crate::engine::Engine;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, Script, Seen, Turn, add_binds, driver,
-    question_marks, rows, without_signals,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, Script, Seen, add_binds, driver,
+    question_marks, refused_by_sqlstate, rows, without_signals,
 };
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
 use crate::store::engine::settings::mysql as settings;
@@ -48,13 +48,13 @@ impl Dialect for MySql {
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
     const END_SILENT: Option<&'static str> =
         Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
-    // Galera: the connections of a worker may lead to different nodes, or to another one after an outage. Reads, updates
-    // and inserts (1, 2, 4) first wait for what was committed elsewhere; else a worker is told that it has no row, or that
-    // its jobs are not its own.
-    // with two of these, and the answer's time, less than the server's limit
+    // two of these plus the time limit of a ping are less than the server's limit
     const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
     const BEGIN_LENT: Option<&'static str> = None;
     const SESSION: Option<&'static str> = None;
+    // Galera: a worker's connections may lead to different nodes, or to another node after an outage. Reads, updates
+    // and inserts (1, 2, 4) first wait for what was committed elsewhere. Otherwise a worker is told that it has no row,
+    // or that its jobs are not its own.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = Some((
         "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'",
         "SET SESSION wsrep_sync_wait = 7, @queue_in_cluster = 1",
@@ -66,11 +66,11 @@ impl Dialect for MySql {
     const UNLOCK_MIGRATION: Option<&'static str> =
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
-    const CLAIM_TURN: Option<Turn> =
-        Some(Turn { take: include_str!("sql/turn_take.sql"), give: include_str!("sql/turn_give.sql") });
+    const CLAIM_LOCK: Option<ClaimLock> =
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
-    // it polls often, for want of a signal
-    const BEAT_LOOKS: bool = false;
+    // workers poll often, because there is no signal
+    const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds)).boxed());
 
@@ -78,10 +78,10 @@ impl Dialect for MySql {
     const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
-    const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sql"));
+    const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
     const SETTLED: &'static [&'static str] =
         &[include_str!("sql/settled.sql"), include_str!("sql/settled_unknown.sql")];
-    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sql"), include_str!("sql/news.sql")];
+    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql"), include_str!("sql/news.sql")];
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
@@ -113,8 +113,8 @@ impl Dialect for MySql {
         (For::All, include_str!("sql/bury_dead.sql")),
         (For::All, include_str!("sql/ending_delete.sql")),
     ];
-    const DECLARE_GONE: &'static [&'static str] = &[
-        include_str!("sql/declare_gone.sql"),
+    const DECLARE_LOST: &'static [&'static str] = &[
+        include_str!("sql/declare_lost.sql"),
         include_str!("sql/stop_workers.sql"),
         include_str!("sql/stop_heartbeats.sql"),
     ];
@@ -169,7 +169,8 @@ impl Dialect for MySql {
         if conn.is_in_transaction() {
             return Ok(true);
         }
-        // without a transaction there is none now; one may have been begun by SQL, or by `autocommit = 0`
+        // Outside a transaction the savepoint is already gone. sqlx does not know of a transaction that was begun by
+        // SQL, or by `autocommit = 0`.
         match Self::raw(conn, RELEASE).await {
             Ok(()) => Self::raw(conn, SAVEPOINT).await.map(|()| true),
             Err(Error::Database(error))
@@ -187,6 +188,10 @@ impl Dialect for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| matches!(e.number(), 1213 | 1205 | 1020))
     }
 
+    fn is_refusal(error: &Error) -> bool {
+        refused_by_sqlstate(error)
+    }
+
     fn is_missing_table(error: &Error) -> bool {
         let Error::Database(error) = error else { return false };
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
@@ -198,16 +203,16 @@ impl Dialect for MySql {
         without_signals(idle)
     }
 
-    async fn lanes(
+    async fn discover(
         conn: &mut MySqlConnection,
         kinds: &[String],
         behind_these: &[Lane],
         most: usize,
     ) -> Result<Seen, Error> {
-        discovery::lanes(conn, kinds, behind_these, most).await
+        discovery::discover(conn, kinds, behind_these, most).await
     }
 
-    async fn peek(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+    async fn preview(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         claim::preview(conn, asks, reach).await
     }
 

@@ -1,4 +1,4 @@
-//! What several statements of MySQL and MariaDB need.
+//! Code that several statements of MySQL and MariaDB share.
 
 use sqlx::mysql::MySqlRow;
 use sqlx::{Error, MySql, MySqlConnection};
@@ -9,11 +9,11 @@ use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{Bind, Dialect, add_binds};
 use crate::store::values::{Ask, Place};
 
-/// Around each part of a union: it has an order and a limit, and locks, of its own.
+/// Around each part of a union, which has an order, a limit and locks of its own.
 pub(super) const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
-pub(super) const FIRST: Place = (-62_135_596_800_000_000, -1); // the year 1, the first that can be computed with
+pub(super) const FIRST: Place = (-62_135_596_800_000_000, -1); // year 1, the first that the server computes with
 
 impl Signals for MySql {
     const NOTIFIES: bool = false;
@@ -36,7 +36,7 @@ pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind
     MySql::fetch(conn, sql.into(), add_binds!(MySql, binds, json)).await
 }
 
-/// A statement with `?, ?, ?`, for so many kinds.
+/// A statement with `?, ?, ?` for this many kinds.
 pub(super) fn of_kinds(sql: &str, count: usize) -> String {
     sql.replace("/* kinds */", &vec!["?"; count].join(", "))
 }

@@ -1,6 +1,6 @@
 //! MySQL and MariaDB statements that travel together, as one text in one round trip.
 //!
-//! A statement with bound values travels alone. So these values are written into the text. They can only be numbers:
+//! A statement with bound values travels alone, so these values are written into the text. They can only be numbers:
 //! [`Digits`] cannot be made from anything else.
 
 use crate::store::engine::dialect::question_marks;
@@ -26,7 +26,7 @@ impl From<&[[i64; 2]]> for Digits {
     }
 }
 
-/// Joins statements, each from a file or a constant and with values of its own, into one text.
+/// Joins statements, each with its own values, into one text.
 pub(crate) fn one_text(statements: &[(&'static str, &[Digits])]) -> String {
     let mut text = String::new();
     for (statement, values) in statements {

@@ -1,4 +1,4 @@
-//! PostgreSQL: every verb is one statement, workers are woken by LISTEN.
+//! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
 mod admin;
 
@@ -16,8 +16,8 @@ use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, add_binds,
-    driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, add_binds,
+    driver, ids, refused_by_sqlstate, rows,
 };
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
@@ -27,13 +27,13 @@ use crate::store::engine::settings::postgres as settings;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
-/// The channel on which an enqueue is announced.
+/// The channel that announces enqueues.
 pub(crate) const CHANNEL: &str = "queue_jobs";
-/// How often the listener's connection is tried.
+/// A listener that hears nothing for this long checks its connection.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// What the server calls our connections, unless the user has a name for theirs.
+/// The application name of our connections, unless the user has set one.
 const APPLICATION: &str = "queue";
-/// About how many bytes of arguments go into one INSERT: a value may have a gigabyte.
+/// Approximate bytes of arguments in one INSERT. A value is limited to a gigabyte.
 const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -61,7 +61,7 @@ impl Cells for PgRow {
         if value.is_null() {
             return Ok(None);
         }
-        // json is text with another name; in a database of the encoding SQL_ASCII any bytes are
+        // JSON arrives as text; in a database with the encoding SQL_ASCII, any bytes are text
         let bytes = value.as_bytes().map_err(|source| Error::ColumnDecode { index: column.to_string(), source })?;
         Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
     }
@@ -80,7 +80,7 @@ struct PgAsk<'a> {
     max_retries: u32,
 }
 
-/// What most ends have not, in their order. None: none has it.
+/// The values that most ends lack, in the order of the ends. None: no end has one.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// A claimed row with the number of its claim's note in that column.
+/// A claimed row. That column holds the id of its claim record.
 fn noted(row: &PgRow, column: usize, lane: Lane) -> Result<Claimed, Error> {
     Ok(Claimed { claim: row.maybe_int(column)?, ..claimed(row, lane)? })
 }
@@ -130,7 +130,7 @@ fn asks_json(asks: &[Ask]) -> String {
     serde_json::to_string(&list).expect("plain structs of numbers and text serialize")
 }
 
-/// The place behind which a claim starts; before every time that can be stored when there is none.
+/// The place behind which a claim starts. Without one, it is before every time that can be stored.
 fn behind(ask: &Ask) -> (i64, i64) {
     ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
 }
@@ -148,7 +148,7 @@ impl Signals for Postgres {
     }
 
     async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
-        // a hint is worth no wait for the disk, and should not take the disk's time from commits that need it
+        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
         let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
         sqlx::query(hint).bind(from).execute(conn).await.map(drop)
     }
@@ -173,10 +173,10 @@ impl Dialect for Postgres {
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-    const CLAIM_TURN: Option<Turn> =
-        Some(Turn { take: include_str!("sql/turn_take.sql"), give: include_str!("sql/turn_give.sql") });
+    const CLAIM_LOCK: Option<ClaimLock> =
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
-    const BEAT_LOOKS: bool = true;
+    const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
@@ -184,9 +184,9 @@ impl Dialect for Postgres {
     const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
-    const JOIN_BEAT: Option<&'static str> = None;
+    const JOIN_HEARTBEAT: Option<&'static str> = None;
     const SETTLED: &'static [&'static str] = &[];
-    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sql")];
+    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql")];
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
@@ -199,7 +199,7 @@ impl Dialect for Postgres {
     const FINISH: Script = &[(For::All, include_str!("sql/finish.sql"))];
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.sql"))];
     const BURY: Script = &[(For::All, include_str!("sql/bury.sql"))];
-    const DECLARE_GONE: &'static [&'static str] = &[include_str!("sql/declare_gone.sql")];
+    const DECLARE_LOST: &'static [&'static str] = &[include_str!("sql/declare_lost.sql")];
     const FORGET_CLAIMS: &'static [&'static str] = &[include_str!("sql/forget_claims.sql")];
     const LOST: &'static str = include_str!("sql/lost.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
@@ -217,8 +217,8 @@ impl Dialect for Postgres {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        // of the same job under two fences one is refused in any case: the lesser one, which is older unless a thousand million
-        // claims lie between them, is not sent
+        // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
+        // thousand million claims lie between them)
         let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
         for end in batch {
             ends.pop_if(|before| before.id == end.id);
@@ -248,7 +248,7 @@ impl Dialect for Postgres {
     async fn savepoint(conn: &mut PgConnection) -> Result<bool, Error> {
         match Self::raw(conn, SAVEPOINT).await {
             Ok(()) => Ok(true),
-            // no transaction, neither sqlx's nor one that was begun by SQL
+            // no transaction, neither one of sqlx nor one that was begun by SQL
             Err(Error::Database(error)) if error.code().is_some_and(|code| code == "25P01") => Ok(false),
             Err(error) => Err(error),
         }
@@ -257,6 +257,10 @@ impl Dialect for Postgres {
     fn is_transient(error: &Error) -> bool {
         // serialization failure, deadlock, lock not available
         matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
+    }
+
+    fn is_refusal(error: &Error) -> bool {
+        refused_by_sqlstate(error)
     }
 
     fn is_missing_table(error: &Error) -> bool {
@@ -269,18 +273,18 @@ impl Dialect for Postgres {
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+    async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
         let begins = begins(kinds, behind);
         let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.sql"), &binds).await?;
+        let rows = rows::<Self>(conn, include_str!("sql/discover.sql"), &binds).await?;
         seen(&rows, kinds, most)
     }
 
-    async fn peek(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+    async fn preview(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let list = asks_json(asks);
         let numbers = reach.numbers().into_iter().chain(Reach::rank(reach.until)).map(Bind::from);
         let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
-        shares(asks, &rows::<Self>(conn, include_str!("sql/peek.sql"), &binds).await?, number)
+        shares(asks, &rows::<Self>(conn, include_str!("sql/preview.sql"), &binds).await?, number)
     }
 
     async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
@@ -328,14 +332,14 @@ impl Dialect for Postgres {
         listener.eager_reconnect(false);
         sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
         listener.listen(CHANNEL).await?;
-        wake(); // for what came before
+        wake(); // for earlier enqueues
         loop {
             match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
                 Ok(Ok(Some(signal))) if notify::is_known(pool, signal.payload()) => {}
                 Ok(Ok(Some(_))) => wake(),
                 Ok(Ok(None)) => return Err(lost("the connection was closed")),
                 Ok(Err(error)) => return Err(error),
-                // A connection that is gone without a word looks like a quiet one. Asking is the only way to know.
+                // A half-open connection looks like a quiet one. Only a round trip can tell.
                 Err(_quiet) => {
                     match tokio::time::timeout(Duration::from_secs(5), sqlx::raw_sql("").execute(&mut listener)).await {
                         Ok(Ok(_)) => {}
@@ -348,7 +352,7 @@ impl Dialect for Postgres {
     }
 }
 
-/// The next jobs of one lane; with kinds, if no rows of theirs wait in another one.
+/// The next jobs of one lane. With kinds, only if no rows of these wait in another lane.
 async fn claim_one(
     conn: &mut PgConnection,
     worker: WorkerId,

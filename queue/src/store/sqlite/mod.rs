@@ -20,7 +20,8 @@ use crate::store::engine::notify::Signals;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, Turn, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, driver, ids,
+    rows,
 };
 use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{Part, ask_of, united};
@@ -144,18 +145,18 @@ impl Dialect for Sqlite {
     const LOCK_MIGRATION: Option<&'static str> = None;
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-    const CLAIM_TURN: Option<Turn> = None;
+    const CLAIM_LOCK: Option<ClaimLock> = None;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
-    const BEAT_LOOKS: bool = true;
+    const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const IN_THE_WAY: Option<&'static str> = None;
     const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
-    const JOIN_BEAT: Option<&'static str> = Some(include_str!("sql/join_beat.sql"));
+    const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
     const SETTLED: &'static [&'static str] = &[];
-    const BEAT: &'static [&'static str] = &[include_str!("sql/beat.sql")];
+    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql")];
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
@@ -173,8 +174,8 @@ impl Dialect for Sqlite {
     ];
     const BURY: Script =
         &[(For::Recorded, include_str!("sql/bury_attempts.sql")), (For::All, include_str!("sql/bury_dead.sql"))];
-    const DECLARE_GONE: &'static [&'static str] =
-        &[include_str!("sql/declare_gone.sql"), include_str!("sql/stop_heartbeats.sql")];
+    const DECLARE_LOST: &'static [&'static str] =
+        &[include_str!("sql/declare_lost.sql"), include_str!("sql/stop_heartbeats.sql")];
     const FORGET_CLAIMS: &'static [&'static str] = &[];
     const LOST: &'static str = include_str!("sql/lost.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
@@ -231,6 +232,14 @@ impl Dialect for Sqlite {
         matches!(code.map(|code| code & 0xff), Some(5 | 6)) // SQLITE_BUSY, SQLITE_LOCKED
     }
 
+    fn is_refusal(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        let Some(code) = error.code() else { return true };
+        // the file is locked by others, cannot be opened or written, or the disk is full: SQLITE_BUSY, SQLITE_LOCKED,
+        // SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN
+        code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
+    }
+
     fn is_missing_table(error: &Error) -> bool {
         matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
     }
@@ -244,20 +253,25 @@ impl Dialect for Sqlite {
         Duration::from_secs(1)
     }
 
-    async fn lanes(conn: &mut SqliteConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+    async fn discover(
+        conn: &mut SqliteConnection,
+        kinds: &[String],
+        behind: &[Lane],
+        most: usize,
+    ) -> Result<Seen, Error> {
         let begins = begins(kinds, behind);
         let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, include_str!("sql/lanes.sql"), &binds).await?;
+        let rows = rows::<Self>(conn, include_str!("sql/discover.sql"), &binds).await?;
         seen(&rows, kinds, most)
     }
 
-    async fn peek(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+    async fn preview(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let outer = reach.numbers().map(Bind::from);
         let parts = ["SELECT * FROM (", ")"];
         let to_id = reach.until.is_some_and(|(_, (_, id))| id != i64::MIN);
-        let oldest = if to_id { include_str!("sql/peek_to_id.sql") } else { include_str!("sql/peek.sql") };
-        let sql = [oldest, include_str!("sql/peek_newest.sql")];
-        let union = united(include_str!("sql/peek_many.sql"), &outer, parts, asks, |ask, wanted| {
+        let oldest = if to_id { include_str!("sql/preview_to_id.sql") } else { include_str!("sql/preview.sql") };
+        let sql = [oldest, include_str!("sql/preview_newest.sql")];
+        let union = united(include_str!("sql/preview_many.sql"), &outer, parts, asks, |ask, wanted| {
             let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
             let (time, id) = reach.end_in(&ask.lane);
             binds.extend([time, id].map(Bind::from));
@@ -415,7 +429,7 @@ mod tests {
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
         let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
-        let statements = scripts.iter().map(|(_, sql)| *sql).chain(Sqlite::BEAT.iter().copied());
+        let statements = scripts.iter().map(|(_, sql)| *sql).chain(Sqlite::HEARTBEAT.iter().copied());
         for sql in statements {
             for (at, _) in sql.match_indices("worker_id = $") {
                 let before = sql[..at].rsplit(char::is_whitespace).next().expect("a part");

@@ -31,7 +31,7 @@ const MOST_LANES: usize = 5_000;
 type Ended = (Result<Found, Error>, Duration);
 
 /// The state of discovery.
-pub(super) struct Looks {
+pub(super) struct Discovery {
     /// When the last one ended. None: the next one is due.
     last: Option<Instant>,
     /// How long the last one took.
@@ -53,7 +53,7 @@ pub(super) struct Looks {
     most: usize,
 }
 
-impl Looks {
+impl Discovery {
     pub(super) fn new() -> Self {
         let (cost, stopped, pending) = (Cost::of_looks(), Vec::new(), Vec::new());
         let (took, spent, round) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -72,7 +72,7 @@ impl Looks {
     }
 
     /// The last one stopped midway: there are lanes behind the ones that it found.
-    pub(super) fn are_midway(&self) -> bool {
+    pub(super) fn is_midway(&self) -> bool {
         !self.pending.is_empty()
     }
 
@@ -82,21 +82,21 @@ impl Looks {
     }
 
     /// One is running in the background.
-    pub(super) fn are_beside(&self) -> bool {
+    pub(super) fn is_beside(&self) -> bool {
         self.beside.is_some()
     }
 
     /// Its cost allows another one now.
-    pub(super) fn are_due(&self, now: Instant) -> bool {
+    pub(super) fn is_due(&self, now: Instant) -> bool {
         self.last.is_none_or(|at| now - at >= self.cost.pause())
     }
 
-    pub(super) fn are_cheap(&self) -> bool {
+    pub(super) fn is_cheap(&self) -> bool {
         self.cost.is_cheap() && self.took < VERY_SLOW
     }
 
     /// The last one is long enough ago for an idle worker, whatever discovery costs.
-    pub(super) fn have_rested(&self) -> bool {
+    pub(super) fn has_rested(&self) -> bool {
         let rest = REST.max(self.took.max(self.round) * 10);
         self.last.is_none_or(|at| at.elapsed() >= rest)
     }
@@ -108,7 +108,7 @@ impl Looks {
             true => self.begin_beside(shared, lanes),
             false => {
                 if std::mem::take(&mut self.connected) {
-                    shared.config.store.ends_looks_beside().await?;
+                    shared.config.store.end_discovery_beside().await?;
                 }
                 self.now(shared, lanes).await?;
             }
@@ -120,7 +120,7 @@ impl Looks {
     pub(super) async fn now(&mut self, shared: &Shared, lanes: &mut Lanes) -> Result<(), Error> {
         lanes.look_begins();
         let started = Instant::now();
-        let found = shared.config.store.lanes(&shared.scope, &self.stopped, self.most).await;
+        let found = shared.config.store.discover(&shared.scope, &self.stopped, self.most).await;
         // if this took too long, the next one runs in the background
         self.took = started.elapsed();
         match found {
@@ -140,7 +140,7 @@ impl Looks {
         (self.beside, self.connected) = (Some(receiver), true);
         tokio::spawn(async move {
             let started = Instant::now();
-            let found = shared.config.store.lanes_beside(&shared.scope, &behind, most).await;
+            let found = shared.config.store.discover_beside(&shared.scope, &behind, most).await;
             // nobody receives it if the worker has ended or has a new number
             let _ = sender.send((found, started.elapsed()));
             shared.wake.notify_one();
@@ -193,7 +193,7 @@ impl Looks {
         let now = Instant::now();
         self.last = Some(now);
         let newest_first = &shared.config.newest_first;
-        let dear = (!self.are_cheap()).then_some(found.took);
+        let dear = (!self.is_cheap()).then_some(found.took);
         let all = from_the_start && self.pending.is_empty();
         let most_kept = if all { 0 } else { self.most };
         lanes.found(found.heads, now, dear, most_kept, |lane| newest_first.contains(&*lane.queue));

@@ -14,12 +14,12 @@ const WORTH: u32 = 30;
 
 /// Whether to wait for the claim lock at present.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct LockBackoff {
     /// Until when the lock is skipped, and how long that is in total.
     without: Option<(Instant, Duration)>,
 }
 
-impl Patience {
+impl LockBackoff {
     pub(super) fn waits(&self) -> bool {
         self.without.is_none_or(|(until, _)| Instant::now() >= until)
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn turns_that_do_not_come_are_tried_later_and_later() {
-        let mut patience = Patience::default();
+        let mut patience = LockBackoff::default();
         assert!(patience.waits());
         for pause in [30, 60, 120, 240, 480, 600, 600] {
             patience.lose();
@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_much_longer_than_it_claims_does_without() {
-        let mut patience = Patience::default();
+        let mut patience = LockBackoff::default();
         patience.turn_came(30 * MS, MS);
         assert!(patience.waits());
         patience.turn_came(31 * MS, MS);

@@ -21,11 +21,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::values::{Ask, Claimed, Lane, WorkerId};
-use crate::worker::claim::discovery::{Looks, REST};
+use crate::worker::claim::discovery::{Discovery, REST};
 use crate::worker::claim::lanes::Lanes;
-use crate::worker::claim::lock::Patience;
-use crate::worker::claim::orphans::Strays;
-use crate::worker::claim::plan::{COMPARED, Next, Order};
+use crate::worker::claim::lock::LockBackoff;
+use crate::worker::claim::orphans::Orphans;
+use crate::worker::claim::plan::{COMPARED, Next, Planner};
 use crate::worker::lease::health::Failures;
 use crate::worker::record::recorder::BACKLOG;
 use crate::worker::run::attempt::Ended;
@@ -61,9 +61,9 @@ enum After {
 pub(crate) struct Claims {
     shared: Arc<Shared>,
     lanes: Lanes,
-    looks: Looks,
-    order: Order,
-    patience: Patience,
+    discovery: Discovery,
+    planner: Planner,
+    lock_backoff: LockBackoff,
     /// The number under which all this was learnt. Another number starts over.
     worker: WorkerId,
     /// Which slots come first.
@@ -95,14 +95,14 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
     let mut idle_since = Instant::now();
     // after a wait there may be new jobs; right after a claim, nothing suggests so
     let mut after = After::News;
-    let mut strays = Strays::default();
+    let mut orphans = Orphans::default();
     while !stop.is_cancelled() {
-        strays.look(&shared).await;
+        orphans.look(&shared).await;
         let wants = claims.wants();
         if wants.is_empty() {
             tokio::select! {
                 () = shared.room.notified() => {}
-                () = strays.wait() => {}
+                () = orphans.wait() => {}
                 () = stop.cancelled() => {}
             }
             continue;
@@ -114,11 +114,12 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
         match claimed {
             Ok(0) => {
                 shared.health.up(&mut failures);
-                // the heartbeat also looks for jobs, unless that is expensive
-                let quiet = shared.config.store.capabilities().heartbeats_discover && claims.looks.are_cheap();
+                // the heartbeat also discovers jobs, unless that is expensive
+                let quiet = shared.config.store.capabilities().heartbeats_discover && claims.discovery.is_cheap();
                 shared.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
-                let pause = if claims.looks.are_midway() && !claims.looks.are_beside() { NEXT_LOOK } else { poll };
+                let pause =
+                    if claims.discovery.is_midway() && !claims.discovery.is_beside() { NEXT_LOOK } else { poll };
                 let pause = claims.next_due(&wants).map_or(pause, |due| due.min(pause));
                 let _listening = shared.config.store.listen();
                 after = tokio::select! {
@@ -126,7 +127,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
                     () = sleep(pause) => if pause < poll { After::Pause } else { After::Poll },
                     // another queue has room: its lanes may be known
                     () = shared.room.notified(), if shared.slots.len() > 1 => After::Claim,
-                    () = strays.wait() => After::Claim,
+                    () = orphans.wait() => After::Claim,
                     () = stop.cancelled() => After::Claim,
                 };
             }
@@ -137,8 +138,8 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
                 after = After::Claim;
             }
             Err(error) => {
-                claims.looks.forget();
-                strays.doubt();
+                claims.discovery.forget();
+                orphans.doubt();
                 shared.health.down(&mut failures, &error).await;
             }
         }
@@ -176,17 +177,17 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
-        let (worker, order) = (shared.id(), Order::new(&shared));
-        let (lanes, looks, patience) = (Lanes::default(), Looks::new(), Patience::default());
+        let (worker, planner) = (shared.id(), Planner::new(&shared));
+        let (lanes, discovery, lock_backoff) = (Lanes::default(), Discovery::new(), LockBackoff::default());
         let (turn, recent, lone, full) = (0, None, true, false);
         let (in_vain, not_alone, unseen) = (false, None, true);
         let at_most = u32::MAX;
         Self {
             shared,
             lanes,
-            looks,
-            order,
-            patience,
+            discovery,
+            planner,
+            lock_backoff,
             worker,
             turn,
             recent,
@@ -213,7 +214,7 @@ impl Claims {
     /// The same, for some of the slots.
     fn wants_of(&self, some: impl Fn(usize) -> bool) -> Vec<(usize, u32)> {
         let shared = &self.shared;
-        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.company.is_closed() {
+        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.isolation.is_closed() {
             return Vec::new();
         }
         let count = shared.slots.len();
@@ -243,7 +244,7 @@ impl Claims {
         }
         let now = Instant::now();
         self.unseen |= after == After::News;
-        self.looks.end_beside(&self.shared, &mut self.lanes);
+        self.discovery.end_beside(&self.shared, &mut self.lanes);
         let mut was_alone = false;
         if waited && let Some(next) = self.only_lane(wants, after, now) {
             let take = next.take;
@@ -256,30 +257,30 @@ impl Claims {
             was_alone = true;
         } else if waited && let Some(claimed) = self.guess(wants).await? {
             self.unseen = false;
-            self.looks.now(&self.shared, &mut self.lanes).await?;
+            self.discovery.now(&self.shared, &mut self.lanes).await?;
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
-        if !self.looks.are_beside() {
+        if !self.discovery.is_beside() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
             // the last discovery stopped midway, and nothing that it found is due any more
-            let goes_on = self.looks.are_midway() && !self.lanes.have_due(now);
-            if put_back || goes_on || self.looks.are_due(now) {
+            let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
+            if put_back || goes_on || self.discovery.is_due(now) {
                 self.look_again().await?;
-                if !self.looks.are_beside() {
+                if !self.discovery.is_beside() {
                     return self.claim(wants).await;
                 }
             }
         }
-        if matches!(after, After::News | After::Poll) && (!self.looks.are_cheap() || self.looks.are_midway()) {
+        if matches!(after, After::News | After::Poll) && (!self.discovery.is_cheap() || self.discovery.is_midway()) {
             self.lanes.woken(now);
         }
         let claimed = if was_alone { 0 } else { self.claim(wants).await? };
-        if claimed > 0 || self.looks.are_beside() || !(waited || (self.unseen && self.looks.are_cheap())) {
+        if claimed > 0 || self.discovery.is_beside() || !(waited || (self.unseen && self.discovery.is_cheap())) {
             return Ok(claimed);
         }
         // the known lanes gave nothing: run discovery if it is cheap, or if an idle worker has rested long enough
-        let rested = self.shared.is_idle() && self.looks.have_rested();
-        if !self.looks.are_cheap() && !rested {
+        let rested = self.shared.is_idle() && self.discovery.has_rested();
+        if !self.discovery.is_cheap() && !rested {
             return Ok(0);
         }
         self.look_again().await?;
@@ -293,7 +294,7 @@ impl Claims {
 
     async fn look_again(&mut self) -> Result<(), Error> {
         self.unseen = false;
-        self.looks.again(&self.shared, &mut self.lanes).await
+        self.discovery.again(&self.shared, &mut self.lanes).await
     }
 
     /// If the last discovery was a moment ago and found only one lane, a wake-up is most likely for that lane. It is
@@ -301,7 +302,7 @@ impl Claims {
     /// lane. Without a signal, the lane must have given a job just now, or be due.
     fn only_lane(&self, wants: &[(usize, u32)], after: After, now: Instant) -> Option<Next> {
         let shared = &self.shared;
-        let fresh = self.looks.are_cheap() && !self.looks.are_due(now) && !shared.look.load(Ordering::Relaxed);
+        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.look.load(Ordering::Relaxed);
         let others = self.not_alone.is_some_and(|until| now < until);
         if !fresh || others || !shared.config.store.capabilities().claims_alone {
             return None;
@@ -317,7 +318,8 @@ impl Claims {
     /// first. None: nothing was there, or this is no time to guess.
     async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
         let shared = &self.shared;
-        let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.looks.are_cheap()) else {
+        let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.discovery.is_cheap())
+        else {
             return Ok(None);
         };
         let retries = wants.first().and_then(|(slots, _)| shared.retries(*slots, &lane));
@@ -361,13 +363,13 @@ impl Claims {
     async fn claim_in_turn(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && wants.iter().all(|(_, take)| *take >= MANY);
-        if !many || !self.patience.waits() || !self.shared.has_others() {
+        if !many || !self.lock_backoff.waits() || !self.shared.has_others() {
             return self.claim_now(wants).await;
         }
         let shared = self.shared.clone();
         let asked = Instant::now();
-        if !shared.config.store.take_turn().await? {
-            self.patience.lose();
+        if !shared.config.store.take_claim_lock().await? {
+            self.lock_backoff.lose();
             return self.claim_now(wants).await;
         }
         let waited = asked.elapsed();
@@ -381,9 +383,9 @@ impl Claims {
         };
         // the last claim of a backlog is so short that any wait would seem too long
         if claimed.as_ref().is_ok_and(|claimed| *claimed >= MANY as usize) {
-            self.patience.turn_came(waited, began.elapsed());
+            self.lock_backoff.turn_came(waited, began.elapsed());
         }
-        if let Err(error) = shared.config.store.give_turn().await {
+        if let Err(error) = shared.config.store.release_claim_lock().await {
             tracing::debug!(%error, "could not release the claim lock; it ends with its connection");
         }
         claimed
@@ -397,7 +399,7 @@ impl Claims {
             if lanes + COMPARED > MOST_ASKS {
                 break;
             }
-            let next = self.order.next(&self.shared, &mut self.lanes, (slots, take), self.full, now).await?;
+            let next = self.planner.next(&self.shared, &mut self.lanes, (slots, take), self.full, now).await?;
             lanes += next.asks.len();
             nexts.push(next);
         }
@@ -431,7 +433,7 @@ impl Claims {
         }
         self.lanes.claimed(&asks, &jobs, started);
         for next in &nexts {
-            self.order.learn(&self.shared, next, &jobs);
+            self.planner.learn(&self.shared, next, &jobs);
         }
         if let Some(job) = jobs.last() {
             self.recent = Some(job.lane.clone());
@@ -455,7 +457,7 @@ impl Claims {
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
         let had_none = !jobs.is_empty() && self.shared.is_idle();
-        self.shared.ledger.claimed(worker, &jobs);
+        self.shared.claim_records.claimed(worker, &jobs);
         let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);

@@ -1,4 +1,4 @@
-//! Strays: jobs that the database counts as this worker's, but that the worker does not know. A claim took them, and
+//! Orphans: jobs that the database counts as this worker's, but that the worker does not know. A claim took them, and
 //! its answer was lost with the connection.
 //!
 //! The claim loop checks for them between two claims. No answer can be on its way then, so a job that is held but not
@@ -32,14 +32,14 @@ type Key = (i64, i32);
 
 /// When to check, and what the last check found.
 #[derive(Default)]
-pub(crate) struct Strays {
+pub(crate) struct Orphans {
     failed: Option<Instant>,
     /// How many checks there were since then.
     looks: usize,
     found: HashSet<Key>,
 }
 
-impl Strays {
+impl Orphans {
     /// A claim failed: it may still have taken jobs.
     pub(crate) fn doubt(&mut self) {
         *self = Self { failed: Some(Instant::now()), looks: 0, found: std::mem::take(&mut self.found) };
@@ -57,7 +57,7 @@ impl Strays {
         }
     }
 
-    /// Releases strays, if a check is due. Call it only while no claim is under way.
+    /// Releases orphans, if a check is due. Call it only while no claim is under way.
     pub(crate) async fn look(&mut self, shared: &Shared) {
         if self.due().is_none_or(|due| Instant::now() < due) {
             return;
@@ -90,8 +90,8 @@ impl Strays {
 }
 
 /// Releases all jobs that the database counts as this worker's. Call it when the worker has nothing in hand and claims
-/// nothing more. It also finds strays that appeared after the last check.
-pub(crate) async fn give_back(shared: &Shared) {
+/// nothing more. It also finds orphans that appeared after the last check.
+pub(crate) async fn release_all(shared: &Shared) {
     let mut failures = Failures::default();
     loop {
         let worker = shared.id();

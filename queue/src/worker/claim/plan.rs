@@ -37,14 +37,14 @@ impl Next {
 }
 
 /// What earlier comparisons showed.
-pub(super) struct Order {
+pub(super) struct Planner {
     /// How many lanes the last comparison needed.
     breadth: usize,
     /// How far the next jobs reach, by set of slots.
     horizons: Vec<Horizon>,
 }
 
-impl Order {
+impl Planner {
     pub(super) fn new(shared: &Shared) -> Self {
         Self { breadth: 1, horizons: shared.slots.iter().map(|_| Horizon::default()).collect() }
     }
@@ -75,7 +75,7 @@ impl Order {
         loop {
             match step {
                 Step::Preview(asks, reach) => {
-                    let shares = shared.config.store.peek(&asks, reach).await?;
+                    let shares = shared.config.store.preview(&asks, reach).await?;
                     step = plan.after(asks, reach, &shares);
                 }
                 Step::Claim(next) => {

@@ -9,9 +9,11 @@ use tokio::time::timeout;
 use super::*;
 use crate::registry::JobDefinition;
 use crate::store::Guard;
+use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::engine::write_queue::Turns;
 use crate::store::values::{
-    Beat, Bury, Finish, Found, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope, Share, Start,
+    Bury, Finish, Found, Heartbeat, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope, Share,
+    Start,
 };
 use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
 use crate::worker::claim::lock::WITHOUT;
@@ -30,7 +32,7 @@ struct Tables {
     /// Waiting jobs by lane and place.
     waiting: HashMap<Lane, BTreeSet<Place>>,
     look_takes: Duration,
-    /// Looks come to nothing, and there is no connection for one beside the claims.
+    /// Discovery come to nothing, and there is no connection for one beside the claims.
     looks_fail: bool,
     claimed: watch::Sender<Vec<i64>>,
     looks_begun: watch::Sender<usize>,
@@ -147,6 +149,10 @@ impl Access for Fake {
         false
     }
 
+    fn is_refusal(&self, error: &Error) -> bool {
+        matches!(error, Error::Database { source, .. } if refused_by_sqlstate(source))
+    }
+
     fn lend_sessions(&self) -> bool {
         false
     }
@@ -170,19 +176,19 @@ impl Access for Fake {
 }
 
 impl Jobs for Fake {
-    fn lanes<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+    fn discover<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
         Box::pin(self.look(behind, most))
     }
 
-    fn lanes_beside<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+    fn discover_beside<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
         Box::pin(self.look(behind, most))
     }
 
-    fn ends_looks_beside(&self) -> Reply<'_, ()> {
+    fn end_discovery_beside(&self) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn peek<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
+    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
         Box::pin(async move {
             let mut tables = self.tables();
             let mut next = Vec::new();
@@ -210,7 +216,7 @@ impl Jobs for Fake {
         })
     }
 
-    fn take_turn(&self) -> Reply<'_, bool> {
+    fn take_claim_lock(&self) -> Reply<'_, bool> {
         Box::pin(async {
             let takes = self.tables().turn_takes;
             sleep(takes).await;
@@ -222,7 +228,7 @@ impl Jobs for Fake {
         })
     }
 
-    fn give_turn(&self) -> Reply<'_, ()> {
+    fn release_claim_lock(&self) -> Reply<'_, ()> {
         Box::pin(async {
             let had = std::mem::take(&mut self.tables().in_turn);
             assert!(had, "it was taken");
@@ -299,8 +305,8 @@ impl Leases for Fake {
 
     unused! {
         fn join(worker: &'a NewWorker, lease: Duration) -> WorkerId;
-        fn beat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Beat;
-        fn declare_gone(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
+        fn heartbeat(worker: WorkerId, lease: Duration, holding: Holding<'a>, look_for: &'a [String]) -> Heartbeat;
+        fn declare_lost(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
         fn leave(worker: WorkerId) -> ();
         fn rescue(limit: u32, leave_out: &'a HashSet<i64>) -> (Rescued, Vec<i64>);
     }
@@ -912,8 +918,8 @@ fn few_at_a_time(most: usize) -> Scene {
     let scene = Scene::start(Duration::from_millis(1));
     scene.claiming.abort();
     let shared = scene.shared.clone();
-    let looks = Looks::bounded(most);
-    let claims = Claims { looks, ..Claims::new(shared.clone()) };
+    let discovery = Discovery::bounded(most);
+    let claims = Claims { discovery, ..Claims::new(shared.clone()) };
     let claiming = tokio::spawn(claim_with(shared, claims));
     Scene { claiming, ..scene }
 }

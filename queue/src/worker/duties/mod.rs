@@ -1,7 +1,7 @@
-//! Background duties: work that is nobody's job, and that any worker of the fleet may do.
+//! Background duties: work for the whole database that any worker may do.
 //!
-//! Each duty is a task of its own, on one runner. A duty waits until it is due, and does one bounded round. It ends with
-//! the run; a round under way is dropped then, so each of its transactions must stand alone.
+//! Each duty runs in its own task: it waits until it is due, and does one bounded round. The end of the worker drops a
+//! round midway, so each transaction of a round must be complete in itself.
 
 pub(crate) mod rescue;
 pub(crate) mod retention;
@@ -13,20 +13,20 @@ use crate::worker::lease::health::Failures;
 use crate::worker::shared::Shared;
 
 pub(crate) trait Duty: Send + 'static {
-    /// Comes back when a round is due.
+    /// Waits until a round is due.
     fn due(&mut self, shared: &Shared) -> impl Future<Output = ()> + Send;
 
-    /// One round.
+    /// Does one round.
     fn run_once(&mut self, shared: &Arc<Shared>) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Whether a round that failed is repeated at once, after the pause that every loop makes while the database is away.
-    /// Otherwise the next one is soon enough, and this tells of the failure.
+    /// Whether to repeat a failed round after the usual backoff. Otherwise the duty waits until it is due again, and
+    /// this method logs the failure.
     fn repeats(&self, _error: &Error) -> bool {
         true
     }
 }
 
-/// Does a duty until the run is over.
+/// Runs a duty until the worker ends.
 pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
     let mut failures = Failures::default();
     loop {

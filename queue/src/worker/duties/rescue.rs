@@ -1,4 +1,4 @@
-//! Rescue: takes back the jobs of lost workers.
+//! Rescue: returns the jobs of lost workers to the queue.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -12,16 +12,16 @@ use crate::store::Store;
 use crate::store::values::Rescued;
 use crate::telemetry;
 use crate::worker::duties::Duty;
-use crate::worker::lease::liveness::Gone;
+use crate::worker::lease::liveness::LostWorker;
 use crate::worker::shared::Shared;
 
-/// When rescue runs again after a worker was declared lost while its lease ran. By then the server has ended what it
-/// still did for that worker, which may have taken jobs.
+/// When rescue runs again after a worker was declared lost. The server may still execute a statement of that worker,
+/// which may claim jobs. By then that statement has ended.
 const AFTERMATH: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(9)];
-/// Jobs taken back in one transaction.
+/// The most jobs that one transaction rescues.
 const BATCH: u32 = 500;
 
-/// Runs when a heartbeat asks for it. It is a task of its own, because nothing slow may delay a heartbeat.
+/// Runs when a heartbeat requests it. It has its own task, because nothing slow may delay a heartbeat.
 pub(crate) struct Rescue;
 
 impl Duty for Rescue {
@@ -30,11 +30,11 @@ impl Duty for Rescue {
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        // again after an error: more workers may be lost by now
-        declare_gone(shared).await;
+        // in every round: more workers may be lost since a round that failed
+        declare_lost(shared).await;
         let (rescued, result) = rescue_all(&*shared.config.store).await;
         if rescued.ready > 0 {
-            // rescued jobs may be far behind the cursors
+            // rescued jobs may lie behind the cursors
             shared.look.store(true, Ordering::Relaxed);
             shared.wake.notify_one();
         }
@@ -42,7 +42,7 @@ impl Duty for Rescue {
     }
 }
 
-/// Rescues until nothing is left. What was taken back before an error counts.
+/// Rescues until nothing is left. Returns also what was rescued before an error.
 async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
     let (mut total, mut left) = (Rescued::default(), HashSet::new());
     let result = loop {
@@ -61,23 +61,23 @@ async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
             ready = total.ready,
             dead = total.dead,
             cancelled = total.cancelled,
-            "took back the jobs of workers that are gone"
+            "rescued the jobs of lost workers"
         );
     }
     (total, result)
 }
 
-/// Declares workers lost. If the database does not answer, their leases decide.
-async fn declare_gone(shared: &Arc<Shared>) {
-    let missed = std::mem::take(&mut *shared.gone.lock().unwrap_or_else(PoisonError::into_inner));
+/// Declares missed workers lost. If that fails, their leases decide.
+async fn declare_lost(shared: &Arc<Shared>) {
+    let missed = std::mem::take(&mut *shared.lost_workers.lock().unwrap_or_else(PoisonError::into_inner));
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
-    for Gone { id, heartbeat, late, by_lease } in missed {
+    for LostWorker { id, heartbeat, late, by_lease } in missed {
         let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without notice" };
-        match shared.config.store.declare_gone(id, heartbeat, by_lease).await {
+        match shared.config.store.declare_lost(id, heartbeat, by_lease).await {
             Ok(true) => tracing::warn!(
-                event = telemetry::WORKER_GONE,
+                event = telemetry::WORKER_LOST,
                 worker = id,
                 late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
                 "{how}; its jobs are rescued"

@@ -1,5 +1,5 @@
-//! Removes finished jobs that were kept long enough, about as fast as they come of age: removed in bursts, those of a minute
-//! take the machine away from the jobs that are due.
+//! Removes finished jobs past their retention, about as fast as they expire. If all jobs of a minute were removed at
+//! once, due jobs would be delayed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::telemetry;
 use crate::worker::duties::Duty;
 use crate::worker::shared::Shared;
 
-/// The longest pause between two transactions, with jitter; or the retention itself, where that is shorter.
+/// The longest pause between two transactions, before jitter. A shorter retention lowers it.
 const SELDOM: Duration = Duration::from_secs(60);
-/// The shortest, whatever the retention.
+/// The lower bound of that pause, even if the retention is shorter.
 const LEAST_SELDOM: Duration = Duration::from_millis(100);
-/// Behind with its work, it pauses as long as the last transaction took, within these: retention takes about half of the time
-/// of one connection at most.
+/// While it is behind, it pauses as long as the last transaction took, within these bounds. So it uses at most about
+/// half of one connection's time.
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// How full the next transaction is to be.
+/// How much of a batch the next transaction should remove.
 const FILL: f64 = 0.8;
-/// A pause is at most so many times as long as the one before.
+/// The largest ratio of a pause to the previous one.
 const SLOWER: f64 = 4.0;
 
-/// The work of one worker.
+/// The retention duty of one worker.
 pub(crate) struct Retention {
     keep: Duration,
     seldom: Duration,
     pause: Duration,
     /// When the last transaction began.
     last: Instant,
-    /// When it last removed rows of workers.
+    /// When it last removed rows from `queue_workers`.
     workers: Option<Instant>,
-    /// Removed since the last event that told of it.
+    /// Jobs removed since the last event about them.
     removed: u64,
     told: Instant,
 }
@@ -43,11 +43,11 @@ impl Retention {
     pub(crate) fn new(keep: Duration) -> Self {
         let seldom = SELDOM.min(keep).max(LEAST_SELDOM);
         let now = Instant::now();
-        // workers that start together do not come together
+        // the jitter keeps workers that start together apart
         Self { keep, seldom, pause: jittered(seldom), last: now, workers: None, removed: 0, told: now }
     }
 
-    /// Removes what is of age: one transaction of limited size.
+    /// Removes expired jobs, in one transaction of limited size.
     async fn purge(&mut self, store: &dyn Store) -> Result<(), Error> {
         let batch = store.capabilities().purge_batch;
         let began = Instant::now();
@@ -92,7 +92,7 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64())
 }
 
-/// After a transaction that took so long and removed so many, `since` after the one before it began.
+/// The pause after a transaction that began `since` after the previous one.
 fn next_pause(since: Duration, took: Duration, removed: u64, batch: u32) -> Duration {
     let least = took.clamp(LEAST_PAUSE, LONGEST_PAUSE);
     if removed >= u64::from(batch) {
@@ -108,7 +108,7 @@ mod tests {
 
     const BATCH: u32 = 5_000;
 
-    /// Rows come of age at a constant rate; removing one takes 10 µs. How many were removed each time, and the last pause.
+    /// Rows expire at a constant rate. Removing one takes 10 µs. Returns what each step removed, and the last pause.
     fn simulated(per_second: f64, waiting: f64, steps: usize) -> (Vec<u64>, Duration) {
         let (mut waiting, mut pause) = (waiting, SELDOM);
         let mut took = Duration::ZERO;
@@ -147,6 +147,6 @@ mod tests {
         assert_eq!(simulated(0.0, 0.0, 3), (vec![0; 3], SELDOM));
         assert_eq!(simulated(1.0, 0.0, 20).1, SELDOM);
         let (_, pause) = simulated(0.0, 20_000.0, 20);
-        assert_eq!(pause, SELDOM, "it takes a few steps only");
+        assert_eq!(pause, SELDOM, "it takes only a few steps");
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::error::Error;
-use crate::store::values::{Beat, Holding, WorkerId};
+use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::lease::liveness::{Gone, Pace, Witness, gone};
+use crate::worker::lease::liveness::{LostWorker, Pace, Witness, lost};
 use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
             continue;
         }
         if heart.beats(id).await {
-            give_back_surplus(&heart.shared);
+            release_surplus(&heart.shared);
             leave_stuck_behind(&heart.shared);
         }
     }
@@ -115,13 +115,13 @@ impl Heart {
         let sent = Instant::now();
         let shared = self.shared.clone();
         let busy = !shared.is_idle();
-        let settled = shared.ledger.settled(id);
+        let settled = shared.claim_records.settled(id);
         let check = self.sent.is_multiple_of(RESCUE_EVERY);
         self.sent = self.sent.wrapping_add(1);
         let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
         let again_in = self.pace.promise(busy);
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
-        let answer = beat(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
+        let answer = send(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
         if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
             self.witness.forget();
         }
@@ -136,7 +136,7 @@ impl Heart {
             }
             Some(Ok(beat)) => {
                 shared.health.up(&mut self.failures);
-                shared.ledger.told(id, settled.len(), beat.session);
+                shared.claim_records.told(id, settled.len(), beat.session);
                 self.lives(sent, busy, &beat);
             }
             Some(Err(error)) if shared.config.store.is_kept_waiting(&error) => {
@@ -161,7 +161,7 @@ impl Heart {
     }
 
     /// The lease was extended, by a heartbeat that was sent at that time.
-    fn lives(&mut self, sent: Instant, busy: bool, beat: &Beat) {
+    fn lives(&mut self, sent: Instant, busy: bool, beat: &Heartbeat) {
         let shared = &self.shared;
         self.deadline = shared.lease_from(sent);
         for key in &beat.cancelled {
@@ -176,7 +176,7 @@ impl Heart {
         }
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
-        missed.extend(gone(&beat.others));
+        missed.extend(lost(&beat.others));
         shared.declare(missed);
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
@@ -195,20 +195,20 @@ impl Heart {
 /// One heartbeat. None: no answer came before the lease must be assumed lost. With a single writer, the lease is not
 /// lost while another writer blocks this heartbeat: nobody else can write either. `is_safe`: that has been so since the
 /// last answer. If not, the process may have been suspended beyond its lease.
-async fn beat(
+async fn send(
     shared: &Shared,
     id: WorkerId,
     holding: Holding<'_>,
     deadline: Instant,
     is_safe: bool,
-) -> Option<Result<Beat, Error>> {
+) -> Option<Result<Heartbeat, Error>> {
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
     let may_wait = store.capabilities().one_writer && (is_safe || Instant::now() < deadline);
     tokio::select! {
         biased;
-        answer = store.beat(id, lease, holding, look_for) => match answer {
+        answer = store.heartbeat(id, lease, holding, look_for) => match answer {
             Err(error) if Instant::now() >= deadline && !(may_wait && store.is_kept_waiting(&error)) => None,
             answer => Some(answer),
         },
@@ -250,16 +250,16 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
 
 impl Shared {
     /// Leaves it to the rescue task to declare these workers lost.
-    fn declare(&self, gone: Vec<Gone>) {
+    fn declare(&self, gone: Vec<LostWorker>) {
         if !gone.is_empty() {
-            *self.gone.lock().unwrap_or_else(PoisonError::into_inner) = gone;
+            *self.lost_workers.lock().unwrap_or_else(PoisonError::into_inner) = gone;
             self.rescue.notify_one();
         }
     }
 }
 
 /// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
-fn give_back_surplus(shared: &Shared) {
+fn release_surplus(shared: &Shared) {
     for slots in &shared.slots {
         for (job, worker) in slots.surplus() {
             shared.recorder.record(worker, Ended::unstarted(&job));

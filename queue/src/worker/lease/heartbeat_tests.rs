@@ -13,7 +13,7 @@ fn short() -> Timing {
 async fn who_cannot_beat_stops_before_the_lease_has_run_out_however_short_it_is() {
     for _ in 0..20 {
         let store = MadeUp::new(|asked| match asked {
-            Asked::Beat(_) => Answer::Away,
+            Asked::Heartbeat(_) => Answer::Away,
             _ => Answer::Yes,
         });
         let (shared, _ends) = store.shared(Default::default(), short(), nothing);
@@ -36,11 +36,11 @@ async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
     });
     let (shared, _ends) = store.shared(Default::default(), Timing::default(), nothing);
     let beating = tokio::spawn(run(shared.clone(), shared.lease_from(began)));
-    let again = store.was_asked(|asked| *asked == Asked::Beat(2)).await - began;
+    let again = store.was_asked(|asked| *asked == Asked::Heartbeat(2)).await - began;
     assert_eq!(shared.id(), 2);
     beating.abort();
     let answered: Vec<_> = store.asked.borrow().iter().filter(|(at, _)| *at - began >= outage).cloned().collect();
-    let all = answered.into_iter().map(|(_, asked)| asked).filter(|asked| !matches!(asked, Asked::Beat(_)));
+    let all = answered.into_iter().map(|(_, asked)| asked).filter(|asked| !matches!(asked, Asked::Heartbeat(_)));
     (all.collect(), again)
 }
 
@@ -70,7 +70,7 @@ async fn a_lost_number_that_cannot_be_given_up_does_not_keep_the_next_one() {
 async fn on_a_file(first: impl Fn() -> Answer + Send + Sync + 'static, lease_left: Duration) -> (Vec<Asked>, usize) {
     let began = Instant::now();
     let store = MadeUp::new(move |asked| match asked {
-        Asked::Beat(1) if began.elapsed() < Duration::from_secs(60) => first(),
+        Asked::Heartbeat(1) if began.elapsed() < Duration::from_secs(60) => first(),
         _ => Answer::Yes,
     });
     store.one_writer.store(true, Ordering::Relaxed);

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::store::values::{Beat, Lease, Sight, WorkerId};
+use crate::store::values::{Heartbeat, Lease, Sight, WorkerId};
 
 /// A worker that lost its connection has this long to send a heartbeat on another one: twice as long as it takes to
 /// notice.
@@ -43,7 +43,7 @@ const RETAKE: Duration = Duration::from_millis(400);
 
 /// A worker to be declared lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct LostWorker {
     pub(crate) id: WorkerId,
     /// Its last heartbeat, by the database's clock. If there is a newer one, the worker is alive.
     pub(crate) heartbeat: i64,
@@ -54,10 +54,10 @@ pub(crate) struct Gone {
 }
 
 /// The workers whose session has ended.
-pub(crate) fn gone(others: &[Sight]) -> Vec<Gone> {
+pub(crate) fn lost(others: &[Sight]) -> Vec<LostWorker> {
     let missed = others.iter().filter_map(|other| Some((other, missed_for(other)?)));
     let gone = missed.filter(|(_, late)| *late >= micros(SETTLE));
-    gone.map(|(Sight { id, heartbeat, .. }, late)| Gone {
+    gone.map(|(Sight { id, heartbeat, .. }, late)| LostWorker {
         id: *id,
         heartbeat: *heartbeat,
         late: Duration::from_micros(late.unsigned_abs()),
@@ -86,7 +86,7 @@ impl Witness {
     }
 
     /// The workers whose lease has run out by both clocks, and when to check the others again.
-    pub(crate) fn judge(&mut self, leases: &[Lease], now: Instant) -> (Vec<Gone>, Option<Duration>) {
+    pub(crate) fn judge(&mut self, leases: &[Lease], now: Instant) -> (Vec<LostWorker>, Option<Duration>) {
         let before = std::mem::take(&mut self.0);
         let mut gone = Vec::new();
         let mut again: Option<Duration> = None;
@@ -100,7 +100,7 @@ impl Witness {
             let wait = positive(*left).max((positive(*given) / 2).saturating_sub(now - since));
             if wait.is_zero() {
                 let late = positive(left.saturating_neg());
-                gone.push(Gone { id: *worker, heartbeat: *heartbeat, late, by_lease: true });
+                gone.push(LostWorker { id: *worker, heartbeat: *heartbeat, late, by_lease: true });
             } else {
                 again = Some(again.map_or(wait, |other| other.min(wait)));
             }
@@ -151,8 +151,8 @@ impl Pace {
 
     /// How long to wait before the next heartbeat. `busy`: this worker holds jobs. While nobody holds jobs, no job
     /// waits for a lost worker.
-    pub(crate) fn pause(&mut self, busy: bool, beat: &Beat) -> Duration {
-        let Beat { others, unheld, vouched, .. } = beat;
+    pub(crate) fn pause(&mut self, busy: bool, beat: &Heartbeat) -> Duration {
+        let Heartbeat { others, unheld, vouched, .. } = beat;
         let lookers = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
         self.lookers = (*vouched || !others.is_empty()).then_some(lookers);
         self.others_work = others.iter().any(|other| other.busy);

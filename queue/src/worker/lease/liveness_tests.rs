@@ -13,11 +13,11 @@ fn missing(id: WorkerId, late: i64) -> Sight {
 }
 
 fn ids(others: &[Sight]) -> Vec<WorkerId> {
-    gone(others).iter().map(|gone| gone.id).collect()
+    lost(others).iter().map(|worker| worker.id).collect()
 }
 
-fn beat(others: &[Sight]) -> Beat {
-    Beat { others: others.into(), ..Beat::default() }
+fn beat(others: &[Sight]) -> Heartbeat {
+    Heartbeat { others: others.into(), ..Heartbeat::default() }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn whose_lock_is_missing_and_whose_heartbeat_is_overdue_is_gone() {
 #[test]
 fn what_is_said_of_a_worker_names_the_heartbeat_it_was_missed_with() {
     let late = Duration::from_millis(1_200);
-    assert_eq!(gone(&[missing(7, 1_200_000)]), [Gone { id: 7, heartbeat: 10, late, by_lease: false }]);
+    assert_eq!(lost(&[missing(7, 1_200_000)]), [LostWorker { id: 7, heartbeat: 10, late, by_lease: false }]);
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
     assert!(pace.promise(false) <= Duration::from_millis(440));
     let held = |busy| Sight { held: true, busy, ..missing(7, -SECOND) };
     assert!(pace.pause(false, &beat(&[held(false)])) <= Duration::from_millis(440), "it is kept");
-    let mut looks = |busy, beat: &Beat| {
+    let mut looks = |busy, beat: &Heartbeat| {
         // of a heartbeat that promised as much as could be
-        pace.pause(false, &Beat::default());
+        pace.pause(false, &Heartbeat::default());
         pace.promise(false);
         pace.pause(busy, beat).as_millis()
     };
@@ -115,10 +115,10 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
     assert!((360..=440).contains(&looks(false, &beat(&[held(true)]))));
     assert!((720..=880).contains(&looks(true, &beat(&[held(false); 19]))));
     assert_eq!(looks(true, &beat(&[held(false); 99])), 2_500);
-    assert_eq!(looks(false, &Beat { unheld: true, ..beat(&[held(false)]) }), RETAKE.as_millis());
+    assert_eq!(looks(false, &Heartbeat { unheld: true, ..beat(&[held(false)]) }), RETAKE.as_millis());
     // whoever comes next looks at its row
-    assert!((360..=440).contains(&looks(true, &Beat { vouched: true, ..Beat::default() })));
-    assert_eq!(looks(false, &Beat { vouched: true, ..Beat::default() }), 2_500);
+    assert!((360..=440).contains(&looks(true, &Heartbeat { vouched: true, ..Heartbeat::default() })));
+    assert_eq!(looks(false, &Heartbeat { vouched: true, ..Heartbeat::default() }), 2_500);
 }
 
 #[test]
@@ -126,13 +126,13 @@ fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
     let mut pace = Pace::new(BEAT);
     pace.promise(false);
     assert!(!pace.is_slow(), "the first promise is short");
-    let alone = Beat { vouched: true, ..Beat::default() };
+    let alone = Heartbeat { vouched: true, ..Heartbeat::default() };
     pace.pause(false, &alone);
     pace.promise(false);
     assert!(pace.is_slow());
     pace.promise(true);
     assert!(!pace.is_slow());
-    pace.pause(false, &Beat::default());
+    pace.pause(false, &Heartbeat::default());
     pace.promise(false);
     assert!(!pace.is_slow(), "nobody could see it, or be seen");
 }
@@ -140,7 +140,7 @@ fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
 #[test]
 fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
     let mut pace = Pace::new(BEAT);
-    pace.pause(false, &Beat::default());
+    pace.pause(false, &Heartbeat::default());
     pace.promise(false);
     assert_eq!(pace.pause(false, &beat(&[missing(7, -300_000), missing(8, 200_000)])), Duration::from_millis(600));
     // who has been told to be gone is somebody else's matter now
@@ -160,7 +160,7 @@ proptest! {
         let mut pace = Pace::new(Duration::from_millis(beat_ms));
         for ([then_busy, busy, unheld, vouched], others) in looks {
             let promised = pace.promise(then_busy);
-            let pause = pace.pause(busy, &Beat { unheld, vouched, others, ..Beat::default() });
+            let pause = pace.pause(busy, &Heartbeat { unheld, vouched, others, ..Heartbeat::default() });
             prop_assert!(pause <= promised && pause <= Duration::from_millis(beat_ms));
         }
     }
@@ -168,6 +168,6 @@ proptest! {
     #[test]
     fn nobody_is_gone_without_all_the_signs(others in sights()) {
         let expected = others.iter().filter(|other| other.had && !other.held && other.late >= micros(SETTLE)).count();
-        prop_assert_eq!(gone(&others).len(), expected);
+        prop_assert_eq!(lost(&others).len(), expected);
     }
 }

@@ -15,7 +15,7 @@ use crate::store::values::{Claimed, WorkerId};
 type Key = (i64, i32);
 
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<Inner>);
+pub(crate) struct ClaimRecords(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -30,7 +30,7 @@ struct Inner {
     settled: Vec<i64>,
 }
 
-impl Ledger {
+impl ClaimRecords {
     /// The state for this worker. Claims of another number are rescued together with their records, so they are
     /// forgotten.
     fn of(&self, worker: WorkerId) -> MutexGuard<'_, Inner> {
@@ -100,68 +100,68 @@ mod tests {
     }
 
     /// Of worker 1, whose heartbeat was answered in session 5.
-    fn ledger() -> Ledger {
-        let ledger = Ledger::default();
-        ledger.told(1, 0, 5);
-        ledger
+    fn records() -> ClaimRecords {
+        let records = ClaimRecords::default();
+        records.told(1, 0, 5);
+        records
     }
 
     #[test]
     fn a_claim_is_settled_when_all_of_its_jobs_have_ended() {
-        let ledger = ledger();
-        ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(7)), job(3, 1, Some(8)), job(4, 1, None)]);
-        ledger.ended(1, [(1, 1), (3, 2), (4, 1), (99, 1)].into_iter());
-        assert!(ledger.settled(1).is_empty(), "claim 7 has one job left; in claim 8 another fence ended");
-        ledger.ended(1, [(2, 1), (2, 1)].into_iter());
-        assert_eq!(ledger.settled(1), [7]);
-        ledger.ended(1, [(3, 1)].into_iter());
-        ledger.told(1, 1, 5);
-        assert_eq!(ledger.settled(1), [8]);
+        let records = records();
+        records.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(7)), job(3, 1, Some(8)), job(4, 1, None)]);
+        records.ended(1, [(1, 1), (3, 2), (4, 1), (99, 1)].into_iter());
+        assert!(records.settled(1).is_empty(), "claim 7 has one job left; in claim 8 another fence ended");
+        records.ended(1, [(2, 1), (2, 1)].into_iter());
+        assert_eq!(records.settled(1), [7]);
+        records.ended(1, [(3, 1)].into_iter());
+        records.told(1, 1, 5);
+        assert_eq!(records.settled(1), [8]);
     }
 
     #[test]
     fn a_job_that_comes_again_belongs_to_its_last_claim() {
-        let ledger = ledger();
-        ledger.claimed(1, &[job(1, 1, Some(7))]);
-        ledger.ended(1, [(1, 1)].into_iter());
-        ledger.claimed(1, &[job(1, 2, Some(8))]);
-        ledger.ended(1, [(1, 1)].into_iter());
-        assert_eq!(ledger.settled(1), [7]);
+        let records = records();
+        records.claimed(1, &[job(1, 1, Some(7))]);
+        records.ended(1, [(1, 1)].into_iter());
+        records.claimed(1, &[job(1, 2, Some(8))]);
+        records.ended(1, [(1, 1)].into_iter());
+        assert_eq!(records.settled(1), [7]);
     }
 
     #[test]
     fn another_number_knows_nothing_of_them() {
-        let ledger = ledger();
-        ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8))]);
-        ledger.ended(1, [(1, 1)].into_iter());
-        ledger.told(2, 0, 5);
-        ledger.claimed(2, &[job(2, 2, Some(9))]);
-        ledger.ended(1, [(2, 1)].into_iter());
-        assert!(ledger.settled(2).is_empty());
-        ledger.ended(2, [(2, 2)].into_iter());
-        assert_eq!(ledger.settled(2), [9]);
+        let records = records();
+        records.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8))]);
+        records.ended(1, [(1, 1)].into_iter());
+        records.told(2, 0, 5);
+        records.claimed(2, &[job(2, 2, Some(9))]);
+        records.ended(1, [(2, 1)].into_iter());
+        assert!(records.settled(2).is_empty());
+        records.ended(2, [(2, 2)].into_iter());
+        assert_eq!(records.settled(2), [9]);
     }
 
     #[test]
     fn what_was_acknowledged_before_another_session_is_forgotten() {
-        let ledger = ledger();
-        ledger.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8)), job(3, 1, Some(8))]);
-        ledger.ended(1, [(1, 1), (2, 1)].into_iter());
-        ledger.told(1, 1, 6);
-        assert!(ledger.settled(1).is_empty());
-        ledger.ended(1, [(3, 1)].into_iter());
-        assert!(ledger.settled(1).is_empty(), "one end of that claim may be lost");
-        ledger.claimed(1, &[job(4, 1, Some(9))]);
-        ledger.ended(1, [(4, 1)].into_iter());
-        assert_eq!(ledger.settled(1), [9]);
+        let records = records();
+        records.claimed(1, &[job(1, 1, Some(7)), job(2, 1, Some(8)), job(3, 1, Some(8))]);
+        records.ended(1, [(1, 1), (2, 1)].into_iter());
+        records.told(1, 1, 6);
+        assert!(records.settled(1).is_empty());
+        records.ended(1, [(3, 1)].into_iter());
+        assert!(records.settled(1).is_empty(), "one end of that claim may be lost");
+        records.claimed(1, &[job(4, 1, Some(9))]);
+        records.ended(1, [(4, 1)].into_iter());
+        assert_eq!(records.settled(1), [9]);
     }
 
     #[test]
     fn before_the_first_answer_nothing_is_learnt() {
-        let ledger = Ledger::default();
-        ledger.claimed(1, &[job(1, 1, Some(7))]);
-        ledger.told(1, 0, 5);
-        ledger.ended(1, [(1, 1)].into_iter());
-        assert!(ledger.settled(1).is_empty());
+        let records = ClaimRecords::default();
+        records.claimed(1, &[job(1, 1, Some(7))]);
+        records.told(1, 0, 5);
+        records.ended(1, [(1, 1)].into_iter());
+        assert!(records.settled(1).is_empty());
     }
 }

@@ -1,7 +1,6 @@
 //! Ends that the database refused. They are set aside and tried again, in smaller parts and plainer forms.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -109,7 +108,7 @@ impl<E: Edge> Aside<E> {
         let mut unrecordable = None;
         if part.ends.len() > 1 {
             let Part { worker, taken, mut ends, .. } = part;
-            let parts = if breaks_connections(&error) && ends.iter().map(E::bytes).sum::<usize>() > self.most {
+            let parts = if error.broke_the_connection() && ends.iter().map(E::bytes).sum::<usize>() > self.most {
                 in_bytes(ends, self.most)
             } else {
                 let rest = ends.split_off(ends.len() / 2);
@@ -125,7 +124,7 @@ impl<E: Edge> Aside<E> {
         let known = self.parts.front().is_some_and(|next| next.ends.len() == 1 && next.refusals > 0);
         let tries = if known { self.refusals.min(10) } else { 0 };
         // a write that broke its connection did not keep the database busy
-        let slow = if breaks_connections(&error) { Duration::ZERO } else { began.elapsed() * SHARE };
+        let slow = if error.broke_the_connection() { Duration::ZERO } else { began.elapsed() * SHARE };
         let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(slow));
         self.next_at(shared, Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
         unrecordable
@@ -141,7 +140,7 @@ impl<E: Edge> Aside<E> {
         began: Instant,
     ) -> Option<(WorkerId, Ended)> {
         let end = &part.ends[0];
-        let broke = end.bytes() > SMALL && breaks_connections(error) && shared.has_beaten_since(began);
+        let broke = end.bytes() > SMALL && error.broke_the_connection() && shared.has_beaten_since(began);
         if !broke && !error.blames_the_row() {
             self.parts.push_back(part);
         } else if part.refusals < TRIES {
@@ -180,7 +179,7 @@ impl<E: Edge> Aside<E> {
     /// A batch that broke its connection was too large.
     fn learn(&mut self, error: &Error, ends: &[E]) {
         let bytes = ends.iter().map(E::bytes).sum::<usize>();
-        if ends.len() > 1 && bytes > SMALL && breaks_connections(error) {
+        if ends.len() > 1 && bytes > SMALL && error.broke_the_connection() {
             self.most = self.most.min((bytes / 2).max(SMALL));
         }
     }
@@ -225,7 +224,7 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
         let error = match E::write(&*shared.config.store, worker, batch).await {
             Ok(accepted) => {
                 shared.health.up(&mut failures);
-                shared.ledger.ended(worker, batch.iter().map(|end| (end.id(), end.fence())));
+                shared.claim_records.ended(worker, batch.iter().map(|end| (end.id(), end.fence())));
                 shared.recorder.written(batch.iter().map(|end| (end.id(), end.fence())));
                 report_refused(batch, &accepted);
                 if E::WAITS_AGAIN {
@@ -237,40 +236,19 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
             Err(error) => error,
         };
         // heartbeats are answered, so the batch has broken its connection
-        let answers = breaks_connections(&error) && shared.has_beaten_since(broken.unwrap_or_else(Instant::now));
-        if is_refusal(&error) || answers || (began.elapsed() > shared.config.timing.lease && shared.lease_holds()) {
+        let answers = error.broke_the_connection() && shared.has_beaten_since(broken.unwrap_or_else(Instant::now));
+        if shared.config.store.is_refusal(&error)
+            || answers
+            || (began.elapsed() > shared.config.timing.lease && shared.lease_holds())
+        {
             shared.health.up(&mut failures);
             return Err(error);
         }
-        if breaks_connections(&error) {
+        if error.broke_the_connection() {
             broken.get_or_insert_with(Instant::now);
         }
         shared.health.down(&mut failures, &error).await;
     }
-}
-
-/// Whether the connection is gone. If the batch caused that, a server that is up answers on other connections.
-fn breaks_connections(error: &Error) -> bool {
-    let Error::Database { source, .. } = error else { return false };
-    match source {
-        // a timeout says nothing about what was sent
-        sqlx::Error::Io(error) => !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionAborted),
-        sqlx::Error::Protocol(_) => true,
-        // "got a packet bigger than max_allowed_packet" has the code of a lost connection
-        sqlx::Error::Database(error) => error.code().is_some_and(|code| code.starts_with("08")),
-        _ => false,
-    }
-}
-
-/// Whether the database is up, and may accept other ends. If it accepts nothing from anybody, it counts as away: it is
-/// starting or stopping, a standby, or its disk is full. SQLite's file may be locked by others, or not writable.
-fn is_refusal(error: &Error) -> bool {
-    let Error::Database { source: sqlx::Error::Database(error), .. } = error else { return false };
-    let Some(code) = error.code() else { return true };
-    if code.len() == 5 {
-        return !["08", "25006", "53100", "53300", "57P", "58"].iter().any(|class| code.starts_with(class));
-    }
-    code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
 }
 
 fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {

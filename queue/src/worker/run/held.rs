@@ -53,7 +53,7 @@ impl Held {
         *self.place() = Some(place);
     }
 
-    pub(crate) fn leave_company(&self) {
+    pub(crate) fn leave_isolation(&self) {
         drop(self.place().take());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32
 }
 
 /// The jobs that one worker runs.
-pub(crate) struct Company {
+pub(crate) struct Isolation {
     inner: Mutex<Inner>,
     /// Notified when a job need not wait any more.
     room: Arc<Notify>,
@@ -91,7 +91,7 @@ impl Inner {
     }
 }
 
-impl Company {
+impl Isolation {
     pub(crate) fn new(room: Arc<Notify>) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), room })
     }
@@ -113,7 +113,7 @@ impl Company {
     fn place(self: &Arc<Self>, inner: &mut Inner, most: Option<u32>) -> Option<Place> {
         (inner.waiting.is_empty() && inner.admits(most)).then(|| {
             inner.add(most);
-            Place { company: self.clone(), most }
+            Place { isolation: self.clone(), most }
         })
     }
 
@@ -128,7 +128,7 @@ impl Company {
             inner.waited += 1;
             let number = inner.waited;
             inner.waiting.push_back(Waiting { number, most, go });
-            Turn { company: self, number, most, go: gone, taken: false }
+            Turn { isolation: self, number, most, go: gone, taken: false }
         };
         tokio::select! {
             biased;
@@ -171,7 +171,7 @@ impl Company {
 
 /// A waiting job. Dropping it ends the wait.
 struct Turn<'a> {
-    company: &'a Arc<Company>,
+    isolation: &'a Arc<Isolation>,
     number: u64,
     most: Option<u32>,
     go: oneshot::Receiver<()>,
@@ -181,17 +181,17 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn take(&mut self) -> Place {
         self.taken = true;
-        Place { company: self.company.clone(), most: self.most }
+        Place { isolation: self.isolation.clone(), most: self.most }
     }
 
     /// Starts, whatever else runs.
     fn take_anyhow(&mut self) -> Place {
-        let mut inner = self.company.lock();
+        let mut inner = self.isolation.lock();
         if let Some(at) = inner.waiting.iter().position(|it| it.number == self.number) {
             inner.waiting.remove(at);
             self.most = None;
             inner.add(None);
-            self.company.advance(&mut inner);
+            self.isolation.advance(&mut inner);
         }
         drop(inner);
         self.take()
@@ -203,15 +203,15 @@ impl Drop for Turn<'_> {
         if self.taken {
             return;
         }
-        let mut inner = self.company.lock();
+        let mut inner = self.isolation.lock();
         match inner.waiting.iter().position(|it| it.number == self.number) {
             Some(at) => {
                 inner.waiting.remove(at);
-                self.company.advance(&mut inner);
+                self.isolation.advance(&mut inner);
             }
             None => {
                 drop(inner);
-                self.company.leave(self.most);
+                self.isolation.leave(self.most);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Drop for Turn<'_> {
 
 /// The place of a running job. It is dropped when the job ends.
 pub(crate) struct Place {
-    company: Arc<Company>,
+    isolation: Arc<Isolation>,
     most: Option<u32>,
 }
 
@@ -232,16 +232,16 @@ impl Place {
     /// Lets others run at the same time from now on.
     pub(crate) fn open(&mut self) {
         if let Some(most) = self.most.take() {
-            let mut inner = self.company.lock();
+            let mut inner = self.isolation.lock();
             inner.lift(Some(most));
-            self.company.advance(&mut inner);
+            self.isolation.advance(&mut inner);
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.company.leave(self.most);
+        self.isolation.leave(self.most);
     }
 }
 

@@ -5,17 +5,17 @@ use tokio::time::Instant;
 
 use super::*;
 
-fn company() -> Arc<Company> {
-    Company::new(Arc::default())
+fn company() -> Arc<Isolation> {
+    Isolation::new(Arc::default())
 }
 
 /// Enters in a task of its own.
-fn enter(company: &Arc<Company>, most: Option<u32>) -> tokio::task::JoinHandle<Option<Place>> {
+fn enter(company: &Arc<Isolation>, most: Option<u32>) -> tokio::task::JoinHandle<Option<Place>> {
     let company = company.clone();
     tokio::spawn(async move { company.enter(most).await })
 }
 
-async fn place(company: &Arc<Company>, most: Option<u32>) -> Place {
+async fn place(company: &Arc<Isolation>, most: Option<u32>) -> Place {
     company.enter(most).await.expect("it may start")
 }
 
@@ -114,7 +114,7 @@ async fn one_that_opens_lets_others_in() {
 #[tokio::test(start_paused = true)]
 async fn the_claim_loop_hears_when_it_opens() {
     let room: Arc<Notify> = Arc::default();
-    let company = Company::new(room.clone());
+    let company = Isolation::new(room.clone());
     let alone = place(&company, Some(1)).await;
     assert!(company.is_closed());
     drop(alone);

@@ -111,14 +111,14 @@ impl Shared {
             let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
             self.held().insert(key, held.clone());
             let Some(first) = self.admit(&held).await else {
-                held.leave_company();
+                held.leave_isolation();
                 if self.held().remove(&key).is_some() {
                     self.recorder.record(worker, Ended::unstarted(&job));
                 }
                 continue;
             };
             let ended = self.run_attempt(&held, first).await;
-            held.leave_company();
+            held.leave_isolation();
             let mine = self.held().remove(&key).is_some();
             if !mine {
                 // left behind: the end was recorded, and the slot replaced
@@ -137,9 +137,9 @@ impl Shared {
     async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
         let job = &held.job;
         let most = isolation::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
-        let place = match self.company.enter_at_once(most) {
+        let place = match self.isolation.enter_at_once(most) {
             Some(place) => place,
-            None => Box::pin(self.enter_company(held, most)).await?,
+            None => Box::pin(self.enter_isolation(held, most)).await?,
         };
         let max_neighbours = place.max_neighbours();
         held.take_place(place);
@@ -166,10 +166,10 @@ impl Shared {
     }
 
     /// Waits until the others let the job start. None: it does not start here.
-    async fn enter_company(&self, held: &Held, most: Option<u32>) -> Option<Place> {
+    async fn enter_isolation(&self, held: &Held, most: Option<u32>) -> Option<Place> {
         tokio::select! {
             biased;
-            place = self.company.enter(most) => place,
+            place = self.isolation.enter(most) => place,
             () = held.switch.token.cancelled() => None,
             () = self.stop_claiming.cancelled() => None,
         }
@@ -270,7 +270,7 @@ impl Shared {
         if self.held().remove(&held.key()).is_none() {
             return;
         }
-        held.leave_company();
+        held.leave_isolation();
         tracing::warn!(
             event = telemetry::JOB_ABANDONED,
             job.id = %held.job.id,

@@ -197,7 +197,7 @@ impl Total {
         taken
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.busy.fetch_sub(1, Relaxed);
     }
 }
@@ -315,7 +315,7 @@ impl Slots {
 
     fn free_one(&self, inner: &mut Inner) {
         inner.busy = inner.busy.saturating_sub(1);
-        self.total.give_back();
+        self.total.release();
     }
 
     /// Takes out all waiting jobs, to be released.

@@ -28,7 +28,7 @@ const BULK: &str = "insert into floor_jobs(payload) select value from json_each(
 
 async fn connect(url: &str) -> Result<SqliteConnection> {
     let options: SqliteConnectOptions = url.parse()?;
-    // the same as the library's side: WAL, SQLite's default `synchronous` (FULL), and a claim's rows handed over at once
+    // as on the library's side: WAL, SQLite's default `synchronous` (FULL), and all rows of a claim delivered at once
     let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal).row_buffer_size(2048);
     Ok(SqliteConnection::connect_with(&options).await?)
 }

@@ -1,7 +1,7 @@
 //! A worker by hand, for the loads that a drain does not show: jobs of a millisecond that arrive while others are run.
 //!
-//! It is told of each group as soon as that is written, claims as many as it has room for, and ends together what is done: no lease, no
-//! heartbeat, no fence, no retry, no timeout.
+//! It hears of each group as soon as it is written, claims as many jobs as it has room for, and ends completed jobs in
+//! batches. It has no lease, heartbeat, fence, retry or timeout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

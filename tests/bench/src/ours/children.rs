@@ -54,8 +54,8 @@ async fn until(db: &Db, sql: &str, least: i64, pause: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Idle workers get 50,000 jobs at once. From the first start to the last end, by the database's clock, so that 1, 4 and
-/// 16 processes are compared without their starts.
+/// Idle workers get 50,000 jobs at once. Measures from the first start of a job to the last end, by the database's
+/// clock. So the time to start 1, 4 or 16 processes does not count.
 pub(super) async fn drain(db: &Db, processes: u32, concurrency: u32) -> Result<Value> {
     let children = (0..processes).map(|_| start(concurrency)).collect::<Result<Vec<_>>>()?;
     let alive = "SELECT count(*) FROM queue_workers WHERE stopped_at IS NULL";

@@ -26,7 +26,7 @@ pub(super) async fn ahead(db: &Db) -> Result<Value> {
     waiting(db).await
 }
 
-/// Jobs of a hundred queues in turn, all due at one and the same moment, as what is to be done for each customer every night.
+/// Jobs of a hundred queues in turn, all due at the same moment, like a nightly job for each customer.
 pub(super) async fn of_many_queues(db: &Db) -> Result<Value> {
     let moment = SystemTime::now() - Duration::from_secs(60);
     let jobs =

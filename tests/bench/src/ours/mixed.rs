@@ -1,4 +1,4 @@
-//! What a real application has: 20 kinds, 5 queues, priorities; one job in ten fails once, one in twenty waits a second.
+//! A realistic mix: 20 kinds, 5 queues, priorities. One job in ten fails once, one in twenty waits for a second.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

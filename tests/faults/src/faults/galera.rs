@@ -47,7 +47,8 @@ impl Stage {
         let mut scene = Scene::without_tables(ground.engine, Place::Shared(Some(url)), ground.order).await?;
         if behind {
             for port in &ports[1..] {
-                run(&with_port(scene.url(), *port), "SET SESSION wsrep_sync_wait = 7; SELECT 1").await?; // knows the database
+                // wait until this node has the database
+                run(&with_port(scene.url(), *port), "SET SESSION wsrep_sync_wait = 7; SELECT 1").await?;
             }
             run(scene.url(), LARGE).await?;
         }

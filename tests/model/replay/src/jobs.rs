@@ -22,7 +22,7 @@ impl Recorder {
         self.line(&format!("{what} {} {} {}", ctx.id(), ctx.attempt(), std::process::id()));
     }
 
-    /// One line, `left <worker> <microseconds since 1970> <process>`: this process is about to give up the number of a worker.
+    /// Writes `left <worker> <microseconds since 1970> <process>`: this process is about to give up a worker number.
     pub(crate) fn left(&self, worker: i64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
         self.line(&format!("left {worker} {now} {}", std::process::id()));

@@ -1,5 +1,4 @@
-//! What the worker says of its own end, before the database hears of it, written into the record: nobody else may say it of
-//! one that lives.
+//! Records that a worker ends, before it tells the database. While a worker lives, nobody else may end it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A worker process whose changes are traced: `queue-model-worker <database> <record file> <lease in ms>`. Ends gracefully
-//! with SIGTERM.
+//! A worker process whose changes are traced: `queue-model-worker <database> <record file> <lease in ms>`. SIGTERM ends
+//! it gracefully.
 
 mod jobs;
 mod leaving;

@@ -1,5 +1,5 @@
-//! Real workers are killed, stopped, continued and told to end, on a database whose triggers log every change of a row; the
-//! model must allow each change. And it must refuse traces that were doctored.
+//! Real workers are killed, stopped, continued and told to end. Triggers in the database log every change of a row, and
+//! the model must allow each change. It must also refuse doctored traces.
 
 #[path = "../src/jobs.rs"]
 #[expect(dead_code, reason = "only workers open the file")]

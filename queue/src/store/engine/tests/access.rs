@@ -16,11 +16,11 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
         let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.claim(worker, &[ask("a", 1)])).await;
         let _ = tokio::time::timeout(
             Duration::from_micros(after * 50),
-            db.store.beat(worker, LEASE, Holding::default(), &[]),
+            db.store.heartbeat(worker, LEASE, Holding::default(), &[]),
         )
         .await;
     }
-    assert!(db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert!(!db.take(worker, 500).await.is_empty());
     db.store.leave(worker).await.unwrap();
     db.sql("DELETE FROM queue_jobs").await;
@@ -141,7 +141,7 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     tokio::time::sleep(Duration::from_millis(500)).await;
     while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
     // a heartbeat wakes nobody
-    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
     for _ in 0..3 {
         db.insert(&[job("a")]).await;

@@ -56,23 +56,23 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
 
 async fn one_has_the_turn_to_claim<DB: TestDb>(db: Db<DB>) {
     let other = SqlStore::new(db.pool.clone());
-    if DB::CLAIM_TURN.is_none() {
-        assert!(!db.store.take_turn().await.unwrap());
-        return db.store.give_turn().await.unwrap();
+    if DB::CLAIM_LOCK.is_none() {
+        assert!(!db.store.take_claim_lock().await.unwrap());
+        return db.store.release_claim_lock().await.unwrap();
     }
-    assert!(db.store.take_turn().await.unwrap());
-    assert!(!other.take_turn().await.unwrap(), "it waits a second and no longer");
+    assert!(db.store.take_claim_lock().await.unwrap());
+    assert!(!other.take_claim_lock().await.unwrap(), "it waits a second and no longer");
     let worker = db.worker().await;
     db.insert(&[job("a"), job("a")]).await;
     assert_eq!(other.claim(worker, &[ask("a", 1)]).await.unwrap().len(), 1, "the turn is a hint");
-    let (given, taken) = tokio::join!(db.store.give_turn(), other.take_turn());
+    let (given, taken) = tokio::join!(db.store.release_claim_lock(), other.take_claim_lock());
     given.unwrap();
     assert!(taken.unwrap(), "who waits gets it");
     other.release().await; // with its connection
-    assert!(db.store.take_turn().await.unwrap());
+    assert!(db.store.take_claim_lock().await.unwrap());
     assert_eq!(db.take(worker, 1).await.len(), 1);
-    db.store.give_turn().await.unwrap();
-    db.store.give_turn().await.unwrap(); // what is not there is not missed
+    db.store.release_claim_lock().await.unwrap();
+    db.store.release_claim_lock().await.unwrap(); // what is not there is not missed
 }
 
 async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
@@ -231,23 +231,23 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     assert!(last.len() == 1 && db.take(worker, 2).await.is_empty());
     assert_eq!(notes().await, 2, "a claim that took nothing leaves none");
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
-    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 2);
     assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
     let other = db.worker().await;
     let settled = [jobs[0].claim.unwrap()];
     let settled = Holding { settled: &settled, ..Holding::default() };
-    db.store.beat(other, LEASE, settled, &[]).await.unwrap();
+    db.store.heartbeat(other, LEASE, settled, &[]).await.unwrap();
     assert_eq!(notes().await, 2, "it is another's");
-    db.store.beat(worker, LEASE, settled, &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, settled, &[]).await.unwrap();
     assert_eq!(db.int("SELECT id FROM queue_claims").await, last[0].claim.unwrap());
     let check = Holding { check: true, ..Holding::default() };
-    db.store.beat(worker, LEASE, check, &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, check, &[]).await.unwrap();
     assert_eq!(notes().await, 1, "its job is held");
     assert_eq!(db.store.finish(worker, &[done(&last[0])]).await.unwrap().len(), 1);
-    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 1, "nobody has said that it is settled");
-    db.store.beat(worker, LEASE, check, &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, check, &[]).await.unwrap();
     assert_eq!(notes().await, 0);
     db.insert(&[job("a")]).await;
     assert_eq!(db.take(worker, 1).await.len(), 1);
@@ -274,7 +274,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     };
     db.insert(&[job("a")]).await;
     let worker = db.worker().await;
-    let first = db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().session;
+    let first = db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().session;
     let jobs = db.take(worker, 1).await;
     db.sql("CREATE TABLE as_before AS SELECT * FROM queue_jobs").await;
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
@@ -289,7 +289,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     let settled = [jobs[0].claim.unwrap()];
     let settled = Holding { settled: &settled, ..Holding::default() };
     let second = loop {
-        if let Ok(beat) = db.store.beat(worker, LEASE, settled, &[]).await {
+        if let Ok(beat) = db.store.heartbeat(worker, LEASE, settled, &[]).await {
             break beat.session;
         }
     };

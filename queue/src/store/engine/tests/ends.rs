@@ -204,12 +204,12 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
         asked[2]
     ))
     .await;
-    let unnamed = db.store.beat(worker, LEASE, Holding { any: true, ..Holding::default() }, &[]).await.unwrap();
+    let unnamed = db.store.heartbeat(worker, LEASE, Holding { any: true, ..Holding::default() }, &[]).await.unwrap();
     assert!(unnamed.cancelled.is_empty(), "it hears of the jobs that it names");
     let running: Vec<_> = asked.iter().copied().chain([last[0].id.get()]).collect();
     let beat = db
         .store
-        .beat(worker, LEASE, Holding { any: true, running: &running, ..Holding::default() }, &[])
+        .heartbeat(worker, LEASE, Holding { any: true, running: &running, ..Holding::default() }, &[])
         .await
         .unwrap();
     assert!(beat.alive && beat.leases.is_empty() && !beat.work);

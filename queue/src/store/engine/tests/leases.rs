@@ -18,27 +18,30 @@ async fn a_beat_sees_jobs_that_wait<DB: TestDb>(db: Db<DB>) {
     let kinds = ["a".to_owned(), "b".to_owned()];
     db.insert(&[job("c")]).await;
     assert!(
-        !db.store.beat(worker, LEASE, Holding::default(), &kinds).await.unwrap().work,
+        !db.store.heartbeat(worker, LEASE, Holding::default(), &kinds).await.unwrap().work,
         "nothing of these kinds waits"
     );
     db.insert(&[job("b")]).await;
-    assert_eq!(db.store.beat(worker, LEASE, Holding::default(), &kinds).await.unwrap().work, DB::BEAT_LOOKS);
-    assert!(!db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().work, "it was not told to look");
+    assert_eq!(
+        db.store.heartbeat(worker, LEASE, Holding::default(), &kinds).await.unwrap().work,
+        DB::HEARTBEAT_DISCOVERS
+    );
+    assert!(!db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().work, "it was not told to look");
 }
 
 async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
     let (worker, rescuer) = (db.worker().await, SqlStore::new(db.pool.clone()));
-    db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     let look = async || -> Option<Sight> {
-        let beat = rescuer.beat(0, LEASE, Holding::default(), &[]).await.unwrap();
+        let beat = rescuer.heartbeat(0, LEASE, Holding::default(), &[]).await.unwrap();
         beat.others.into_iter().find(|other| other.id == worker)
     };
     let Some(seen) = look().await else {
-        assert!(DB::SESSIONS.is_none() && !rescuer.declare_gone(worker, 0, false).await.unwrap());
+        assert!(DB::SESSIONS.is_none() && !rescuer.declare_lost(worker, 0, false).await.unwrap());
         return;
     };
     assert!(
-        seen.held && !rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(),
+        seen.held && !rescuer.declare_lost(worker, seen.heartbeat, false).await.unwrap(),
         "its session holds the lock"
     );
     db.store.release().await;
@@ -46,34 +49,34 @@ async fn a_declaration_is_fenced<DB: TestDb>(db: Db<DB>) {
     while look().await.is_some_and(|seen| seen.held) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(!rescuer.declare_gone(worker, seen.heartbeat + 1, false).await.unwrap(), "it has beaten since");
+    assert!(!rescuer.declare_lost(worker, seen.heartbeat + 1, false).await.unwrap(), "it has beaten since");
     db.sql("UPDATE queue_heartbeats SET server_run = server_run - 1000000").await;
     assert!(
-        !rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(),
+        !rescuer.declare_lost(worker, seen.heartbeat, false).await.unwrap(),
         "in another run of the server all locks are free"
     );
     db.sql("UPDATE queue_heartbeats SET server_run = server_run + 1000000").await;
-    assert!(rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap());
-    assert!(!rescuer.declare_gone(worker, seen.heartbeat, false).await.unwrap(), "only once");
+    assert!(rescuer.declare_lost(worker, seen.heartbeat, false).await.unwrap());
+    assert!(!rescuer.declare_lost(worker, seen.heartbeat, false).await.unwrap(), "only once");
 }
 
 async fn a_lease_that_ran_out_is_fenced<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     let seen = db.heartbeat(worker).await;
-    let declare = async |heartbeat| db.store.declare_gone(worker, heartbeat, true).await.unwrap();
+    let declare = async |heartbeat| db.store.declare_lost(worker, heartbeat, true).await.unwrap();
     assert!(!declare(seen).await, "it runs");
     db.expire(worker).await;
     let unit = if DB::KIND == crate::engine::Engine::Sqlite { 1_000 } else { 1 };
     assert!(!declare(seen - unit).await, "it has beaten since");
     assert!(declare(seen).await);
     assert!(!declare(seen).await, "only once");
-    assert!(!db.store.beat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(!db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_heartbeats").await, 0);
     assert_eq!(db.int(format!("SELECT {} FROM queue_workers", DB::micros("heartbeat_at"))).await, seen);
     // a worker that is stopped by hand sends no more heartbeats
     let stopped = db.worker().await;
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {stopped}", DB::in_seconds(0))).await;
-    assert!(!db.store.beat(stopped, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(!db.store.heartbeat(stopped, LEASE, Holding::default(), &[]).await.unwrap().alive);
 }
 
 /// Heartbeats of 33 busy workers beside an old snapshot, which keeps what they leave behind. The last ones take at most
@@ -112,7 +115,7 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
             micros(LEASE).into(),
         ];
         let begin = Instant::now();
-        for sql in DB::BEAT {
+        for sql in DB::HEARTBEAT {
             rows::<DB>(conn, sql, &binds).await.unwrap();
         }
         begin.elapsed()
@@ -138,7 +141,7 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
     };
     if DB::KIND == crate::engine::Engine::Postgres {
         let types = "(bigint, bigint, text, text, text, bigint, bigint, bigint, bigint)";
-        DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::BEAT[0]).leak()).await.unwrap();
+        DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::HEARTBEAT[0]).leak()).await.unwrap();
         pages(&mut conn).await; // reads the catalogue
     }
     let first_pages: u64 = pages(&mut conn).await;

@@ -159,7 +159,7 @@ impl<DB: TestDb> Db<DB> {
     /// Lets a worker's lease run out, and declares it dead.
     async fn lose(&self, worker: WorkerId) {
         self.expire(worker).await;
-        assert!(self.store.declare_gone(worker, self.heartbeat(worker).await, true).await.unwrap());
+        assert!(self.store.declare_lost(worker, self.heartbeat(worker).await, true).await.unwrap());
     }
 
     async fn take(&self, worker: WorkerId, take: u32) -> Vec<Claimed> {

@@ -3,12 +3,12 @@
 use super::discovery::{WALKED, counted};
 use super::*;
 
-on_each!(peek_counts_in_order, peek_ends_at_an_id,);
+on_each!(preview_counts_in_order, preview_ends_at_an_id,);
 
-async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
-    let peek = async |asks: &[Ask], reach| db.store.peek(asks, reach).await.unwrap();
+async fn preview_counts_in_order<DB: TestDb>(db: Db<DB>) {
+    let preview = async |asks: &[Ask], reach| db.store.preview(asks, reach).await.unwrap();
     let counts =
-        async |asks: &[Ask], reach| peek(asks, reach).await.iter().map(|share| share.count).collect::<Vec<_>>();
+        async |asks: &[Ask], reach| preview(asks, reach).await.iter().map(|share| share.count).collect::<Vec<_>>();
     let at = |kind, priority, second: i64| NewJob {
         priority,
         run_at_us: Some(1_000_000_000_000_000 + second * 1_000_000),
@@ -58,12 +58,12 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
     let a = ((second(1), ids[0]), (second(3), i64::MIN));
     let [b, urgent] = [(2, ids[1]), (9, ids[5])].map(|(n, id)| ((second(n), id), (second(n), id)));
     let expected = [share([1, 1, 2], a), share([1, 0, 1], b), share([1, 1, 1], urgent)];
-    assert_eq!(peek(&asks, reach).await, expected);
+    assert_eq!(preview(&asks, reach).await, expected);
     let reach = Reach { most: 1, least: 0, before: Some((-1, (second(0), 0))), until: None };
-    assert_eq!(peek(&asks, reach).await, [Share::default(), Share::default(), share([0, 0, 1], urgent)]);
+    assert_eq!(preview(&asks, reach).await, [Share::default(), Share::default(), share([0, 0, 1], urgent)]);
     let reach = Reach { most: 2, least: 0, before: None, until: None };
     let ends = ((-second(5), -1 - ids[4]), (-second(3), i64::MIN));
-    assert_eq!(peek(std::slice::from_ref(&newest), reach).await, [share([2, 2, 2], ends)]);
+    assert_eq!(preview(std::slice::from_ref(&newest), reach).await, [share([2, 2, 2], ends)]);
     // what is not read
     for ((priority, time, id), expected) in [
         ((-1, second(9), 0), [0, 0, 0]),
@@ -88,7 +88,7 @@ async fn peek_counts_in_order<DB: TestDb>(db: Db<DB>) {
 }
 
 /// Of jobs that are all due at one and the same time, no more are read than come before an id.
-async fn peek_ends_at_an_id<DB: TestDb>(db: Db<DB>) {
+async fn preview_ends_at_an_id<DB: TestDb>(db: Db<DB>) {
     let at = NewJob { run_at_us: Some(1_000_000_000_000_000), ..job("a") };
     let ids = db.insert(&vec![at; 2_000]).await;
     let mut conn = db.pool.acquire().await.unwrap();
@@ -97,7 +97,7 @@ async fn peek_ends_at_an_id<DB: TestDb>(db: Db<DB>) {
         let ask = Ask { behind: behind.map(place), ..ask("a", 0) };
         let reach = Reach { most: 500, least: 500, before: None, until: Some((0, place(end))) };
         let before = counted::<DB>(&mut conn, WALKED).await;
-        let share = DB::peek(&mut conn, std::slice::from_ref(&ask), reach).await.unwrap()[0];
+        let share = DB::preview(&mut conn, std::slice::from_ref(&ask), reach).await.unwrap()[0];
         let read = counted::<DB>(&mut conn, WALKED).await - before;
         let first = behind.map_or(0, |n| n + 1);
         assert_eq!(share.count as usize, end - first);

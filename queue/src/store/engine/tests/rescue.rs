@@ -20,12 +20,12 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!((held.len(), kept.len()), (4, 1));
     db.begin(lost, &held).await;
     assert_eq!(db.rescue(100).await, Rescued::default());
-    let beat = db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap();
+    let beat = db.store.heartbeat(well, LEASE, Holding::default(), &[]).await.unwrap();
     let [lease] = beat.leases[..] else { panic!("{beat:?}") };
     assert!(lease.left > micros(LEASE) / 2 && lease.left <= micros(LEASE), "{beat:?}");
     assert_eq!((lease.worker, lease.given, lease.heartbeat), (lost, micros(LEASE), db.heartbeat(lost).await));
     db.expire(lost).await;
-    let [lease] = db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap().leases[..] else { panic!() };
+    let [lease] = db.store.heartbeat(well, LEASE, Holding::default(), &[]).await.unwrap().leases[..] else { panic!() };
     assert!((lease.worker, lease.left < 0) == (lost, true), "{lease:?}");
     assert_eq!(db.rescue(100).await, Rescued::default(), "nobody has declared it dead");
     db.lose(lost).await;
@@ -49,10 +49,10 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     );
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 4);
     // the dead stay dead
-    assert!(!db.store.beat(lost, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(!db.store.heartbeat(lost, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert!(db.take(lost, 9).await.is_empty());
     assert!(db.store.finish(lost, &[done(&held[0])]).await.unwrap().is_empty());
-    assert!(db.store.beat(well, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(db.store.heartbeat(well, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert_eq!(db.store.finish(well, &[done(&kept[0])]).await.unwrap().len(), 1);
     // jobs of a worker without a row
     let more = db.take(well, 9).await;
@@ -62,7 +62,7 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.rescue(100).await, Rescued { ready: 1, dead: 3, cancelled: 0 });
     let gone = db.worker().await;
     db.store.leave(gone).await.unwrap();
-    assert!(!db.store.beat(gone, LEASE, Holding::default(), &[]).await.unwrap().alive);
+    assert!(!db.store.heartbeat(gone, LEASE, Holding::default(), &[]).await.unwrap().alive);
 }
 
 async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) {

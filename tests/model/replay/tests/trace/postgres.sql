@@ -2,42 +2,42 @@ CREATE TABLE trace_log (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tx text NOT NULL DEFAULT txid_current()::text,
     at bigint NOT NULL DEFAULT (extract(epoch FROM now()) * 1000000)::bigint,
-    what text NOT NULL, id bigint NOT NULL, worker bigint, lease integer, attempt integer,
-    was_worker bigint, was_lease integer, was_attempt integer, cancel integer, retries integer, until bigint, note text
+    what text NOT NULL, id bigint NOT NULL, worker bigint, fence integer, attempt integer,
+    was_worker bigint, was_fence integer, was_attempt integer, cancel integer, retries integer, until bigint, note text
 );
 CREATE FUNCTION trace_row() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO trace_log (what, id, worker, lease, attempt, retries, until)
-        VALUES ('added', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.max_retries,
+        INSERT INTO trace_log (what, id, worker, fence, attempt, retries, until)
+        VALUES ('added', NEW.id, NEW.worker_id, NEW.fence, NEW.attempt, NEW.max_retries,
                 (extract(epoch FROM NEW.run_at) * 1000000)::bigint);
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO trace_log (what, id, worker, lease, attempt, was_worker, was_lease, was_attempt, cancel, retries, until)
-        VALUES ('changed', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, OLD.worker_id, OLD.lease, OLD.attempt,
+        INSERT INTO trace_log (what, id, worker, fence, attempt, was_worker, was_fence, was_attempt, cancel, retries, until)
+        VALUES ('changed', NEW.id, NEW.worker_id, NEW.fence, NEW.attempt, OLD.worker_id, OLD.fence, OLD.attempt,
                 (NEW.cancel_requested_at IS NOT NULL)::integer, NEW.max_retries,
                 (extract(epoch FROM NEW.run_at) * 1000000)::bigint);
     ELSE
-        INSERT INTO trace_log (what, id, was_worker, was_lease, was_attempt)
-        VALUES ('removed', OLD.id, OLD.worker_id, OLD.lease, OLD.attempt);
+        INSERT INTO trace_log (what, id, was_worker, was_fence, was_attempt)
+        VALUES ('removed', OLD.id, OLD.worker_id, OLD.fence, OLD.attempt);
     END IF;
     RETURN NULL;
 END $$;
 CREATE FUNCTION trace_history() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
-    VALUES ('over', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.state);
+    INSERT INTO trace_log (what, id, worker, fence, attempt, note)
+    VALUES ('over', NEW.id, NEW.worker_id, NEW.fence, NEW.attempt, NEW.state);
     RETURN NULL;
 END $$;
 CREATE FUNCTION trace_dead() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
-    VALUES ('over', NEW.id, NEW.worker_id, NEW.lease, NEW.attempt, 'dead');
+    INSERT INTO trace_log (what, id, worker, fence, attempt, note)
+    VALUES ('over', NEW.id, NEW.worker_id, NEW.fence, NEW.attempt, 'dead');
     RETURN NULL;
 END $$;
 CREATE FUNCTION trace_attempt() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO trace_log (what, id, worker, lease, attempt, note)
-    VALUES ('attempt', NEW.job_id, NEW.worker_id, NEW.lease, NEW.attempt, NEW.outcome);
+    INSERT INTO trace_log (what, id, worker, fence, attempt, note)
+    VALUES ('attempt', NEW.job_id, NEW.worker_id, NEW.fence, NEW.attempt, NEW.outcome);
     RETURN NULL;
 END $$;
 CREATE FUNCTION trace_heartbeat() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -162,7 +162,7 @@ impl Scene {
             "fence",
             "attempt",
             "was_worker",
-            "was_lease",
+            "was_fence",
             "was_attempt",
             "cancel",
             "retries",

@@ -1,4 +1,4 @@
--- As peek.sql, newest first. Times and ids are negated, so that the newest sorts first.
+-- As preview.sql, newest first. Times and ids are negated, so that the newest sorts first.
 SELECT priority, run_at * -1000 AS place, -1 - id AS id
 FROM queue_jobs INDEXED BY queue_jobs_waiting
 WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3
