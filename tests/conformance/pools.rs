@@ -140,20 +140,30 @@ async fn ends_are_recorded_while_handlers_hold_the_pool(db: Db) {
     hold(db, 80, Duration::from_secs(2)).await;
 }
 
-/// The same for as long as a slow handler may take: `cargo test -p queue-tests --test conformance -- --ignored
-/// --nocapture hold_for`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "five minutes"]
-async fn ends_are_recorded_while_handlers_hold_for_90_s() {
+/// The same for handlers that take longer, on all engines at once:
+/// `cargo test -p queue-tests --test conformance -- --ignored --nocapture hold_for`.
+async fn hold_on_each(jobs: usize, time: Duration) {
     let mut tests = tokio::task::JoinSet::new();
     for engine in Engine::all() {
         tests.spawn(async move {
             let Some(db) = Db::empty(engine).await else { return };
             db.migrate().await.expect("the schema");
-            hold(db, 30, Duration::from_secs(90)).await;
+            hold(db, jobs, time).await;
         });
     }
     tests.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "two minutes"]
+async fn ends_are_recorded_while_handlers_hold_for_6_s() {
+    hold_on_each(150, Duration::from_secs(6)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "five minutes"]
+async fn ends_are_recorded_while_handlers_hold_for_90_s() {
+    hold_on_each(30, Duration::from_secs(90)).await;
 }
 
 async fn hold(db: Db, jobs: usize, time: Duration) {
