@@ -9,7 +9,7 @@
 pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
 /// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
 pub(crate) const WORKER_STARTED: &str = "worker.started";
-/// A worker was told to stop. Fields: `worker`, `running`, `given_back`.
+/// A worker was told to stop. Fields: `worker`, `running`, `released`.
 pub(crate) const WORKER_STOPPING: &str = "worker.stopping";
 /// A worker has ended. Fields: `worker`.
 pub(crate) const WORKER_STOPPED: &str = "worker.stopped";

@@ -302,7 +302,7 @@ async fn is_prompt_on_each_of_several_limited_queues(db: Db) {
         let worker = db.start(limits.iter().fold(builder, |builder, (queue, limit)| builder.queue(*queue, *limit)));
         let mut late = Vec::new();
         for n in 0..TRIES {
-            // so many quick ones that the worker claims ahead
+            // enough quick jobs for the worker to claim ahead
             db.enqueue_all((0..20).map(|_| Note::new("quick").queue("a"))).await;
             jobs += 20;
             db.probe.wait_for_all(What::Ended, jobs).await;

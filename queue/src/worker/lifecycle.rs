@@ -121,13 +121,13 @@ impl Run {
                 () = tokio::time::sleep(STRAGGLE), if *hurry => break,
             }
         }
-        let given_back = release_unstarted(shared);
+        let released = release_unstarted(shared);
         let running = shared.held().len();
         tracing::info!(
             event = telemetry::WORKER_STOPPING,
             worker = shared.id(),
             running,
-            given_back,
+            released,
             "stopping: no more claims; waiting for running jobs"
         );
     }

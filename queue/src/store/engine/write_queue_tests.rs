@@ -128,7 +128,7 @@ async fn whatever_the_library_writes_waits_for_its_turn() {
     assert_eq!(writers.join_all().await, [true; 3]);
 }
 
-/// Where there is one connection, whoever has it is next.
+/// With a single connection, the writer that holds it is next.
 #[tokio::test]
 async fn one_connection_goes_from_hand_to_hand() {
     const JOINS: usize = 50;

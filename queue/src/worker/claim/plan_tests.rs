@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::store::values::{LaneHead, Place};
 
-/// As many lanes as that, whose first rows are due one microsecond after another.
+/// Lanes whose first rows are due one microsecond after another.
 fn lanes(count: i64) -> Lanes {
     let head = |n: i64| LaneHead {
         lane: Lane { kind: Arc::from("k"), queue: Arc::from(format!("q{n:03}")), priority: 0 },
@@ -22,7 +22,7 @@ fn place(n: i64) -> Place {
     (1_000_000_000_000_000 + n, n)
 }
 
-/// A lane that has so many of the next jobs, of which so many are next for certain.
+/// A lane that has `count` of the next jobs. Of these, `sure` are next for certain.
 fn share(count: u32, sure: u32, first: i64) -> Share {
     Share { count, sure, all: count, ends: (count > 0).then(|| (place(first), place(first + i64::from(count) - 1))) }
 }

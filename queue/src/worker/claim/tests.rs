@@ -913,7 +913,7 @@ async fn many_lanes_of_many_queues_are_not_asked_at_once() {
     timeout(Duration::from_secs(60), all).await.expect("all are claimed in time").expect("the store is there");
 }
 
-/// As [`Scene::start`], with looks that find no more than so many lanes.
+/// As [`Scene::start`], with discovery that finds at most `most` lanes at a time.
 fn few_at_a_time(most: usize) -> Scene {
     let scene = Scene::start(Duration::from_millis(1));
     scene.claiming.abort();
@@ -937,7 +937,7 @@ async fn a_look_that_stops_midway_goes_on_until_all_lanes_are_drained() {
     timeout(Duration::from_secs(60), all).await.expect("all are claimed").expect("the store is there");
 }
 
-/// Each lane has given all that it has when it has given one job: what was taken must not stand before what is left.
+/// Each lane has one job. Drained lanes must not come before lanes that have jobs.
 #[tokio::test(start_paused = true)]
 async fn lanes_without_number_are_drained_at_one_pace() {
     const LANES: i64 = 20_000;

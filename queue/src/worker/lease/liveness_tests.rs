@@ -116,7 +116,7 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
     assert!((720..=880).contains(&looks(true, &beat(&[held(false); 19]))));
     assert_eq!(looks(true, &beat(&[held(false); 99])), 2_500);
     assert_eq!(looks(false, &Heartbeat { unheld: true, ..beat(&[held(false)]) }), RETAKE.as_millis());
-    // whoever comes next looks at its row
+    // the next worker looks at its row
     assert!((360..=440).contains(&looks(true, &Heartbeat { vouched: true, ..Heartbeat::default() })));
     assert_eq!(looks(false, &Heartbeat { vouched: true, ..Heartbeat::default() }), 2_500);
 }

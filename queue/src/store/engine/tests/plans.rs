@@ -10,7 +10,7 @@ on_each!(
 );
 
 /// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last vacuum,
-/// which then takes every way to a row for as good as another. Jobs are looked up by their key, or by their lane, all the same.
+/// which then cannot tell a good way to a row from a bad one. Jobs are still looked up by their key or by their lane.
 async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != crate::engine::Engine::Postgres {
         return;
@@ -114,7 +114,7 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != crate::engine::Engine::MySql {
         return;
     }
-    // so many that there are runs of them
+    // enough that some ids are consecutive
     db.insert(&vec![job("a"); 32]).await;
     db.sql(
         "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)

@@ -87,7 +87,7 @@ async fn preview_counts_in_order<DB: TestDb>(db: Db<DB>) {
     assert_eq!(counts(&[ask("b", 0), newest], all(9)).await, [0, 0]);
 }
 
-/// Of jobs that are all due at one and the same time, no more are read than come before an id.
+/// If all jobs are due at the same time, a preview reads only those before an id.
 async fn preview_ends_at_an_id<DB: TestDb>(db: Db<DB>) {
     let at = NewJob { run_at_us: Some(1_000_000_000_000_000), ..job("a") };
     let ids = db.insert(&vec![at; 2_000]).await;
