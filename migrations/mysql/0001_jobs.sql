@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS queue_jobs (
     started_fence int NOT NULL DEFAULT 0,
     -- workers lost in a row while they held the job; an attempt that ends by itself resets it
     losses smallint NOT NULL DEFAULT 0,
+    -- which features of this library act on the job when it is enqueued, ends or is removed: one bit for each
+    features smallint NOT NULL DEFAULT 0,
     -- most other jobs that may run at the same time as the attempt in `started_fence`; NULL: no limit
     max_neighbours int,
     -- 0: no worker holds the job
@@ -50,6 +52,7 @@ CREATE TABLE IF NOT EXISTS queue_history (
     state varchar(16) NOT NULL CHECK (state IN ('completed', 'cancelled')),
     args longtext NOT NULL,
     priority smallint NOT NULL,
+    features smallint NOT NULL DEFAULT 0,
     max_retries int,
     attempt int NOT NULL,
     fence int NOT NULL,
@@ -71,6 +74,7 @@ CREATE TABLE IF NOT EXISTS queue_dead (
     queue varchar(128) NOT NULL,
     args longtext NOT NULL CHECK (JSON_VALID(args)),
     priority smallint NOT NULL,
+    features smallint NOT NULL DEFAULT 0,
     max_retries int,
     attempt int NOT NULL,
     fence int NOT NULL,

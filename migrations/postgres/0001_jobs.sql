@@ -17,6 +17,8 @@ CREATE TABLE queue_jobs (
     started_fence integer NOT NULL DEFAULT 0,
     -- workers lost in a row while they held the job; an attempt that ends by itself resets it
     losses smallint NOT NULL DEFAULT 0,
+    -- which features of this library act on the job when it is enqueued, ends or is removed: one bit for each
+    features smallint NOT NULL DEFAULT 0,
     -- most other jobs that may run at the same time as the attempt in `started_fence`; NULL: no limit
     max_neighbours integer,
     -- 0: no worker holds the job
@@ -80,6 +82,7 @@ CREATE TABLE queue_history (
     state text NOT NULL CHECK (state IN ('completed', 'cancelled')),
     args json NOT NULL,
     priority smallint NOT NULL,
+    features smallint NOT NULL DEFAULT 0,
     max_retries integer,
     attempt integer NOT NULL,
     fence integer NOT NULL,
@@ -105,6 +108,7 @@ CREATE TABLE queue_dead (
     queue text COLLATE "C" NOT NULL,
     args json NOT NULL,
     priority smallint NOT NULL,
+    features smallint NOT NULL DEFAULT 0,
     max_retries integer,
     attempt integer NOT NULL,
     fence integer NOT NULL,

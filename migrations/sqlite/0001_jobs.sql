@@ -21,6 +21,8 @@ CREATE TABLE queue_jobs (
     started_fence INTEGER NOT NULL DEFAULT 0,
     -- workers lost in a row while they held the job; an attempt that ends by itself resets it
     losses INTEGER NOT NULL DEFAULT 0,
+    -- which features of this library act on the job when it is enqueued, ends or is removed: one bit for each
+    features INTEGER NOT NULL DEFAULT 0,
     -- most other jobs that may run at the same time as the attempt in `started_fence`; NULL: no limit
     max_neighbours INTEGER,
     -- 0: no worker holds the job
@@ -46,6 +48,7 @@ CREATE TABLE queue_history (
     state TEXT NOT NULL CHECK (state IN ('completed', 'cancelled')),
     args TEXT NOT NULL,
     priority INTEGER NOT NULL,
+    features INTEGER NOT NULL DEFAULT 0,
     max_retries INTEGER,
     attempt INTEGER NOT NULL,
     fence INTEGER NOT NULL,
@@ -67,6 +70,7 @@ CREATE TABLE queue_dead (
     queue TEXT NOT NULL,
     args TEXT NOT NULL CONSTRAINT "args must be valid JSON" CHECK (json_valid(args)),
     priority INTEGER NOT NULL,
+    features INTEGER NOT NULL DEFAULT 0,
     max_retries INTEGER,
     attempt INTEGER NOT NULL,
     fence INTEGER NOT NULL,

@@ -14,7 +14,7 @@ use crate::finite;
 use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
 use crate::outcome::JobError;
-use crate::store::values::NewJob;
+use crate::store::values::{Features, NewJob};
 
 /// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
 const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
@@ -270,6 +270,7 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
+            features: Features::NONE,
         })
     }
 }

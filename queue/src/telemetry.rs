@@ -55,3 +55,5 @@ pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";
 pub(crate) const JOBS_PURGED: &str = "jobs.purged";
 /// A round of retention failed. The next round tries again. Fields: `error`.
 pub(crate) const RETENTION_FAILED: &str = "retention.failed";
+/// A round of a feature's background work failed. The next round tries again. Fields: `feature`, `error`.
+pub(crate) const DUTY_FAILED: &str = "duty.failed";

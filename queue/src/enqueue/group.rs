@@ -26,10 +26,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::dialect::ids;
+use crate::store::engine::feature;
 use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
-use crate::store::values::{NewJob, Whose};
+use crate::store::values::{Features, NewJob, Whose};
 
 /// The most jobs in one statement.
 pub(crate) const MOST: usize = 256;
@@ -227,7 +228,7 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let pool = &self.0.pool;
         let (mut conn, first_for_a_while) = self.0.connection().await?;
         // the statement also sends the signal, which saves a round trip
-        let announce = first_for_a_while && job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
+        let announce = first_for_a_while && can_announce::<DB>(&job);
         let announce = announce.then(|| notify::from(pool));
         let turns = Turns::of(pool);
         let turn = turns.next(Errand::Other).await;
@@ -324,7 +325,7 @@ impl<DB: Dialect + Signals> Task<DB> {
             go_on = group.len() > 1 || !place.has_room();
             // if the task writes every job, a single one is sent together with its signal
             let lone = !place.has_room() && first_for_a_while && group.len() == 1;
-            let announce = lone && group[0].job.is_due_now() && DB::INSERT_AND_NOTIFY.is_some();
+            let announce = lone && can_announce::<DB>(&group[0].job);
             let announce = announce.then(|| notify::from(&place.pool));
             if write_group(&mut conn, &turns, turn, group, announce.as_deref()).await {
                 place.keep(conn);
@@ -397,6 +398,11 @@ async fn insert_in_time<DB: Dialect>(
     }
 }
 
+/// Whether the statement that inserts this job can also send the signal.
+fn can_announce<DB: Dialect>(job: &NewJob) -> bool {
+    job.is_due_now() && job.features == Features::NONE && DB::INSERT_AND_NOTIFY.is_some()
+}
+
 /// Inserts jobs. Repeats after a transient error, because nothing was written then.
 async fn insert<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
@@ -412,7 +418,7 @@ async fn insert<DB: Dialect>(
                 let [kind, queue, priority, max_retries, args, ..] = job.binds();
                 ids::<DB>(conn, sql, &[kind, queue, priority, max_retries, args, from.into()]).await
             }
-            _ => DB::insert(conn, jobs, Whose::Pools).await,
+            _ => feature::insert::<DB>(conn, jobs, Whose::Pools).await,
         };
         match written {
             // the signal is only a hint: the job matters more

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::enqueue::group;
 use crate::store::AnyStore;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::notify;
 use crate::store::engine::operation::SqlStore;
+use crate::store::engine::{feature, notify};
 use crate::store::values::{NewJob, Whose};
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
@@ -81,7 +81,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
         }
     }
     let mut guard = Guard(conn, false);
-    let result = DB::insert(guard.0, &jobs, Whose::Callers).await;
+    let result = feature::insert::<DB>(guard.0, &jobs, Whose::Callers).await;
     guard.1 = true;
     notify::maybe_committed_later::<DB>();
     result
@@ -109,7 +109,7 @@ macro_rules! database {
 
             impl sealed::Target for &mut $connection {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
-                    let ids = <$db as Dialect>::insert(self, &jobs, Whose::Callers).await?;
+                    let ids = feature::insert::<$db>(self, &jobs, Whose::Callers).await?;
                     notify::maybe_committed_later::<$db>();
                     Ok(ids)
                 }

@@ -23,8 +23,8 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Holding, Lane, NewWorker, PutBack, Reach, Rescued, Scope, Share,
-    Start, WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, PutBack, Reach, Rescued, Scope,
+    Share, Start, WorkerId,
 };
 use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 
@@ -52,6 +52,16 @@ pub(crate) struct Capabilities {
     pub(crate) claims_alone: bool,
     /// The limit for [`purge`](Upkeep::purge): what one transaction can remove without blocking other writers.
     pub(crate) purge_batch: u32,
+}
+
+/// Background work of a feature, for every worker.
+pub(crate) struct FeatureDuty {
+    /// The feature's name, for log lines.
+    pub(crate) feature: &'static str,
+    /// The pause between two rounds, before jitter.
+    pub(crate) every: Duration,
+    /// One bounded round.
+    pub(crate) round: Box<dyn Fn() -> Reply<'static, ()> + Send + Sync>,
 }
 
 /// Everything that the workers and the administration ask of a database.
@@ -184,8 +194,8 @@ pub(crate) trait Leases: Send + Sync + 'static {
     /// no session holds its lock. False: that is not so, or somebody else declared it.
     fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
 
-    /// The jobs that the worker holds according to the database, with the fence of each.
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>>;
+    /// The jobs that the worker holds according to the database.
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>>;
 
     /// Signs off a worker that has ended and holds nothing.
     fn leave(&self, worker: WorkerId) -> Reply<'_, ()>;
@@ -196,13 +206,16 @@ pub(crate) trait Leases: Send + Sync + 'static {
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
 }
 
-/// Retention.
+/// Work for the whole database that any worker may do.
 pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
 
     /// Removes the rows of workers that ended or were lost more than `keep` ago.
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()>;
+
+    /// The duties of the features.
+    fn feature_duties(&self) -> Vec<FeatureDuty>;
 }
 
 /// The administration.

@@ -16,6 +16,8 @@ pub(crate) enum Whose {
     Callers,
     /// Taken from the pool for these jobs alone, so it need not be checked for an open transaction.
     Pools,
+    /// Either of them, in a transaction or behind a savepoint that undoes all after an error.
+    InTransaction,
 }
 
 /// The row of a worker process in `queue_workers`; never zero.
@@ -215,6 +217,57 @@ impl Reach {
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
 
+/// The features of this library that a job uses: one bit for each. This build ignores bits that it does not know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Features(u16);
+
+impl From<Features> for i64 {
+    fn from(features: Features) -> Self {
+        features.0.into()
+    }
+}
+
+impl Features {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// As the database has it. A row may hold any number.
+    pub(crate) fn of(column: i64) -> Self {
+        Self((column & i64::from(u16::MAX)) as u16)
+    }
+
+    #[cfg_attr(not(test), allow(dead_code, reason = "only the features of the tests exist yet"))]
+    pub(crate) const fn bit(number: u32) -> Self {
+        Self(1 << number)
+    }
+
+    pub(crate) const fn has_any_of(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+/// A job that a worker holds, as every write of the attempt names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct Hold {
+    pub(crate) id: i64,
+    /// The number of the claim.
+    pub(crate) fence: i32,
+    #[serde(skip)]
+    pub(crate) features: Features,
+}
+
+impl Hold {
+    /// Of a job that uses no feature.
+    #[cfg(test)]
+    pub(crate) fn example(id: i64, fence: i32) -> Self {
+        Self { id, fence, features: Features::NONE }
+    }
+
+    /// The id and the fence.
+    pub(crate) fn key(self) -> (i64, i32) {
+        (self.id, self.fence)
+    }
+}
+
 /// A job as it was claimed.
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
@@ -232,8 +285,15 @@ pub(crate) struct Claimed {
     pub(crate) args: Result<String, i64>,
     /// How many workers were lost with it since an attempt last ended by itself.
     pub(crate) losses: u32,
+    pub(crate) features: Features,
     /// The id of the claim record, on engines that have them.
     pub(crate) claim: Option<i64>,
+}
+
+impl Claimed {
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { id: self.id.get(), fence: self.fence, features: self.features }
+    }
 }
 
 #[cfg(test)]
@@ -250,6 +310,7 @@ impl Claimed {
             enqueued_at: Utc::now(),
             args: Ok("null".into()),
             losses: 0,
+            features: Features::NONE,
             claim: None,
         }
     }
@@ -288,8 +349,8 @@ impl Outcome {
 /// An attempt that begins or has begun.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Start {
-    pub(crate) id: i64,
-    pub(crate) fence: i32,
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
     /// How many other jobs its worker runs beside it at most. None: any number.
     pub(crate) max_neighbours: Option<u32>,
 }
@@ -297,8 +358,8 @@ pub(crate) struct Start {
 /// A running job that ends as completed or cancelled.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Finish {
-    pub(crate) id: i64,
-    pub(crate) fence: i32,
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
     /// How long the attempt ran, in microseconds.
     pub(crate) ran_us: i64,
     /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
@@ -312,8 +373,8 @@ pub(crate) struct Finish {
 /// A running job that returns to waiting: a failure with retries left, a snooze or a release.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PutBack {
-    pub(crate) id: i64,
-    pub(crate) fence: i32,
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
     pub(crate) ran_us: i64,
     pub(crate) outcome: Outcome,
     /// Microseconds until it may run again. None keeps `run_at`, and so its place.
@@ -328,8 +389,8 @@ pub(crate) struct PutBack {
 /// A running job that goes to the dead letters.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Bury {
-    pub(crate) id: i64,
-    pub(crate) fence: i32,
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
     pub(crate) ran_us: i64,
     pub(crate) outcome: Outcome,
     pub(crate) error: String,
@@ -367,4 +428,6 @@ pub(crate) struct NewJob {
     pub(crate) run_at_us: Option<i64>,
     /// JSON, as text.
     pub(crate) args: String,
+    #[serde(skip)]
+    pub(crate) features: Features,
 }

@@ -20,10 +20,10 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued, Scope,
-    Share, WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued,
+    Scope, Share, WorkerId,
 };
-use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
+use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Upkeep};
 use crate::worker::config::{Config, Timing};
 use crate::worker::lifecycle;
 use crate::worker::record::recorder::Recorder;
@@ -376,19 +376,19 @@ impl Jobs for MadeUp {
     }
 
     fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::values::Start]) -> Reply<'a, Vec<i64>> {
-        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.id).collect())))
+        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.hold.id).collect())))
     }
 
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.id).collect())))
+        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.hold.id).collect())))
     }
 
     fn put_back<'a>(&'a self, _worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.id).collect())))
+        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.hold.id).collect())))
     }
 
     fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.id).collect())))
+        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.hold.id).collect())))
     }
 
     unused! {
@@ -420,10 +420,10 @@ impl Leases for MadeUp {
         })
     }
 
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
         Box::pin(async move {
             self.answer(Asked::Holding(worker)).await?;
-            Ok(self.held.lock().unwrap().clone())
+            Ok(self.held.lock().unwrap().iter().map(|&(id, fence)| Hold::example(id, fence)).collect())
         })
     }
 
@@ -443,6 +443,10 @@ impl Leases for MadeUp {
 impl Upkeep for MadeUp {
     fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
         Box::pin(async { Ok(0) })
+    }
+
+    fn feature_duties(&self) -> Vec<FeatureDuty> {
+        Vec::new()
     }
 
     fn purge_workers(&self, _keep: Duration) -> Reply<'_, ()> {

@@ -103,6 +103,9 @@ impl Run {
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        for duty in shared.config.store.feature_duties() {
+            tasks.spawn(duties::run(shared.clone(), duty));
+        }
         tasks.spawn(note_starts::run(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
         let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
@@ -169,7 +172,7 @@ impl Run {
         for held in rest {
             let ended = match held.started.get() {
                 Some(started) => Ended::released(&held.job, started.elapsed()),
-                None => Ended::unstarted(&held.job),
+                None => Ended::unstarted(held.job.hold()),
             };
             shared.recorder.record(held.worker, ended);
         }
@@ -301,7 +304,7 @@ fn release_unstarted(shared: &Shared) -> usize {
     let unstarted: Vec<_> = shared.slots.iter().flat_map(Slots::clear).collect();
     let count = unstarted.len();
     for (job, worker) in unstarted {
-        shared.recorder.record(worker, Ended::unstarted(&job));
+        shared.recorder.record(worker, Ended::unstarted(job.hold()));
     }
     count
 }

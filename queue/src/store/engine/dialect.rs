@@ -19,6 +19,7 @@ use sqlx::{Database, Error};
 
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
+use crate::store::engine::feature::Feature;
 
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -268,6 +269,10 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
+    /// The features of this library.
+    const FEATURES: &'static [Feature<Self>];
+    /// Binds: a list of `[id, features]`, of jobs that were just inserted.
+    const MARK_FEATURES: &'static str;
     /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;
     /// Binds: worker, the result of [`finish_list`](Self::finish_list).

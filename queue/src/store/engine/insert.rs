@@ -1,6 +1,8 @@
 //! Batches of new jobs: what their rows have in common, and how many go into one statement.
 
 use crate::store::engine::dialect::Bind;
+#[cfg(test)]
+use crate::store::values::Features;
 use crate::store::values::NewJob;
 
 impl NewJob {
@@ -34,6 +36,7 @@ impl NewJob {
             delay_us: None,
             run_at_us: None,
             args: "{}".into(),
+            features: Features::NONE,
         }
     }
 }

@@ -11,9 +11,11 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
-use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, rows};
+use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, rows};
+use crate::store::engine::feature::{Edge, acts_at, run_steps};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
+use crate::store::engine::read::without_attempt;
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{Inspect, Reply};
 
@@ -64,7 +66,8 @@ pub(crate) type Change = &'static [Step];
 /// One step of a change. Every statement has one value: the list of [`Target`]s.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// Returns the ids of the jobs that this step applies to. They are now locked, or already changed.
+    /// Returns the ids (and, where features may act, the features) of the jobs that this step applies to. They are now
+    /// locked, or already changed.
     pub(crate) find: &'static str,
     /// What else to do with these jobs.
     pub(crate) then: &'static [&'static str],
@@ -206,7 +209,7 @@ async fn detail<DB: Dialect + AdminDialect>(
 }
 
 pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    let changed = change(store, "cannot retry jobs", DB::RUN_NOW, ids, With::default()).await?;
+    let changed = change(store, "cannot retry jobs", None, DB::RUN_NOW, ids, With::default()).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
@@ -217,7 +220,7 @@ pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
     run_at: i64,
 ) -> Result<Vec<i64>, Error> {
     let with = With { run_at: Some(run_at.clamp(YEAR_1, YEAR_9999)), ..With::default() };
-    let changed = change(store, "cannot reschedule jobs", DB::RESCHEDULE, ids, with).await?;
+    let changed = change(store, "cannot reschedule jobs", None, DB::RESCHEDULE, ids, with).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
@@ -228,14 +231,16 @@ pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
     reason: &str,
 ) -> Result<Vec<i64>, Error> {
     let with = With { reason: Some(reason.to_owned()), ..With::default() };
-    change(store, "cannot cancel jobs", DB::CANCEL, ids, with).await
+    change(store, "cannot cancel jobs", Some(Edge::Cancel), DB::CANCEL, ids, with).await
 }
 
 pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     ids: &[i64],
 ) -> Result<Vec<i64>, Error> {
-    let changed = change(store, "cannot send dead letters back", DB::SEND_BACK, ids, With::default()).await?;
+    let changed =
+        change(store, "cannot send dead letters back", Some(Edge::SendBack), DB::SEND_BACK, ids, With::default())
+            .await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
@@ -252,7 +257,7 @@ pub(crate) async fn delete<DB: Dialect + AdminDialect>(
         Some(Completed | Cancelled) => &DB::DELETE[1..2],
         Some(Scheduled | Ready | Running) => &DB::DELETE[2..],
     };
-    change(store, "cannot delete jobs", steps, ids, With::default()).await
+    change(store, "cannot delete jobs", Some(Edge::Delete), steps, ids, With::default()).await
 }
 
 pub(crate) async fn edit<DB: Dialect + AdminDialect>(
@@ -261,7 +266,7 @@ pub(crate) async fn edit<DB: Dialect + AdminDialect>(
     args: &str,
 ) -> Result<bool, Error> {
     let with = With { args: Some(args.to_owned()), ..With::default() };
-    let changed = change(store, "cannot edit a job's arguments", DB::EDIT, &[id.get()], with).await?;
+    let changed = change(store, "cannot edit a job's arguments", None, DB::EDIT, &[id.get()], with).await?;
     Ok(!changed.is_empty())
 }
 
@@ -269,6 +274,7 @@ pub(crate) async fn edit<DB: Dialect + AdminDialect>(
 async fn change<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     doing: &'static str,
+    edge: Option<Edge>,
     steps: Change,
     jobs: &[i64],
     with: With,
@@ -280,7 +286,7 @@ async fn change<DB: Dialect + AdminDialect>(
     jobs.sort_unstable(); // everybody locks in the same order
     jobs.dedup();
     let mode = match steps {
-        [Step { then: [], .. }] => Mode::Write,
+        [Step { then: [], .. }] if edge.is_none_or(|edge| !acts_at::<DB>(edge)) => Mode::Write,
         _ => Mode::Transaction,
     };
     store
@@ -288,12 +294,16 @@ async fn change<DB: Dialect + AdminDialect>(
             async move {
                 let mut changed = Vec::new();
                 for step in steps {
-                    let found = ids::<DB>(conn, step.find, &[list(jobs, with)?.as_str().into()]).await?;
+                    let rows = rows::<DB>(conn, step.find, &[list(jobs, with)?.as_str().into()]).await?;
+                    let found = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
                     if !found.is_empty() && !step.then.is_empty() {
                         let found = list(&found, with)?;
                         for sql in step.then {
                             execute::<DB>(conn, sql, &[found.as_str().into()]).await?;
                         }
+                    }
+                    if let Some(edge) = edge {
+                        run_steps::<DB>(conn, edge, &without_attempt(&rows, 0, 1)?).await?;
                     }
                     changed.extend(found);
                 }

@@ -6,10 +6,13 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
+use crate::store::engine::feature::{Edge, has_steps, run_steps};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
-use crate::store::values::{Ask, Bury, Claimed, Finish, Found, Lane, PutBack, Reach, Scope, Share, Start, WorkerId};
+use crate::store::values::{
+    Ask, Bury, Claimed, Finish, Found, Hold, Lane, PutBack, Reach, Scope, Share, Start, WorkerId,
+};
 use crate::store::{Jobs, Reply};
 
 /// The time limit of a discovery that keeps nobody waiting.
@@ -54,6 +57,23 @@ impl<DB: Dialect> SqlStore<DB> {
             found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
         Ok(found)
+    }
+}
+
+impl<DB: Dialect> SqlStore<DB> {
+    /// Asks the features whether these jobs may start. Returns those that may; the features have put the others aside.
+    async fn admit(&self, mut claimed: Vec<Claimed>) -> Result<Vec<Claimed>, Error> {
+        if !has_steps::<DB>(Edge::Admit, claimed.iter().map(|job| job.features)) {
+            return Ok(claimed);
+        }
+        let holds: Vec<Hold> = claimed.iter().map(Claimed::hold).collect();
+        let put_aside = self
+            .run(Via::Claims, Mode::Transaction, "cannot admit claimed jobs", holds, |conn, holds| {
+                run_steps::<DB>(conn, Edge::Admit, holds).boxed()
+            })
+            .await?;
+        claimed.retain(|job| !put_aside.contains(&job.id.get()));
+        Ok(claimed)
     }
 }
 
@@ -126,10 +146,10 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
                 return Ok(Vec::new());
             }
             let args = (worker, asks.to_vec());
-            self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
+            let claim = self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
                 DB::claim(conn, *worker, asks).boxed()
-            })
-            .await
+            });
+            self.admit(claim.await?).await
         }
         .boxed()
     }
@@ -138,10 +158,11 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         async move {
             let Some(claim) = DB::CLAIM_ALONE else { return Ok(Vec::new()) };
             let args = (worker, ask.clone(), kinds.to_vec());
-            self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
-                claim(conn, *worker, ask, kinds)
-            })
-            .await
+            let claim =
+                self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
+                    claim(conn, *worker, ask, kinds)
+                });
+            self.admit(claim.await?).await
         }
         .boxed()
     }

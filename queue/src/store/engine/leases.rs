@@ -9,11 +9,12 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
+use crate::store::engine::feature::{Edge, run_steps};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{list, number};
-use crate::store::values::{Heartbeat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
+use crate::store::engine::read::{features, list, number, without_attempt};
+use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 
 /// The time limit of a heartbeat: its worker must soon know whether it failed.
@@ -94,6 +95,7 @@ impl<DB: Dialect> SqlStore<DB> {
                     for sql in DB::RESCUE {
                         execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
                     }
+                    run_steps::<DB>(conn, Edge::Rescue, &without_attempt(&locked, 0, 5)?).await?;
                 }
                 let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
                 let (dead, cancelled) = (count("dead"), count("cancelled"));
@@ -274,11 +276,13 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         .boxed()
     }
 
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
+    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
         self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
             async move {
                 let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
-                held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
+                held.iter()
+                    .map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)?, features: features(row, 2)? }))
+                    .collect()
             }
             .boxed()
         })

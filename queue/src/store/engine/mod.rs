@@ -5,6 +5,7 @@
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`], [`migrate`] |
 //! | what engines differ in | [`dialect`]; [`settings`] of sessions |
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
+//! | what features add | [`feature`] |
 //! | shapes of statements | [`script`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
 //! | the server | [`session`], [`distance`], [`notify`] |
 
@@ -12,6 +13,7 @@ mod access;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod distance;
+pub(crate) mod feature;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
     allow(dead_code, reason = "without an engine there are no statements")
@@ -36,4 +38,4 @@ mod upkeep;
 pub(crate) mod write_queue;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

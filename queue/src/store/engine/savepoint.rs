@@ -19,26 +19,30 @@ pub(crate) enum Together<'c, DB: Dialect> {
     Alone(Transaction<'c, DB>),
     /// The caller's transaction, behind a savepoint. If this is dropped, some of the rows stay in that transaction.
     Part(&'c mut DB::Connection),
+    /// A transaction that the caller of [`begin`](Self::begin) ends.
+    Inside(&'c mut DB::Connection),
 }
 
 impl<'c, DB: Dialect> Together<'c, DB> {
     pub(crate) async fn begin(conn: &'c mut DB::Connection, whose: Whose) -> Result<Self, Error> {
-        if whose == Whose::Callers && DB::savepoint(conn).await? {
-            return Ok(Self::Part(conn));
+        match whose {
+            Whose::InTransaction => Ok(Self::Inside(conn)),
+            Whose::Callers if DB::savepoint(conn).await? => Ok(Self::Part(conn)),
+            Whose::Callers | Whose::Pools => Ok(Self::Alone(conn.begin().await?)),
         }
-        Ok(Self::Alone(conn.begin().await?))
     }
 
     pub(crate) fn connection(&mut self) -> &mut DB::Connection {
         match self {
             Self::Alone(transaction) => transaction,
-            Self::Part(conn) => conn,
+            Self::Part(conn) | Self::Inside(conn) => conn,
         }
     }
 
     /// Keeps the rows after success, else undoes them and returns the error.
     pub(crate) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         match (self, result) {
+            (Self::Inside(_), result) => result,
             (Self::Alone(transaction), Ok(it)) => transaction.commit().await.map(|()| it),
             (Self::Part(conn), Ok(it)) => DB::raw(conn, RELEASE).await.map(|()| it),
             // the first error is the cause, even if the rollback fails, too

@@ -5,9 +5,10 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{Dialect, For, List, Script, execute, ids};
+use crate::store::engine::feature::{Edge, has_steps, run_steps};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
-use crate::store::values::{Bury, Finish, Outcome, PutBack, Start, WorkerId};
+use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
 /// older ones.
@@ -32,12 +33,14 @@ impl<DB: Dialect> SqlStore<DB> {
             For::Refused => false,
             For::All | For::Each | For::Runs | For::Scattered => true,
         });
-        let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
+        let has_steps = has_steps::<DB>(E::EDGE, batch.iter().map(|ending| ending.hold().features));
+        let mode = if writes.count() == 1 && !has_steps { Mode::Alone } else { Mode::Transaction };
         let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| (ending.id(), ending.fence())); // everybody locks in the same order
-        let all: Vec<i64> = batch.iter().map(Ending::id).collect();
-        let args = (worker, E::list::<DB>(&batch), all);
-        self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all)| {
+        batch.sort_unstable_by_key(|ending| ending.hold().key()); // everybody locks in the same order
+        let all: Vec<i64> = batch.iter().map(|ending| ending.hold().id).collect();
+        let holds: Vec<Hold> = batch.iter().map(Ending::hold).filter(|_| has_steps).collect();
+        let args = (worker, E::list::<DB>(&batch), all, holds);
+        self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all, holds)| {
             async move {
                 let binds = list.behind(*worker);
                 let runs = Runs::of(all);
@@ -59,6 +62,10 @@ impl<DB: Dialect> SqlStore<DB> {
                         _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
                     }
                 }
+                if has_steps {
+                    let told: Vec<Hold> = holds.iter().filter(|hold| accepted.contains(&hold.id)).copied().collect();
+                    run_steps::<DB>(conn, E::EDGE, &told).await?;
+                }
                 Ok(accepted)
             }
             .boxed()
@@ -69,8 +76,9 @@ impl<DB: Dialect> SqlStore<DB> {
 
 /// The start or the end of one attempt, in a batch.
 pub(crate) trait Ending: serde::Serialize + Clone + Sync {
-    fn id(&self) -> i64;
-    fn fence(&self) -> i32;
+    /// At which features may act.
+    const EDGE: Edge;
+    fn hold(&self) -> Hold;
     /// Whether the attempt goes into `queue_attempts`.
     fn recorded(&self) -> bool {
         false
@@ -104,20 +112,18 @@ pub(crate) trait Ending: serde::Serialize + Clone + Sync {
 }
 
 impl Ending for Start {
-    fn id(&self) -> i64 {
-        self.id
-    }
-    fn fence(&self) -> i32 {
-        self.fence
+    const EDGE: Edge = Edge::Start;
+
+    fn hold(&self) -> Hold {
+        self.hold
     }
 }
 
 impl Ending for Finish {
-    fn id(&self) -> i64 {
-        self.id
-    }
-    fn fence(&self) -> i32 {
-        self.fence
+    const EDGE: Edge = Edge::Finish;
+
+    fn hold(&self) -> Hold {
+        self.hold
     }
     fn recorded(&self) -> bool {
         self.state != Outcome::Completed
@@ -131,11 +137,10 @@ impl Ending for Finish {
 }
 
 impl Ending for PutBack {
-    fn id(&self) -> i64 {
-        self.id
-    }
-    fn fence(&self) -> i32 {
-        self.fence
+    const EDGE: Edge = Edge::PutBack;
+
+    fn hold(&self) -> Hold {
+        self.hold
     }
     fn recorded(&self) -> bool {
         self.record
@@ -144,7 +149,7 @@ impl Ending for PutBack {
         self.error.as_mut()
     }
     fn forget(&self) -> Option<i32> {
-        (self.uncount > 0 && self.fence % KEPT == 0).then_some(self.fence - KEPT)
+        (self.uncount > 0 && self.hold.fence % KEPT == 0).then_some(self.hold.fence - KEPT)
     }
     fn list<DB: Dialect>(batch: &[Self]) -> List {
         #[derive(serde::Serialize)]
@@ -158,11 +163,10 @@ impl Ending for PutBack {
 }
 
 impl Ending for Bury {
-    fn id(&self) -> i64 {
-        self.id
-    }
-    fn fence(&self) -> i32 {
-        self.fence
+    const EDGE: Edge = Edge::Bury;
+
+    fn hold(&self) -> Hold {
+        self.hold
     }
     fn recorded(&self) -> bool {
         true

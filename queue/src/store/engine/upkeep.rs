@@ -1,16 +1,18 @@
-//! Retention.
+//! Retention, and the duties of features.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Dialect, For, execute, ids};
+use crate::store::engine::dialect::{Dialect, For, execute, ids, rows};
+use crate::store::engine::feature::{Edge, run_steps};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
-use crate::store::{Reply, Upkeep};
+use crate::store::engine::read::without_attempt;
+use crate::store::{FeatureDuty, Reply, Upkeep};
 
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
@@ -29,7 +31,9 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
             let args = (keep, i64::from(limit));
             self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
                 async move {
-                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    let found = rows::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    let jobs = without_attempt(&found, 0, 1)?;
+                    let mut over: Vec<i64> = jobs.iter().map(|job| job.id).collect();
                     over.sort_unstable();
                     let binds = [over.as_slice().into()];
                     let runs = Runs::of(&over);
@@ -42,6 +46,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                         };
                         removed.get_or_insert(touched);
                     }
+                    run_steps::<DB>(conn, Edge::Purge, &jobs).await?;
                     Ok(removed.unwrap_or(0))
                 }
                 .boxed()
@@ -60,5 +65,23 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
             .boxed()
         })
         .boxed()
+    }
+
+    fn feature_duties(&self) -> Vec<FeatureDuty> {
+        let duties = DB::FEATURES.iter().filter_map(|feature| Some((feature.name, feature.duty.as_ref()?)));
+        duties
+            .map(|(feature, duty)| {
+                let (store, run) = (self.clone(), duty.round);
+                let round = Box::new(move || {
+                    let store = store.clone();
+                    async move {
+                        let doing = "a feature's background work failed";
+                        store.run(Via::Duties, Mode::Transaction, doing, (), move |conn, ()| run(conn)).await
+                    }
+                    .boxed()
+                });
+                FeatureDuty { feature, every: duty.every, round }
+            })
+            .collect()
     }
 }

@@ -44,9 +44,9 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
         let binds = job.binds();
         let sql = match (job.is_due_now(), whose) {
             (true, Whose::Pools) => include_str!("sql/insert_one.sql"),
-            (true, Whose::Callers) => include_str!("sql/insert_one_part.sql"),
+            (true, Whose::Callers | Whose::InTransaction) => include_str!("sql/insert_one_part.sql"),
             (false, Whose::Pools) => include_str!("sql/insert_one_later.sql"),
-            (false, Whose::Callers) => include_str!("sql/insert_one_later_part.sql"),
+            (false, Whose::Callers | Whose::InTransaction) => include_str!("sql/insert_one_later_part.sql"),
         };
         let (sql, arguments) = MySql::prepare(sql, &binds)?;
         return match MySql::insert_row(conn, sql, arguments).await {

@@ -22,6 +22,7 @@ use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, Script, Seen, add_binds, driver,
     question_marks, refused_by_sqlstate, rows, without_signals,
 };
+use crate::store::engine::feature::Feature;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
 use crate::store::engine::settings::mysql as settings;
 use crate::store::values::Whose;
@@ -90,6 +91,11 @@ impl Dialect for MySql {
     });
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const FEATURES: &'static [Feature<Self>] = &[
+        #[cfg(test)]
+        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
+    ];
+    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
     const STARTED: Script =
         &[(For::All, include_str!("sql/ending_lock.sql")), (For::All, include_str!("sql/started.sql"))];
     const FINISH: Script = &[
@@ -144,7 +150,8 @@ impl Dialect for MySql {
     }
 
     fn finish_list(batch: &[Finish]) -> List {
-        let row = |it: &'_ Finish| (it.id, it.fence, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        let row =
+            |it: &'_ Finish| (it.hold.id, it.hold.fence, it.ran_us, it.state, it.result.clone(), it.error.clone());
         json(&batch.iter().map(row).collect::<Vec<_>>()).into()
     }
 
@@ -225,7 +232,7 @@ impl Dialect for MySql {
             Err(Refused::NotCommitted) => {
                 // a session whose statements do not commit by themselves
                 Self::raw(conn, settings::BEGIN).await?;
-                let written = insert::insert(conn, jobs, Whose::Callers).await;
+                let written = insert::insert(conn, jobs, Whose::InTransaction).await;
                 let end = if written.is_ok() { settings::COMMIT } else { settings::ROLLBACK };
                 Self::raw(conn, end).await?;
                 written.map_err(Refused::into_error)

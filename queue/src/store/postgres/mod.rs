@@ -19,6 +19,7 @@ use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, add_binds,
     driver, ids, refused_by_sqlstate, rows,
 };
+use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
@@ -195,6 +196,11 @@ impl Dialect for Postgres {
     });
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const FEATURES: &'static [Feature<Self>] = &[
+        #[cfg(test)]
+        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
+    ];
+    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
     const STARTED: Script = &[(For::All, include_str!("sql/started.sql"))];
     const FINISH: Script = &[(For::All, include_str!("sql/finish.sql"))];
     const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.sql"))];
@@ -221,12 +227,12 @@ impl Dialect for Postgres {
         // thousand million claims lie between them)
         let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
         for end in batch {
-            ends.pop_if(|before| before.id == end.id);
+            ends.pop_if(|before| before.hold.id == end.hold.id);
             ends.push(end);
         }
         let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
         List {
-            numbers: vec![numbers(|end| end.id), numbers(|end| end.fence.into()), numbers(|end| end.ran_us)],
+            numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
             text: Told::of(&ends),
         }
     }
@@ -296,7 +302,7 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.sql"), &binds).await?;
-        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
+        rows.iter().map(|row| noted(row, 13, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
@@ -374,7 +380,7 @@ async fn claim_one(
         kinds.as_deref().into(),
     ];
     let rows = rows::<Postgres>(conn, include_str!("sql/claim.sql"), &binds).await?;
-    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
+    rows.iter().map(|row| noted(row, 10, lane.clone())).collect()
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
@@ -420,10 +426,17 @@ fn lost(why: &'static str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::values::Hold;
 
     #[test]
     fn what_no_end_has_is_not_sent() {
-        let end = |id, fence| Finish { id, fence, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let end = |id, fence| Finish {
+            hold: Hold::example(id, fence),
+            ran_us: 9,
+            state: Outcome::Completed,
+            result: None,
+            error: None,
+        };
         let numbers = |ids: &[i64], fences: &[i64]| vec![ids.to_vec(), fences.to_vec(), vec![9; ids.len()]];
         let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
         assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
@@ -438,7 +451,13 @@ mod tests {
 
     #[test]
     fn a_job_is_in_a_list_once() {
-        let end = |id, fence| Finish { id, fence, ran_us: 9, state: Outcome::Completed, result: None, error: None };
+        let end = |id, fence| Finish {
+            hold: Hold::example(id, fence),
+            ran_us: 9,
+            state: Outcome::Completed,
+            result: None,
+            error: None,
+        };
         let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
         assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
     }

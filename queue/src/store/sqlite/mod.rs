@@ -23,13 +23,14 @@ use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, driver, ids,
     rows,
 };
+use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{Part, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::sqlite::watch::Writes;
 use crate::store::values::Whose;
-use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Reach, Share, WorkerId};
 
 /// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -80,7 +81,7 @@ impl End<'_> {
     const FENCE_BITS: u32 = 30;
 
     fn of(end: &Finish) -> End<'_> {
-        let Finish { fence, ran_us, state, result, error, .. } = end;
+        let Finish { hold: Hold { fence, .. }, ran_us, state, result, error, .. } = end;
         let (low, high) = (i64::from(*fence), ran_us / 1000);
         let fits = (0..1 << Self::FENCE_BITS).contains(&low) && (0..1 << (63 - Self::FENCE_BITS)).contains(&high);
         match (state, result, error) {
@@ -160,6 +161,11 @@ impl Dialect for Sqlite {
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const FEATURES: &'static [Feature<Self>] = &[
+        #[cfg(test)]
+        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
+    ];
+    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
     const STARTED: Script = &[(For::All, include_str!("sql/started.sql"))];
     const FINISH: Script = &[
         (For::Recorded, include_str!("sql/finish_attempts.sql")),
@@ -199,7 +205,7 @@ impl Dialect for Sqlite {
         // not a map: the same job may be in the batch under two fences
         let mut list = Vec::with_capacity(batch.len() * 32);
         let mut json = serde_json::Serializer::new(&mut list);
-        json.collect_map(batch.iter().map(|end| (end.id, End::of(end)))).expect("numbers and text serialize");
+        json.collect_map(batch.iter().map(|end| (end.hold.id, End::of(end)))).expect("numbers and text serialize");
         String::from_utf8(list).expect("JSON is UTF-8").into()
     }
 
@@ -401,26 +407,27 @@ mod tests {
 
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
-        let end = Finish { id: 7, fence: 3, ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
+        let end =
+            Finish { hold: Hold::example(7, 3), ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
         let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
         let list = |end: &Finish| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
         assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
-        let longest = Finish { fence: (1 << 30) - 1, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        let longest = Finish { hold: Hold::example(7, (1 << 30) - 1), ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
         assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
         let others = [
-            Finish { fence: 1 << 30, ..end.clone() },
-            Finish { fence: -1, ..end.clone() },
+            Finish { hold: Hold::example(7, 1 << 30), ..end.clone() },
+            Finish { hold: Hold::example(7, -1), ..end.clone() },
             Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
             Finish { ran_us: -1000, ..end.clone() },
             Finish { result: Some("1".into()), ..end.clone() },
             Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end.clone() },
         ];
         for other in others {
-            let (fence, ran_us) = (other.fence, other.ran_us);
+            let (fence, ran_us) = (other.hold.fence, other.ran_us);
             assert!(list(&other).starts_with(&format!("{{\"7\":[{fence},{ran_us},\"")), "{}", list(&other));
         }
-        let again = Finish { fence: 4, ..end.clone() };
+        let again = Finish { hold: Hold::example(7, 4), ..end.clone() };
         assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 

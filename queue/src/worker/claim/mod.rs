@@ -464,7 +464,7 @@ impl Claims {
             match self.shared.slots_of(&job.lane.queue) {
                 Some(slots) => by_slots[slots].push((job, newest_first)),
                 // the scope holds only served queues: this row's queue changed during the claim
-                None => self.shared.recorder.record(worker, Ended::unstarted(&job)),
+                None => self.shared.recorder.record(worker, Ended::unstarted(job.hold())),
             }
         }
         for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {

@@ -2,7 +2,7 @@
 //! its answer was lost with the connection.
 //!
 //! The claim loop checks for them between two claims. No answer can be on its way then, so a job that is held but not
-//! in hand is a stray. Only a statement that the server still runs for a lost connection can add more. The loop
+//! in hand is an orphan. Only a statement that the server still runs for a lost connection can add more. The loop
 //! therefore checks several times after a failed claim. A worker that ends checks once more.
 
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::store::values::WorkerId;
+use crate::store::values::{Hold, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::run::attempt::Ended;
@@ -28,15 +28,13 @@ const LOOKS: [Duration; 7] = [
     Duration::from_secs(30),
 ];
 
-type Key = (i64, i32);
-
 /// When to check, and what the last check found.
 #[derive(Default)]
 pub(crate) struct Orphans {
     failed: Option<Instant>,
     /// How many checks there were since then.
     looks: usize,
-    found: HashSet<Key>,
+    found: HashSet<Hold>,
 }
 
 impl Orphans {
@@ -76,15 +74,15 @@ impl Orphans {
         };
         self.looks += 1;
         let after = in_hand(shared);
-        let unknown = held.into_iter().filter(|key| !before.contains(key) && !after.contains(key));
+        let unknown = held.into_iter().filter(|hold| !before.contains(&hold.key()) && !after.contains(&hold.key()));
         let last = std::mem::replace(&mut self.found, unknown.collect());
         if worker != shared.id() {
             *self = Self::default();
             return;
         }
         // seen twice: a job that moves from one place to the next is in neither for a moment
-        for key in self.found.intersection(&last) {
-            release(shared, worker, *key);
+        for hold in self.found.intersection(&last) {
+            release(shared, worker, *hold);
         }
     }
 }
@@ -102,7 +100,7 @@ pub(crate) async fn release_all(shared: &Shared) {
         match shared.config.store.holding(worker).await {
             Ok(held) => {
                 shared.health.up(&mut failures);
-                held.into_iter().for_each(|key| release(shared, worker, key));
+                held.into_iter().for_each(|hold| release(shared, worker, hold));
                 return;
             }
             Err(error) => shared.health.down(&mut failures, &error).await,
@@ -110,14 +108,18 @@ pub(crate) async fn release_all(shared: &Shared) {
     }
 }
 
-fn release(shared: &Shared, worker: WorkerId, key: Key) {
-    tracing::warn!(event = telemetry::JOB_RELEASED, job.id = key.0, "a claim's answer was lost; the job was released");
-    shared.recorder.record(worker, Ended::stray(key));
+fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
+    tracing::warn!(
+        event = telemetry::JOB_RELEASED,
+        job.id = hold.id,
+        "a claim's answer was lost; the job was released"
+    );
+    shared.recorder.record(worker, Ended::unstarted(hold));
 }
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.
-fn in_hand(shared: &Shared) -> HashSet<Key> {
-    let mut known: HashSet<Key> = shared.slots.iter().flat_map(Slots::keys).collect();
+fn in_hand(shared: &Shared) -> HashSet<(i64, i32)> {
+    let mut known: HashSet<(i64, i32)> = shared.slots.iter().flat_map(Slots::keys).collect();
     known.extend(shared.held().keys().copied());
     known.extend(shared.recorder.keys().iter().copied());
     known

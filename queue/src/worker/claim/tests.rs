@@ -12,10 +12,10 @@ use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::engine::write_queue::Turns;
 use crate::store::values::{
-    Bury, Finish, Found, Heartbeat, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope, Share,
-    Start,
+    Bury, Finish, Found, Heartbeat, Hold, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope,
+    Share, Start,
 };
-use crate::store::{Access, Capabilities, Jobs, Leases, Reply, Upkeep};
+use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Upkeep};
 use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::{Answer, MadeUp, job, nobody_inspects, nothing, unused};
@@ -284,11 +284,11 @@ impl Jobs for Fake {
     }
 
     fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
-        Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
+        Box::pin(async move { Ok(batch.iter().map(|it| it.hold.id).collect()) })
     }
 
     fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
-        Box::pin(async move { Ok(batch.iter().map(|it| it.id).collect()) })
+        Box::pin(async move { Ok(batch.iter().map(|it| it.hold.id).collect()) })
     }
 
     unused! {
@@ -299,7 +299,7 @@ impl Jobs for Fake {
 }
 
 impl Leases for Fake {
-    fn holding(&self, _worker: WorkerId) -> Reply<'_, Vec<(i64, i32)>> {
+    fn holding(&self, _worker: WorkerId) -> Reply<'_, Vec<Hold>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -313,6 +313,10 @@ impl Leases for Fake {
 }
 
 impl Upkeep for Fake {
+    fn feature_duties(&self) -> Vec<FeatureDuty> {
+        Vec::new()
+    }
+
     unused! {
         fn purge(keep: Duration, limit: u32) -> u64;
         fn purge_workers(keep: Duration) -> ();

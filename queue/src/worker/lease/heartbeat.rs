@@ -262,7 +262,7 @@ impl Shared {
 fn release_surplus(shared: &Shared) {
     for slots in &shared.slots {
         for (job, worker) in slots.surplus() {
-            shared.recorder.record(worker, Ended::unstarted(&job));
+            shared.recorder.record(worker, Ended::unstarted(job.hold()));
         }
     }
 }

@@ -49,7 +49,7 @@ impl ClaimRecords {
             return;
         }
         for (job, claim) in noted {
-            inner.open.insert((job.id.get(), job.fence), claim);
+            inner.open.insert(job.hold().key(), claim);
             *inner.left.entry(claim).or_default() += 1;
         }
     }

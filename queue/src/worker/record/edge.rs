@@ -6,16 +6,15 @@ use crate::error::Error;
 use crate::limits::{ascii, ascii_json, bytes_in_json, cut, micros};
 use crate::state::JobState;
 use crate::store::Store;
-use crate::store::values::{Bury, Finish, Outcome, PutBack, WorkerId};
+use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, WorkerId};
 use crate::telemetry;
 use crate::worker::run::attempt::Ended;
 
 /// One edge out of `running`.
-pub(crate) trait Edge: Clone + Send + Sync {
+pub(crate) trait EndOfRun: Clone + Send + Sync {
     /// Whether the job will be claimed again.
     const WAITS_AGAIN: bool;
-    fn id(&self) -> i64;
-    fn fence(&self) -> i32;
+    fn hold(&self) -> Hold;
     /// Its approximate size in a statement.
     fn bytes(&self) -> usize;
     fn write(
@@ -35,16 +34,12 @@ pub(crate) trait Edge: Clone + Send + Sync {
 
 macro_rules! edge {
     ($ty:ty, $verb:ident, $waits_again:literal, $among:ident, |$it:ident| $bytes:expr) => {
-        impl Edge for $ty {
+        impl EndOfRun for $ty {
             const WAITS_AGAIN: bool = $waits_again;
             const AMONG: JobState = JobState::$among;
 
-            fn id(&self) -> i64 {
-                self.id
-            }
-
-            fn fence(&self) -> i32 {
-                self.fence
+            fn hold(&self) -> Hold {
+                self.hold
             }
 
             fn bytes(&self) -> usize {
@@ -95,13 +90,13 @@ macro_rules! edge {
         fn last_words(&self, error: &Error) -> Ended {
             let error = ascii(&format!("{}; the job cannot leave queue_jobs: {error}", self.error));
             tracing::error!(
-                job.id = self.id,
+                job.id = self.hold.id,
                 error,
                 "a job that ended cannot leave queue_jobs; it is postponed by 100 years"
             );
-            let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, self.outcome);
+            let (hold, ran_us, outcome) = (self.hold, self.ran_us, self.outcome);
             let (delay_us, error) = (Some(micros(Duration::MAX)), Some(cut(error)));
-            Ended::PutBack(PutBack { id, fence, ran_us, outcome, delay_us, uncount: 0, record: true, error })
+            Ended::PutBack(PutBack { hold, ran_us, outcome, delay_us, uncount: 0, record: true, error })
         }
     };
     (@dead) => {
@@ -109,12 +104,12 @@ macro_rules! edge {
             let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
             tracing::error!(
                 event = telemetry::JOB_DEAD,
-                job.id = self.id,
+                job.id = self.hold.id,
                 error,
                 "the end of a job could not be recorded"
             );
-            let (id, fence, ran_us, outcome) = (self.id, self.fence, self.ran_us, Outcome::Failed);
-            Ended::Bury(Bury { id, fence, ran_us, outcome, error: cut(error) })
+            let (hold, ran_us, outcome) = (self.hold, self.ran_us, Outcome::Failed);
+            Ended::Bury(Bury { hold, ran_us, outcome, error: cut(error) })
         }
     };
 }
@@ -128,7 +123,7 @@ pub(crate) const STRIPPED: &str = "the database rejected the text: ";
 /// The same end in a form that the database is more likely to accept. First its texts become ASCII, for a database that
 /// is not in Unicode. Then they are removed. None: there is no plainer form. `broke`: the end broke its connection, so
 /// it is too large.
-pub(crate) fn plainer<E: Edge>(end: &E, error: &Error, broke: bool) -> Option<E> {
+pub(crate) fn plainer<E: EndOfRun>(end: &E, error: &Error, broke: bool) -> Option<E> {
     let mut plain = end.clone();
     if !broke && plain.texts().iter().flatten().any(|text| !text.is_ascii()) {
         let [result, error] = plain.texts();
@@ -146,7 +141,7 @@ pub(crate) fn plainer<E: Edge>(end: &E, error: &Error, broke: bool) -> Option<E>
     }
     plain.strip(cut(ascii(&format!("{STRIPPED}{error}"))));
     tracing::warn!(
-        job.id = end.id(), %error,
+        job.id = end.hold().id, %error,
         "the database rejects the result or error of a job; its end is recorded without them"
     );
     Some(plain)
@@ -158,7 +153,7 @@ pub(crate) fn bytes(text: &Option<String>) -> usize {
 }
 
 /// Splits a batch into parts that are small enough for one statement each.
-pub(crate) fn in_bytes<E: Edge>(batch: Vec<E>, most: usize) -> Vec<Vec<E>> {
+pub(crate) fn in_bytes<E: EndOfRun>(batch: Vec<E>, most: usize) -> Vec<Vec<E>> {
     if batch.iter().map(E::bytes).sum::<usize>() <= most {
         return vec![batch];
     }

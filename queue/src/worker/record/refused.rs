@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::record::edge::{Edge, in_bytes, plainer};
+use crate::worker::record::edge::{EndOfRun, in_bytes, plainer};
 use crate::worker::run::attempt::Ended;
 use crate::worker::shared::Shared;
 
@@ -65,7 +65,7 @@ impl<E> Default for Aside<E> {
     }
 }
 
-impl<E: Edge> Aside<E> {
+impl<E: EndOfRun> Aside<E> {
     /// Writes new ends, and sets refused ones aside.
     pub(super) async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<E>) {
         if batch.is_empty() {
@@ -159,7 +159,7 @@ impl<E: Edge> Aside<E> {
         } else {
             if part.refusals == TRIES {
                 tracing::error!(
-                    job.id = end.id(), %error,
+                    job.id = end.hold().id, %error,
                     "the end of a job cannot be recorded in any form; the job is rescued when this worker ends"
                 );
             }
@@ -192,7 +192,7 @@ impl<E: Edge> Aside<E> {
     }
 }
 
-impl<E: Edge> Aside<E> {
+impl<E: EndOfRun> Aside<E> {
     /// Takes in what replaces an end that cannot be recorded.
     pub(super) fn last_words(&mut self, worker: WorkerId, end: E) {
         let last_words = E::WAITS_AGAIN;
@@ -203,8 +203,8 @@ impl<E: Edge> Aside<E> {
 }
 
 /// Removes an older job with the same number. Numbers repeat after a TRUNCATE, or after a backup was restored.
-async fn clear<E: Edge>(shared: &Shared, end: &E) {
-    let id = end.id();
+async fn clear<E: EndOfRun>(shared: &Shared, end: &E) {
+    let id = end.hold().id;
     tracing::error!(
         job.id = id,
         "an older job with the number of this one is removed; numbers were reused: set the counter of queue_jobs above \
@@ -216,7 +216,7 @@ async fn clear<E: Edge>(shared: &Shared, end: &E) {
 }
 
 /// Writes a batch, and waits while the database is away. Error: the database is up, and refuses this batch.
-async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Result<(), Error> {
+async fn write<E: EndOfRun>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Result<(), Error> {
     let began = Instant::now();
     let mut broken = None;
     let mut failures = Failures::default();
@@ -224,8 +224,8 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
         let error = match E::write(&*shared.config.store, worker, batch).await {
             Ok(accepted) => {
                 shared.health.up(&mut failures);
-                shared.claim_records.ended(worker, batch.iter().map(|end| (end.id(), end.fence())));
-                shared.recorder.written(batch.iter().map(|end| (end.id(), end.fence())));
+                shared.claim_records.ended(worker, batch.iter().map(|end| end.hold().key()));
+                shared.recorder.written(batch.iter().map(|end| end.hold().key()));
                 report_refused(batch, &accepted);
                 if E::WAITS_AGAIN {
                     // the claim loop finds out when they are due
@@ -251,15 +251,15 @@ async fn write<E: Edge>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Resul
     }
 }
 
-fn report_refused<E: Edge>(batch: &[E], accepted: &[i64]) {
+fn report_refused<E: EndOfRun>(batch: &[E], accepted: &[i64]) {
     if accepted.len() == batch.len() {
         return;
     }
     let accepted: HashSet<i64> = accepted.iter().copied().collect();
-    for end in batch.iter().filter(|end| !accepted.contains(&end.id())) {
+    for end in batch.iter().filter(|end| !accepted.contains(&end.hold().id)) {
         tracing::warn!(
             event = telemetry::JOB_REFUSED,
-            job.id = end.id(),
+            job.id = end.hold().id,
             "the end of an attempt was refused: another attempt is current, or the job no longer exists"
         );
     }

@@ -9,7 +9,7 @@ use super::edge::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
-use crate::store::values::Outcome;
+use crate::store::values::{Hold, Outcome};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
 
@@ -30,7 +30,7 @@ impl Scene {
     fn finish(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
             let (fence, ran_us, state) = (1, 0, Outcome::Completed);
-            let end = Finish { id, fence, ran_us, state, result: None, error: None };
+            let end = Finish { hold: Hold::example(id, fence), ran_us, state, result: None, error: None };
             self.shared.recorder.record(1, Ended::Finish(end));
         }
     }
@@ -38,7 +38,9 @@ impl Scene {
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
             let (fence, ran_us, outcome) = (1, 0, Outcome::Failed);
-            self.shared.recorder.record(1, Ended::Bury(Bury { id, fence, ran_us, outcome, error: "no".into() }));
+            self.shared
+                .recorder
+                .record(1, Ended::Bury(Bury { hold: Hold::example(id, fence), ran_us, outcome, error: "no".into() }));
         }
     }
 
@@ -241,7 +243,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
 }
 
 fn finish_with(id: i64, result: Option<String>) -> Finish {
-    Finish { id, fence: 1, ran_us: 0, state: Outcome::Completed, result, error: None }
+    Finish { hold: Hold::example(id, 1), ran_us: 0, state: Outcome::Completed, result, error: None }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::context::{ContextParts, JobContext, States};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, cut, depth, micros};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
-use crate::store::values::{Bury, Claimed, Finish, Outcome, PutBack};
+use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, PutBack};
 use crate::telemetry;
 
 /// Why an attempt was told to stop.
@@ -71,17 +71,16 @@ impl Ended {
     /// The job, and the fence of the attempt.
     pub(crate) fn key(&self) -> (i64, i32) {
         match self {
-            Self::Finish(it) => (it.id, it.fence),
-            Self::PutBack(it) => (it.id, it.fence),
-            Self::Bury(it) => (it.id, it.fence),
+            Self::Finish(it) => it.hold.key(),
+            Self::PutBack(it) => it.hold.key(),
+            Self::Bury(it) => it.hold.key(),
         }
     }
 
     /// Releases a job that was running, without counting the attempt.
     pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
         Self::PutBack(PutBack {
-            id: job.id.get(),
-            fence: job.fence,
+            hold: job.hold(),
             ran_us: micros(ran),
             outcome: Outcome::Released,
             delay_us: None,
@@ -92,15 +91,9 @@ impl Ended {
     }
 
     /// Releases a job that was never started.
-    pub(crate) fn unstarted(job: &Claimed) -> Self {
-        Self::stray((job.id.get(), job.fence))
-    }
-
-    /// Releases a job when only its number and fence are known.
-    pub(crate) fn stray((id, fence): (i64, i32)) -> Self {
+    pub(crate) fn unstarted(hold: Hold) -> Self {
         Self::PutBack(PutBack {
-            id,
-            fence,
+            hold,
             ran_us: 0,
             outcome: Outcome::Released,
             delay_us: None,
@@ -224,12 +217,12 @@ impl Attempt {
         let elapsed = self.started.elapsed();
         let ran_us = micros(elapsed);
         let duration_ms = elapsed.as_secs_f64() * 1e3;
-        let (id, fence) = (self.job.id.get(), self.job.fence);
+        let hold = self.job.hold();
         Some(match raw {
             Raw::Returned(Ok(result)) => {
                 tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
                 let result = result.filter(|json| may_be_kept(json));
-                Ended::Finish(Finish { id, fence, ran_us, state: Outcome::Completed, result, error: None })
+                Ended::Finish(Finish { hold, ran_us, state: Outcome::Completed, result, error: None })
             }
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
                 let delay_us = micros(delay);
@@ -313,8 +306,7 @@ impl Attempt {
 
     fn put_back(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
         Ended::PutBack(PutBack {
-            id: self.job.id.get(),
-            fence: self.job.fence,
+            hold: self.job.hold(),
             ran_us: micros(self.started.elapsed()),
             outcome,
             delay_us,
@@ -328,8 +320,7 @@ impl Attempt {
         let elapsed = self.started.elapsed();
         tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = elapsed.as_secs_f64() * 1e3, "cancelled");
         Ended::Finish(Finish {
-            id: self.job.id.get(),
-            fence: self.job.fence,
+            hold: self.job.hold(),
             ran_us: micros(elapsed),
             state: Outcome::Cancelled,
             result: None,
@@ -346,8 +337,7 @@ impl Attempt {
         );
         tracing::trace!(error, "error of the dead letter");
         Ended::Bury(Bury {
-            id: self.job.id.get(),
-            fence: self.job.fence,
+            hold: self.job.hold(),
             ran_us: micros(self.started.elapsed()),
             outcome,
             error: storable(error),

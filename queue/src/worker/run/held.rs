@@ -33,7 +33,7 @@ impl Held {
     }
 
     pub(crate) fn key(&self) -> (i64, i32) {
-        (self.job.id.get(), self.job.fence)
+        self.job.hold().key()
     }
 
     pub(crate) fn begin(&self) -> Instant {

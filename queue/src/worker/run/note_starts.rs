@@ -61,7 +61,7 @@ async fn answer(shared: &Shared, asked: &mut Vec<Asked>) {
         match shared.config.store.started(worker, &starts).await {
             Ok(accepted) => {
                 for Asked { start, answer, .. } in batch {
-                    let _ = answer.send(accepted.contains(&start.id));
+                    let _ = answer.send(accepted.contains(&start.hold.id));
                 }
             }
             Err(error) => tracing::debug!(%error, "could not record which attempts have begun"),
@@ -81,7 +81,7 @@ async fn note_running(shared: &Shared) -> Result<bool, Error> {
         if now.saturating_duration_since(*began) < SOON {
             all = false;
         } else {
-            starts.push(Start { id: held.job.id.get(), fence: held.job.fence, max_neighbours: None });
+            starts.push(Start { hold: held.job.hold(), max_neighbours: None });
             noted.push(held.clone());
         }
     }

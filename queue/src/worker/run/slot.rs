@@ -104,16 +104,16 @@ impl Shared {
             let job = Arc::new(job);
             let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
                 // the scope holds only known kinds: this row's kind changed during the claim
-                self.recorder.record(worker, Ended::unstarted(&job));
+                self.recorder.record(worker, Ended::unstarted(job.hold()));
                 continue;
             };
-            let key = (job.id.get(), job.fence);
+            let key = job.hold().key();
             let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
             self.held().insert(key, held.clone());
             let Some(first) = self.admit(&held).await else {
                 held.leave_isolation();
                 if self.held().remove(&key).is_some() {
-                    self.recorder.record(worker, Ended::unstarted(&job));
+                    self.recorder.record(worker, Ended::unstarted(job.hold()));
                 }
                 continue;
             };
@@ -199,7 +199,7 @@ impl Shared {
         let job = &held.job;
         let noted = async {
             let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
-            let start = Start { id: job.id.get(), fence: job.fence, max_neighbours };
+            let start = Start { hold: job.hold(), max_neighbours };
             (self.starts.note(held.worker, start).await, one_by_one)
         };
         tokio::select! {
@@ -254,7 +254,7 @@ impl Shared {
     /// Lets others run at the same time as an attempt that has been isolated for long enough.
     async fn open_later(&self, held: &Held) -> Infallible {
         tokio::time::sleep(isolation::SECLUSION).await;
-        let start = Start { id: held.job.id.get(), fence: held.job.fence, max_neighbours: None };
+        let start = Start { hold: held.job.hold(), max_neighbours: None };
         // the database must know of the neighbours before they run
         while self.starts.note(held.worker, start).await.is_none() {
             tokio::time::sleep(STUCK).await;

@@ -339,7 +339,7 @@ impl Slots {
 
     /// The waiting jobs and their fences.
     pub(crate) fn keys(&self) -> Vec<(i64, i32)> {
-        self.lock().waiting.iter().map(|w| (w.job.id.get(), w.job.fence)).collect()
+        self.lock().waiting.iter().map(|w| w.job.hold().key()).collect()
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -111,7 +111,7 @@ async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
         plain(&jobs[2], 200 * DAY_US),
         Finish { ran_us: DAY_US, result: Some("3".into()), ..done(&jobs[3]) },
         Finish { state: Outcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
-        Finish { fence: jobs[5].fence + 1, ..plain(&jobs[5], DAY_US) },
+        Finish { hold: Hold { fence: jobs[5].fence + 1, ..jobs[5].hold() }, ..plain(&jobs[5], DAY_US) },
     ];
     let mut accepted = db.store.finish(worker, &batch).await.unwrap();
     accepted.sort_unstable();
@@ -150,13 +150,13 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
         let outcome = if fence % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
         let snoozed = PutBack { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
         if fence == 300 {
-            let stale = PutBack { fence: 299, ..snoozed.clone() };
+            let stale = PutBack { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
             let count = "SELECT COUNT(*) FROM queue_attempts";
             let before = db.int(count).await;
             assert!(db.store.put_back(worker, &[stale]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
             // one that is not accepted forgets nothing, whatever it says
-            let foreign = PutBack { fence: 400, ..snoozed.clone() };
+            let foreign = PutBack { hold: Hold { fence: 400, ..snoozed.hold }, ..snoozed.clone() };
             assert!(db.store.put_back(worker, &[foreign]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
         }
@@ -241,7 +241,7 @@ async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
     assert_eq!(jobs[0].args.as_ref().err(), Some(&(args.len() as i64)), "they stay where they are for now");
     assert!(jobs[1].args.is_ok());
     let (id, fence) = (jobs[0].id.get(), jobs[0].fence);
-    let start = |fence| [Start { id, fence, max_neighbours: Some(3) }];
+    let start = |fence| [Start { hold: Hold::example(id, fence), max_neighbours: Some(3) }];
     for (worker, fence) in [(other, fence), (worker, fence + 1), (worker, fence - 1)] {
         assert!(db.store.started(worker, &start(fence)).await.unwrap().is_empty());
         assert_eq!(db.store.args(worker, id, fence).await.unwrap(), None);

@@ -30,13 +30,15 @@ mod claim;
 mod discovery;
 mod ends;
 mod enqueue;
+pub(crate) mod feature;
 mod leases;
 mod plans;
 mod preview;
 mod rescue;
 mod retention;
+mod statements;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,7 +53,7 @@ use super::notify::Signals;
 use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Holding, Lane, NewJob, NewWorker, Outcome, PutBack, Reach, Rescued, Scope, Share,
+    Ask, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Outcome, PutBack, Reach, Rescued, Scope, Share,
     Start, Whose, WorkerId,
 };
 use crate::store::{Access, Inspect, Jobs, Leases, Upkeep};
@@ -125,7 +127,7 @@ impl<DB: TestDb> Db<DB> {
 
     async fn insert(&self, jobs: &[NewJob]) -> Vec<i64> {
         let mut conn = self.pool.acquire().await.unwrap();
-        DB::insert(&mut conn, jobs, Whose::Pools).await.unwrap()
+        super::feature::insert::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
     }
 
     async fn worker(&self) -> WorkerId {
@@ -135,7 +137,7 @@ impl<DB: TestDb> Db<DB> {
 
     /// As a worker does that starts these.
     async fn begin(&self, worker: WorkerId, jobs: &[Claimed]) {
-        let start = |job: &Claimed| Start { id: job.id.get(), fence: job.fence, max_neighbours: None };
+        let start = |job: &Claimed| Start { hold: job.hold(), max_neighbours: None };
         let begun = self.store.started(worker, &jobs.iter().map(start).collect::<Vec<_>>()).await.unwrap();
         assert_eq!(begun.len(), jobs.len());
     }
@@ -186,8 +188,7 @@ fn ask(kind: &str, take: u32) -> Ask {
 
 fn done(job: &Claimed) -> Finish {
     Finish {
-        id: job.id.get(),
-        fence: job.fence,
+        hold: job.hold(),
         ran_us: 2_000_000,
         state: Outcome::Completed,
         result: Some("{\"a\":\"\\u0000é\"}".into()),
@@ -197,8 +198,7 @@ fn done(job: &Claimed) -> Finish {
 
 fn back(job: &Claimed) -> PutBack {
     PutBack {
-        id: job.id.get(),
-        fence: job.fence,
+        hold: job.hold(),
         ran_us: 5,
         outcome: Outcome::Failed,
         delay_us: Some(3_600_000_000),
@@ -209,7 +209,7 @@ fn back(job: &Claimed) -> PutBack {
 }
 
 fn buried(job: &Claimed) -> Bury {
-    Bury { id: job.id.get(), fence: job.fence, ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
+    Bury { hold: job.hold(), ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
 }
 
 #[cfg(feature = "sqlite")]

@@ -94,7 +94,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     };
     assert_eq!((seen("began"), seen("fresh"), seen("suspect"), seen("last")), ((2, 1), (1, 1), (2, 1), (1, 0)));
     // `fresh` alone, where it is known to have begun: it answers for the attempt of which nobody knew
-    let alone = |job: &Claimed| Start { id: job.id.get(), fence: job.fence, max_neighbours: Some(0) };
+    let alone = |job: &Claimed| Start { hold: job.hold(), max_neighbours: Some(0) };
     db.store.started(two, &[alone(&of(&again, "fresh"))]).await.unwrap();
     db.begin(two, &[of(&again, "began")]).await;
     assert_eq!(lose(two).await, Rescued { ready: 4, ..Rescued::default() });

@@ -15,9 +15,9 @@ WITH batch AS MATERIALIZED (
     SELECT id, fence, attempt, worker_id, started_at, now(), outcome, error FROM ended
     ON CONFLICT DO NOTHING
 )
-INSERT INTO queue_dead (id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
-                        started_at, finished_at, error)
-SELECT id, kind, queue, args, priority, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
+INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
+                        run_at, started_at, finished_at, error)
+SELECT id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
        started_at, now(), error
 FROM ended
 RETURNING id

@@ -20,9 +20,9 @@ WITH told AS MATERIALIZED (
     FROM ended WHERE $5 IS NOT NULL AND state = 'cancelled'
     ON CONFLICT DO NOTHING
 )
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
-                           run_at, started_at, finished_at, result, error)
-SELECT id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
+INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
+                           enqueued_at, run_at, started_at, finished_at, result, error)
+SELECT id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
        run_at, began, now(), result::json, error
 FROM ended
 RETURNING id

@@ -18,7 +18,8 @@ SELECT j.id,
        || coalesce(' (no heartbeat since ' || to_char(w.heartbeat_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC)', '')
        || CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
                WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'
-               ELSE '; it ran beside at most ' || j.max_neighbours || ' others' END
+               ELSE '; it ran beside at most ' || j.max_neighbours || ' others' END,
+       j.features
 FROM queue_jobs AS j
 LEFT JOIN queue_workers AS w ON w.id = j.worker_id
 CROSS JOIN LATERAL (

@@ -15,10 +15,10 @@ WITH batch AS MATERIALIZED (
     DELETE FROM queue_jobs WHERE id = ANY (ARRAY(SELECT id FROM held WHERE cancelled))
     RETURNING *
 ), history AS (
-    INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id,
+    INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
                                enqueued_at, run_at, started_at, finished_at, error)
-    SELECT g.id, g.kind, g.queue, 'cancelled', g.args, g.priority, g.max_retries, g.attempt - d.uncount, g.fence,
-           g.worker_id, g.enqueued_at, g.run_at,
+    SELECT g.id, g.kind, g.queue, 'cancelled', g.args, g.priority, g.features, g.max_retries, g.attempt - d.uncount,
+           g.fence, g.worker_id, g.enqueued_at, g.run_at,
            CASE WHEN d.record THEN now() - d.ran_us * interval '1 microsecond' END, now(), 'cancelled on request'
     FROM gone AS g JOIN batch AS d USING (id, fence)
 ), back AS (

@@ -10,10 +10,10 @@ WITH batch AS NOT MATERIALIZED (
            iif(type = 'integer', NULL, value ->> 4) AS error
     FROM json_each($2)
 )
-INSERT INTO queue_history (id, kind, queue, state, args, priority, max_retries, attempt, fence, worker_id, enqueued_at,
-                           run_at, started_at, finished_at, result, error)
-SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.max_retries, j.attempt, j.fence, j.worker_id, j.enqueued_at,
-       j.run_at, now - d.ran_ms, now, d.result, d.error
+INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
+                           enqueued_at, run_at, started_at, finished_at, result, error)
+SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
+       j.enqueued_at, j.run_at, now - d.ran_ms, now, d.result, d.error
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.fence = d.fence

@@ -1,2 +1,2 @@
 -- The dead letters among these jobs. No lock: the transaction is already the only writer.
-SELECT id FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+SELECT id, features FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
