@@ -296,13 +296,24 @@ fn statements_name_places_and_not_values() {
     }
 }
 
-/// The paths of statements that a source names, from its own folder: `sql/claim.sql`, `../engine/sql/args.sql`.
-fn named(source: &str) -> Vec<String> {
+/// The paths of statements that a source names: from its own folder (`sql/claim.sql`), or from the folder of the stores
+/// (`mysql/sql/finish.sql`, by `script!("mysql", "finish")`).
+fn named(source: &str) -> (Vec<String>, Vec<String>) {
     let included =
         source.split("include_str!(\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(path, _)| path);
-    let of_admin = source.split("sql!(\"").skip(1).filter_map(|rest| rest.split_once('"'));
-    let of_admin = of_admin.map(|(name, _)| format!("sql/admin/{name}.sql"));
-    included.filter(|path| path.ends_with(".sql")).map(str::to_owned).chain(of_admin).collect()
+    let own = included.filter(|path| path.ends_with(".sql")).map(str::to_owned).collect();
+    let mut of_stores = Vec::new();
+    for rest in ["sql!(", "script!("].iter().flat_map(|name| source.split(name).skip(1)) {
+        let Some((arguments, _)) = rest.split_once(')') else { continue };
+        let Some((engine, file)) = arguments.split_once(", ") else { continue };
+        let file = file.trim_matches('"');
+        let engines: &[&str] = match engine {
+            "$engine" => &["postgres", "mysql", "sqlite"],
+            _ => &[engine.trim_matches('"')],
+        };
+        of_stores.extend(engines.iter().map(|engine| format!("{engine}/sql/{file}.sql")));
+    }
+    (own, of_stores)
 }
 
 #[test]
@@ -312,16 +323,19 @@ fn every_statement_is_used() {
     files(&root, "rs", &mut sources);
     let mut used = Vec::new();
     for source in sources.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "tests")) {
-        let folder = source.parent().expect("a folder");
         let text = fs::read_to_string(source).expect("text");
-        used.extend(named(&text).into_iter().filter_map(|path| folder.join(path).canonicalize().ok()));
+        let (own, of_stores) = named(&text);
+        let own = own.into_iter().map(|path| source.parent().expect("a folder").join(path));
+        let all = own.chain(of_stores.into_iter().map(|path| root.join("store").join(path)));
+        used.extend(all.filter_map(|path| path.canonicalize().ok()));
     }
     let orphans: Vec<_> =
         statements().into_iter().filter(|path| !used.contains(&path.canonicalize().unwrap())).collect();
     assert!(orphans.is_empty(), "no source names {orphans:#?}");
     // and a name that is not there is missed
-    assert_eq!(
-        named("sql!(\"stats\"), include_str!(\"../engine/sql/a.sql\")"),
-        ["../engine/sql/a.sql", "sql/admin/stats.sql"]
-    );
+    let (own, of_stores) =
+        named("script!(\"mysql\", \"finish\"), include_str!(\"../engine/sql/a.sql\"), sql!($engine, \"b\")");
+    assert_eq!(own, ["../engine/sql/a.sql"]);
+    let all = ["postgres/sql/b.sql", "mysql/sql/b.sql", "sqlite/sql/b.sql", "mysql/sql/finish.sql"];
+    assert_eq!(of_stores, all);
 }

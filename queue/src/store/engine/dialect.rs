@@ -20,6 +20,7 @@ use sqlx::{Database, Error};
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::store::engine::feature::Feature;
+use crate::store::engine::script::Script;
 
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -109,30 +110,6 @@ pub(crate) trait Cells: Send + Unpin {
 fn unexpected_null(column: usize) -> Error {
     Error::ColumnDecode { index: column.to_string(), source: "the column is NULL".into() }
 }
-
-/// Which jobs of a batch a statement applies to. It is skipped if it applies to none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "no engine has them all")]
-pub(crate) enum For {
-    All,
-    /// Jobs whose attempt goes into `queue_attempts`.
-    Recorded,
-    /// Jobs with so many attempts that do not count that old ones are deleted now.
-    Forgetting,
-    /// All. It touches one row for each accepted job: if it touches all, their ids are the answer.
-    Each,
-    /// Reads which jobs were accepted, if some were not.
-    Refused,
-    /// All, if none was refused and their ids form few [`Runs`](crate::store::engine::ranges::Runs). These are bound
-    /// behind its other values.
-    Runs,
-    /// All, otherwise.
-    Scattered,
-}
-
-/// The statements of one transaction, in order, or a single statement (possibly with one for [`Refused`](For::Refused)
-/// after it). All get the same values. The rows that they return are ids: the answer.
-pub(crate) type Script = &'static [(For, &'static str)];
 
 /// What the statements of a discovery returned.
 #[derive(Debug, Default)]
@@ -248,9 +225,6 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HEARTBEAT_DISCOVERS: bool;
     /// See [`Store::claim_alone`](crate::store::Store::claim_alone). None: discovery costs next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
-    /// Sent before a heartbeat that reports claims, if the heartbeat itself does not delete their records. Binds: as
-    /// for a heartbeat.
-    const SETTLED: &'static [&'static str];
     /// Binds: worker, lease, kinds to discover (JSON), running jobs (JSON), settled claims (JSON), whether to check all
     /// claim records (0 or 1), the session that answered the last heartbeat on this connection (0: none), the server's
     /// run in which its session holds the lock that shows that the worker lives (NULL: it does not hold it), the time
@@ -262,7 +236,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// those, `lives` and `holds jobs` are 0 or 1, read from the locks; `run` is read from the row. The next heartbeat
     /// has been overdue for `late` microseconds. The lease was given for `lease` microseconds and runs out in `left`
     /// (negative: it has).
-    const HEARTBEAT: &'static [&'static str];
+    const HEARTBEAT: Script;
     /// Locks that the server releases with a connection. None: there is no server.
     const SESSIONS: Option<Sessions>;
     /// Binds: worker. Rows `(id, fence)`.
@@ -282,19 +256,18 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).
     const BURY: Script;
     /// Declares a worker lost if its last heartbeat is the one given. Binds: worker, heartbeat, and 1 if its lease has
-    /// run out or 0 if its lock is free. The statement checks both itself. If the first statement returns an id, the
-    /// others run, with a list of it.
-    const DECLARE_LOST: &'static [&'static str];
-    /// Deletes the claim records of lost workers that hold none of their jobs any more. The first statement has no
-    /// binds. Binds of the others: a list of what it returned.
-    const FORGET_CLAIMS: &'static [&'static str];
+    /// run out or 0 if its lock is free. The statement checks both itself.
+    const DECLARE_LOST: Script;
+    /// Deletes the claim records of lost workers that hold none of their jobs any more. No binds. None: there are no
+    /// claim records.
+    const FORGET_CLAIMS: Option<Script>;
     /// Binds: limit. Jobs whose worker is lost, stopped or unknown, with that worker. Takes no locks.
     const LOST: &'static str;
     /// Binds: a list of `{id, worker_id}`. Locks those that are still lost, and returns the values for
     /// [`RESCUE`](Self::RESCUE). The file explains the fates.
     const LOCK_LOST: &'static str;
     /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
-    const RESCUE: &'static [&'static str];
+    const RESCUE: Script;
     /// Binds: keep, limit. Ids of history rows to remove. Another worker may be about to remove them, too.
     const OVER: &'static str;
     /// Binds: a list of these ids. The first statement that runs touches one row for each job that it removes.

@@ -1,8 +1,9 @@
 //! The administration: the statements of each engine, and the code that all engines share.
 //!
-//! A read is a single statement, or several whose order makes them agree. A change consists of [`Step`]s. Each step
-//! finds the jobs of a list that are in the right place (and locks or changes them at once), and then works on those
-//! alone. A change never takes a job from the worker that holds it.
+//! A read is a single statement, or several whose order makes them agree. A change is a [`Script`]. Each `find` returns
+//! the jobs of a list that are in the right place, and locks or changes them at once. The steps behind it work on those
+//! alone. A script visits the tables in the reverse order of a job's life, so that a job that moves meanwhile is found
+//! at most once. A change never takes a job from the worker that holds it.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
@@ -16,6 +17,8 @@ use crate::store::engine::feature::{Edge, acts_at, run_steps};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::read::without_attempt;
+use crate::store::engine::script::{Script, When};
+use crate::store::values::{Features, Hold};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{Inspect, Reply};
 
@@ -44,34 +47,51 @@ pub(crate) trait AdminDialect: Signals {
     /// Binds: queue.
     const RESUME: &'static str;
 
-    /// See [`Store::run_now`](crate::store::Store::run_now).
-    const RUN_NOW: Change;
+    /// See [`Store::run_now`](crate::store::Store::run_now). As in all changes, the value of each statement is a list of
+    /// [`Target`]s. Each `find` returns ids and, where features may act, the features.
+    const RUN_NOW: Script;
     /// See [`Store::reschedule`](crate::store::Store::reschedule).
-    const RESCHEDULE: Change;
+    const RESCHEDULE: Script;
     /// See [`Store::cancel`](crate::store::Store::cancel).
-    const CANCEL: Change;
+    const CANCEL: Script;
     /// See [`Store::send_back`](crate::store::Store::send_back).
-    const SEND_BACK: Change;
-    /// See [`Store::delete`](crate::store::Store::delete). The steps are for dead letters, for history and for waiting
-    /// jobs, in this order.
-    const DELETE: Change;
+    const SEND_BACK: Script;
+    /// See [`Store::delete`](crate::store::Store::delete). It finds dead letters, then history, then waiting jobs.
+    const DELETE: Script;
     /// See [`Store::edit`](crate::store::Store::edit).
-    const EDIT: Change;
+    const EDIT: Script;
 }
 
-/// The steps of a change, in one transaction. They visit the tables in the reverse order of a job's life, so that a job
-/// that moves meanwhile is found at most once.
-pub(crate) type Change = &'static [Step];
+/// Implements [`AdminDialect`] with the files in an engine's folder `sql/admin`.
+macro_rules! admin_dialect {
+    ($db:ty, $engine:literal) => {
+        const _: () = {
+            use $crate::store::engine::inspect::AdminDialect;
+            use $crate::store::engine::script::{Script, script, sql};
 
-/// One step of a change. Every statement has one value: the list of [`Target`]s.
-#[derive(Debug)]
-pub(crate) struct Step {
-    /// Returns the ids (and, where features may act, the features) of the jobs that this step applies to. They are now
-    /// locked, or already changed.
-    pub(crate) find: &'static str,
-    /// What else to do with these jobs.
-    pub(crate) then: &'static [&'static str],
+            impl AdminDialect for $db {
+                const STATS: &'static str = sql!($engine, "admin/stats");
+                const JOBS_HOT: &'static str = sql!($engine, "admin/jobs_hot");
+                const JOBS_RUNNING: &'static str = sql!($engine, "admin/jobs_running");
+                const JOBS_OVER: &'static str = sql!($engine, "admin/jobs_over");
+                const JOBS_DEAD: &'static str = sql!($engine, "admin/jobs_dead");
+                const JOB: &'static str = sql!($engine, "admin/job");
+                const ATTEMPTS: &'static str = sql!($engine, "admin/attempts");
+                const QUEUES: &'static str = sql!($engine, "admin/queues");
+                const WORKERS: &'static str = sql!($engine, "admin/workers");
+                const PAUSE: &'static str = sql!($engine, "admin/pause");
+                const RESUME: &'static str = sql!("engine", "admin/resume");
+                const RUN_NOW: Script = script!($engine, "admin/run_now");
+                const RESCHEDULE: Script = script!($engine, "admin/reschedule");
+                const CANCEL: Script = script!($engine, "admin/cancel");
+                const SEND_BACK: Script = script!($engine, "admin/send_back");
+                const DELETE: Script = script!($engine, "admin/delete");
+                const EDIT: Script = script!($engine, "admin/edit");
+            }
+        };
+    };
 }
+pub(crate) use admin_dialect;
 
 /// A job to change, with the values that the statements of a change need.
 #[derive(Serialize)]
@@ -251,13 +271,13 @@ pub(crate) async fn delete<DB: Dialect + AdminDialect>(
     state: Option<JobState>,
 ) -> Result<Vec<i64>, Error> {
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
-    let steps = match state {
-        None => DB::DELETE,
-        Some(Dead) => &DB::DELETE[..1],
-        Some(Completed | Cancelled) => &DB::DELETE[1..2],
-        Some(Scheduled | Ready | Running) => &DB::DELETE[2..],
+    let part = match state {
+        None => None,
+        Some(Dead) => Some(0),
+        Some(Completed | Cancelled) => Some(1),
+        Some(Scheduled | Ready | Running) => Some(2),
     };
-    change(store, "cannot delete jobs", Some(Edge::Delete), steps, ids, With::default()).await
+    change_part(store, "cannot delete jobs", Some(Edge::Delete), (DB::DELETE, part), ids, With::default()).await
 }
 
 pub(crate) async fn edit<DB: Dialect + AdminDialect>(
@@ -270,12 +290,24 @@ pub(crate) async fn edit<DB: Dialect + AdminDialect>(
     Ok(!changed.is_empty())
 }
 
-/// Runs the steps of a change and returns the ids that they found.
+/// Runs a change and returns the ids that it found.
 async fn change<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     doing: &'static str,
     edge: Option<Edge>,
-    steps: Change,
+    script: Script,
+    jobs: &[i64],
+    with: With,
+) -> Result<Vec<i64>, Error> {
+    change_part(store, doing, edge, (script, None), jobs, with).await
+}
+
+/// Runs a change, or only one `find` of it with the steps behind it. Returns the ids that it found.
+async fn change_part<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    edge: Option<Edge>,
+    (script, part): (Script, Option<usize>),
     jobs: &[i64],
     with: With,
 ) -> Result<Vec<i64>, Error> {
@@ -285,37 +317,51 @@ async fn change<DB: Dialect + AdminDialect>(
     }
     jobs.sort_unstable(); // everybody locks in the same order
     jobs.dedup();
-    let mode = match steps {
-        [Step { then: [], .. }] if edge.is_none_or(|edge| !acts_at::<DB>(edge)) => Mode::Write,
-        _ => Mode::Transaction,
-    };
+    let has_steps = edge.is_some_and(acts_at::<DB>);
+    let mode = if script.is_one() && !has_steps { Mode::Write } else { Mode::Transaction };
     store
         .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
             async move {
-                let mut changed = Vec::new();
-                for step in steps {
-                    let rows = rows::<DB>(conn, step.find, &[list(jobs, with)?.as_str().into()]).await?;
-                    let found = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
-                    if !found.is_empty() && !step.then.is_empty() {
-                        let found = list(&found, with)?;
-                        for sql in step.then {
-                            execute::<DB>(conn, sql, &[found.as_str().into()]).await?;
+                let (mut changed, mut found) = (Vec::new(), Vec::new());
+                let (mut numbers, mut number) = (0.., None);
+                for (when, sql) in script.steps() {
+                    if when != When::Found {
+                        number = numbers.next();
+                    }
+                    if part.is_some() && part != number {
+                        continue;
+                    }
+                    if when == When::Found {
+                        if !found.is_empty() {
+                            execute::<DB>(conn, sql, &[list(ids_of(&found), with)?.as_str().into()]).await?;
                         }
+                        continue;
                     }
-                    if let Some(edge) = edge {
-                        run_steps::<DB>(conn, edge, &without_attempt(&rows, 0, 1)?).await?;
-                    }
-                    changed.extend(found);
+                    let rows = rows::<DB>(conn, sql, &[list(jobs.iter().copied(), with)?.as_str().into()]).await?;
+                    found = if has_steps { without_attempt(&rows, 0, 1)? } else { without_features(&rows)? };
+                    changed.extend(&found);
                 }
-                Ok(changed)
+                if let Some(edge) = edge {
+                    run_steps::<DB>(conn, edge, &changed).await?;
+                }
+                Ok(ids_of(&changed).collect())
             }
             .boxed()
         })
         .await
 }
 
-fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
-    let targets: Vec<_> = ids.iter().map(|&id| Target { id, with }).collect();
+/// Reads the ids of found jobs, where no feature acts.
+fn without_features<R: Cells>(rows: &[R]) -> Result<Vec<Hold>, sqlx::Error> {
+    rows.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: 0, features: Features::NONE })).collect()
+}
+
+fn ids_of(jobs: &[Hold]) -> impl Iterator<Item = i64> {
+    jobs.iter().map(|job| job.id)
+}
+
+fn list(ids: impl Iterator<Item = i64>, with: &With) -> Result<String, sqlx::Error> {
+    let targets: Vec<_> = ids.map(|id| Target { id, with }).collect();
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
@@ -518,6 +564,6 @@ mod tests {
     #[test]
     fn targets_are_a_list_of_flat_objects() {
         let with = With { run_at: Some(7), ..With::default() };
-        assert_eq!(list(&[1, 2], &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
+        assert_eq!(list([1, 2].into_iter(), &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
     }
 }

@@ -8,12 +8,13 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
-use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
+use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::feature::{Edge, run_steps};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{features, list, number, without_attempt};
+use crate::store::engine::script::{Script, When};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 
@@ -92,7 +93,7 @@ impl<DB: Dialect> SqlStore<DB> {
                     .collect::<Result<Vec<_>, sqlx::Error>>()?;
                 if !fates.is_empty() {
                     let list = json(&fates);
-                    for sql in DB::RESCUE {
+                    for (_, sql) in DB::RESCUE.steps() {
                         execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
                     }
                     run_steps::<DB>(conn, Edge::Rescue, &without_attempt(&locked, 0, 5)?).await?;
@@ -134,21 +135,26 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    /// Runs the first statement. If it returns ids, runs the others with them, in the same transaction.
-    async fn about_those_of_the_first(
+    /// Runs a script that finds ids and then works on those. Returns them.
+    async fn find_then<A: Send + Sync + 'static>(
         &self,
         doing: &'static str,
-        statements: &'static [&'static str],
-    ) -> Result<(), Error> {
-        let [first, others @ ..] = statements else { return Ok(()) };
-        let mode = if others.is_empty() { Mode::Write } else { Mode::Transaction };
-        self.run(Via::Duties, mode, doing, (first, others), |conn, (first, others)| {
+        script: Script,
+        args: A,
+        binds: fn(&A) -> Vec<Bind<'static>>,
+    ) -> Result<Vec<i64>, Error> {
+        let mode = if script.is_one() { Mode::Write } else { Mode::Transaction };
+        self.run(Via::Duties, mode, doing, args, move |conn, args| {
             async move {
-                let found = ids::<DB>(conn, first, &[]).await?;
-                for sql in others.iter().filter(|_| !found.is_empty()) {
-                    execute::<DB>(conn, sql, &[found.as_slice().into()]).await?;
+                let mut found = Vec::new();
+                for (when, sql) in script.steps() {
+                    match when {
+                        When::Found if found.is_empty() => {}
+                        When::Found => execute::<DB>(conn, sql, &[found.as_slice().into()]).await.map(drop)?,
+                        _ => found = ids::<DB>(conn, sql, &binds(args)).await?,
+                    }
                 }
-                Ok(())
+                Ok(found)
             }
             .boxed()
         })
@@ -234,9 +240,8 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                         (*again_in).into(),
                     ];
                     let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
-                    let statements = DB::SETTLED.iter().filter(|_| of_claims).chain(DB::HEARTBEAT);
                     let mut news = Vec::new();
-                    for sql in statements {
+                    for (_, sql) in DB::HEARTBEAT.steps().filter(|(when, _)| of_claims || *when != When::Claims) {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Heartbeat::default()) };
@@ -256,23 +261,16 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         if !by_lease && DB::SESSIONS.is_none() {
             return std::future::ready(Ok(false)).boxed();
         }
-        let mode = if DB::DECLARE_LOST.len() == 1 { Mode::Write } else { Mode::Transaction };
         let args = (worker, heartbeat, i64::from(by_lease));
-        self.run(Via::Duties, mode, "cannot declare a worker lost", args, |conn, (worker, heartbeat, by_lease)| {
-            async move {
-                let mut gone = Vec::new();
-                for (number, sql) in DB::DECLARE_LOST.iter().enumerate() {
-                    let binds = [(*worker).into(), (*heartbeat).into(), (*by_lease).into()];
-                    match number {
-                        0 => gone = ids::<DB>(conn, sql, &binds).await?,
-                        _ if gone.is_empty() => break,
-                        _ => execute::<DB>(conn, sql, &[gone.as_slice().into()]).await.map(drop)?,
-                    }
-                }
-                Ok(!gone.is_empty())
-            }
-            .boxed()
-        })
+        async move {
+            let lost = self.find_then(
+                "cannot declare a worker lost",
+                DB::DECLARE_LOST,
+                args,
+                |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
+            );
+            Ok(!lost.await?.is_empty())
+        }
         .boxed()
     }
 
@@ -305,7 +303,9 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
             let doing = "cannot find the jobs of lost workers";
-            self.about_those_of_the_first(doing, DB::FORGET_CLAIMS).await?;
+            if let Some(script) = DB::FORGET_CLAIMS {
+                self.find_then(doing, script, (), |()| Vec::new()).await?;
+            }
             let lost = self
                 .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Dialect, For, execute, ids, rows};
+use crate::store::engine::dialect::{Dialect, execute, ids, rows};
 use crate::store::engine::feature::{Edge, run_steps};
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::without_attempt;
+use crate::store::engine::script::When;
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
@@ -38,10 +39,10 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                     let binds = [over.as_slice().into()];
                     let runs = Runs::of(&over);
                     let mut removed = None;
-                    for (rows, sql) in DB::PURGE {
-                        let touched = match (rows, &runs) {
-                            (For::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
-                            (For::Runs, None) | (For::Scattered, Some(_)) => continue,
+                    for (when, sql) in DB::PURGE.steps() {
+                        let touched = match (when, &runs) {
+                            (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                            (When::Runs, None) | (When::Scattered, Some(_)) => continue,
                             _ => execute::<DB>(conn, sql, &binds).await?,
                         };
                         removed.get_or_insert(touched);

@@ -1,6 +1,5 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
-mod admin;
 mod claim;
 mod discovery;
 mod insert;
@@ -19,11 +18,13 @@ use crate::engine::Engine;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, Script, Seen, add_binds, driver,
-    question_marks, refused_by_sqlstate, rows, without_signals,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, driver, question_marks,
+    refused_by_sqlstate, rows, without_signals,
 };
 use crate::store::engine::feature::Feature;
+use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
+use crate::store::engine::script::{Script, script};
 use crate::store::engine::settings::mysql as settings;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Reach, Share, WorkerId};
@@ -38,6 +39,8 @@ impl Cells for MySqlRow {
         self.try_get_unchecked(column)
     }
 }
+
+admin_dialect!(MySql, "mysql");
 
 impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;
@@ -80,9 +83,7 @@ impl Dialect for MySql {
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const SETTLED: &'static [&'static str] =
-        &[include_str!("sql/settled.sql"), include_str!("sql/settled_unknown.sql")];
-    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql"), include_str!("sql/news.sql")];
+    const HEARTBEAT: Script = script!("mysql", "heartbeat");
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
@@ -96,53 +97,17 @@ impl Dialect for MySql {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
-    const STARTED: Script =
-        &[(For::All, include_str!("sql/ending_lock.sql")), (For::All, include_str!("sql/started.sql"))];
-    const FINISH: Script = &[
-        (For::Each, include_str!("sql/finish_history.sql")),
-        (For::Refused, include_str!("sql/finish_lock.sql")),
-        (For::Recorded, include_str!("sql/finish_attempts.sql")),
-        (For::Runs, include_str!("sql/finish_delete_runs.sql")),
-        (For::Scattered, include_str!("sql/finish_delete.sql")),
-    ];
-    const PUT_BACK: Script = &[
-        (For::All, include_str!("sql/ending_lock.sql")),
-        (For::Recorded, include_str!("sql/put_back_attempts.sql")),
-        (For::Forgetting, include_str!("sql/put_back_forget.sql")),
-        (For::All, include_str!("sql/put_back_history.sql")),
-        (For::All, include_str!("sql/put_back_delete.sql")),
-        (For::All, include_str!("sql/put_back.sql")),
-    ];
-    const BURY: Script = &[
-        (For::All, include_str!("sql/ending_lock.sql")),
-        (For::Recorded, include_str!("sql/bury_attempts.sql")),
-        (For::All, include_str!("sql/bury_dead.sql")),
-        (For::All, include_str!("sql/ending_delete.sql")),
-    ];
-    const DECLARE_LOST: &'static [&'static str] = &[
-        include_str!("sql/declare_lost.sql"),
-        include_str!("sql/stop_workers.sql"),
-        include_str!("sql/stop_heartbeats.sql"),
-    ];
-    const FORGET_CLAIMS: &'static [&'static str] =
-        &[include_str!("sql/claims_left.sql"), include_str!("sql/claims_forget.sql")];
+    const STARTED: Script = script!("mysql", "started");
+    const FINISH: Script = script!("mysql", "finish");
+    const PUT_BACK: Script = script!("mysql", "put_back");
+    const BURY: Script = script!("mysql", "bury");
+    const DECLARE_LOST: Script = script!("mysql", "declare_lost");
+    const FORGET_CLAIMS: Option<Script> = Some(script!("mysql", "forget_claims"));
     const LOST: &'static str = include_str!("sql/lost.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: &'static [&'static str] = &[
-        include_str!("sql/rescue_blame.sql"),
-        include_str!("sql/rescue_attempts.sql"),
-        include_str!("sql/rescue_history.sql"),
-        include_str!("sql/rescue_dead.sql"),
-        include_str!("sql/rescue_delete.sql"),
-        include_str!("sql/rescue_ready.sql"),
-    ];
+    const RESCUE: Script = script!("mysql", "rescue");
     const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script = &[
-        (For::Runs, include_str!("sql/purge_history_runs.sql")),
-        (For::Scattered, include_str!("sql/purge_history.sql")),
-        (For::Runs, include_str!("sql/purge_attempts_runs.sql")),
-        (For::Scattered, include_str!("sql/purge_attempts.sql")),
-    ];
+    const PURGE: Script = script!("mysql", "purge");
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {

@@ -1,7 +1,5 @@
 //! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
-mod admin;
-
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -16,14 +14,16 @@ use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, add_binds,
-    driver, ids, refused_by_sqlstate, rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
+    refused_by_sqlstate, rows,
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, fitting};
+use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
+use crate::store::engine::script::{Script, script};
 use crate::store::engine::settings::postgres as settings;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
@@ -155,6 +155,8 @@ impl Signals for Postgres {
     }
 }
 
+admin_dialect!(Postgres, "postgres");
+
 impl Dialect for Postgres {
     const KIND: Engine = Engine::Postgres;
     const ENGINE: &'static str = "PostgreSQL";
@@ -186,8 +188,7 @@ impl Dialect for Postgres {
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = None;
-    const SETTLED: &'static [&'static str] = &[];
-    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql")];
+    const HEARTBEAT: Script = script!("postgres", "heartbeat");
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
@@ -201,18 +202,17 @@ impl Dialect for Postgres {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
-    const STARTED: Script = &[(For::All, include_str!("sql/started.sql"))];
-    const FINISH: Script = &[(For::All, include_str!("sql/finish.sql"))];
-    const PUT_BACK: Script = &[(For::All, include_str!("sql/put_back.sql"))];
-    const BURY: Script = &[(For::All, include_str!("sql/bury.sql"))];
-    const DECLARE_LOST: &'static [&'static str] = &[include_str!("sql/declare_lost.sql")];
-    const FORGET_CLAIMS: &'static [&'static str] = &[include_str!("sql/forget_claims.sql")];
+    const STARTED: Script = script!("postgres", "started");
+    const FINISH: Script = script!("postgres", "finish");
+    const PUT_BACK: Script = script!("postgres", "put_back");
+    const BURY: Script = script!("postgres", "bury");
+    const DECLARE_LOST: Script = script!("postgres", "declare_lost");
+    const FORGET_CLAIMS: Option<Script> = Some(script!("postgres", "forget_claims"));
     const LOST: &'static str = include_str!("sql/lost.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: &'static [&'static str] = &[include_str!("sql/rescue.sql")];
+    const RESCUE: Script = script!("postgres", "rescue");
     const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script =
-        &[(For::All, include_str!("sql/purge_history.sql")), (For::All, include_str!("sql/purge_attempts.sql"))];
+    const PURGE: Script = script!("postgres", "purge");
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {

@@ -1,6 +1,5 @@
 //! SQLite: one writer at a time, in a file that several processes may share.
 
-mod admin;
 mod connections;
 mod in_memory;
 mod watch;
@@ -20,14 +19,15 @@ use crate::store::engine::notify::Signals;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, For, Housekeeping, List, MOST_ARGS, Script, Seen, driver, ids,
-    rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, rows,
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, args_list, fitting};
+use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::many_lanes::{Part, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
+use crate::store::engine::script::{Script, script};
 use crate::store::sqlite::watch::Writes;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Reach, Share, WorkerId};
@@ -127,6 +127,8 @@ impl Signals for Sqlite {
     }
 }
 
+admin_dialect!(Sqlite, "sqlite");
+
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
@@ -156,8 +158,7 @@ impl Dialect for Sqlite {
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const SETTLED: &'static [&'static str] = &[];
-    const HEARTBEAT: &'static [&'static str] = &[include_str!("sql/heartbeat.sql")];
+    const HEARTBEAT: Script = script!("sqlite", "heartbeat");
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
@@ -166,35 +167,17 @@ impl Dialect for Sqlite {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
-    const STARTED: Script = &[(For::All, include_str!("sql/started.sql"))];
-    const FINISH: Script = &[
-        (For::Recorded, include_str!("sql/finish_attempts.sql")),
-        (For::Each, include_str!("sql/finish_history.sql")),
-        (For::Refused, include_str!("sql/finish_accepted.sql")),
-    ];
-    const PUT_BACK: Script = &[
-        (For::Recorded, include_str!("sql/put_back_attempts.sql")),
-        (For::Forgetting, include_str!("sql/put_back_forget.sql")),
-        (For::All, include_str!("sql/put_back_history.sql")),
-        (For::All, include_str!("sql/put_back.sql")),
-    ];
-    const BURY: Script =
-        &[(For::Recorded, include_str!("sql/bury_attempts.sql")), (For::All, include_str!("sql/bury_dead.sql"))];
-    const DECLARE_LOST: &'static [&'static str] =
-        &[include_str!("sql/declare_lost.sql"), include_str!("sql/stop_heartbeats.sql")];
-    const FORGET_CLAIMS: &'static [&'static str] = &[];
+    const STARTED: Script = script!("sqlite", "started");
+    const FINISH: Script = script!("sqlite", "finish");
+    const PUT_BACK: Script = script!("sqlite", "put_back");
+    const BURY: Script = script!("sqlite", "bury");
+    const DECLARE_LOST: Script = script!("sqlite", "declare_lost");
+    const FORGET_CLAIMS: Option<Script> = None;
     const LOST: &'static str = include_str!("sql/lost.sql");
     const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: &'static [&'static str] = &[
-        include_str!("sql/rescue_blame.sql"),
-        include_str!("sql/rescue_attempts.sql"),
-        include_str!("sql/rescue_history.sql"),
-        include_str!("sql/rescue_dead.sql"),
-        include_str!("sql/rescue_ready.sql"),
-    ];
+    const RESCUE: Script = script!("sqlite", "rescue");
     const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script =
-        &[(For::All, include_str!("sql/purge_history.sql")), (For::All, include_str!("sql/purge_attempts.sql"))];
+    const PURGE: Script = script!("sqlite", "purge");
     const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
@@ -435,8 +418,8 @@ mod tests {
     /// plans the statement anew at each execution, which takes 0.1 ms of the turn to write. A `+` prevents that.
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
-        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY].concat();
-        let statements = scripts.iter().map(|(_, sql)| *sql).chain(Sqlite::HEARTBEAT.iter().copied());
+        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY, Sqlite::HEARTBEAT];
+        let statements = scripts.into_iter().flat_map(Script::steps).map(|(_, sql)| sql);
         for sql in statements {
             for (at, _) in sql.match_indices("worker_id = $") {
                 let before = sql[..at].rsplit(char::is_whitespace).next().expect("a part");

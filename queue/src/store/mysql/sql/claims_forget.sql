@@ -1,2 +1,0 @@
-DELETE c FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
-STRAIGHT_JOIN queue_claims AS c FORCE INDEX (PRIMARY) ON c.id = d.id

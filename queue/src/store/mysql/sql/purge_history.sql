@@ -1,2 +1,0 @@
-DELETE h FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
-STRAIGHT_JOIN queue_history AS h FORCE INDEX (PRIMARY) ON h.id = d.id

@@ -1,3 +1,0 @@
-UPDATE queue_dead AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text)
-WHERE j.id = b.id
-RETURNING j.id

@@ -1,1 +1,0 @@
-DELETE FROM queue_attempts WHERE job_id = ANY ($1::bigint[])

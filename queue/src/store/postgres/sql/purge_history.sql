@@ -1,1 +1,0 @@
-DELETE FROM queue_history WHERE id = ANY ($1::bigint[])

@@ -1,4 +1,0 @@
-UPDATE queue_dead SET args = b.args
-FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args FROM json_each($1)) AS b
-WHERE queue_dead.id = b.id
-RETURNING id
