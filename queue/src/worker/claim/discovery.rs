@@ -13,11 +13,7 @@ use crate::worker::claim::budget::Cost;
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::shared::Shared;
 
-/// Discovery runs in the background when it usually takes this long or longer.
-const SLOW: Duration = Duration::from_millis(20);
-
-/// A single discovery that takes this long also moves the next one to the background. No pause of the machine explains
-/// it.
+/// A single discovery that takes this long is expensive, whatever others took. No pause of the machine explains it.
 const VERY_SLOW: Duration = Duration::from_millis(250);
 
 /// When discovery is expensive, an idle worker runs it no more often than this.
@@ -103,8 +99,7 @@ impl Discovery {
 
     /// Runs discovery, or starts it in the background.
     pub(super) async fn again(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) -> Result<(), Error> {
-        let are_slow = self.cost.least() >= SLOW || self.took >= VERY_SLOW;
-        match are_slow && shared.config.store.has_spare_connection() {
+        match !self.is_cheap() && shared.config.store.has_spare_connection() {
             true => self.begin_beside(shared, lanes),
             false => {
                 if std::mem::take(&mut self.connected) {
@@ -193,10 +188,10 @@ impl Discovery {
         let now = Instant::now();
         self.last = Some(now);
         let newest_first = &shared.config.newest_first;
-        let dear = (!self.is_cheap()).then_some(found.took);
+        let expensive = (!self.is_cheap()).then_some(found.took);
         let all = from_the_start && self.pending.is_empty();
         let most_kept = if all { 0 } else { self.most };
-        lanes.found(found.heads, now, dear, most_kept, |lane| newest_first.contains(&*lane.queue));
+        lanes.found(found.heads, now, expensive, most_kept, |lane| newest_first.contains(&*lane.queue));
     }
 
     #[cfg(test)]
