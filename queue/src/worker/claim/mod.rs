@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::values::{Ask, Claimed, WorkerId};
+use crate::store::values::{Ask, Claimed, Lane, WorkerId};
 use crate::worker::claim::discovery::{Discovery, REST};
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::claim::lock::LockBackoff;
@@ -68,6 +68,10 @@ pub(crate) struct Claims {
     worker: WorkerId,
     /// Which slots come first.
     turn: usize,
+    /// The lane that last gave a job.
+    recent: Option<Lane>,
+    /// The last wake-up brought exactly one job.
+    lone: bool,
     /// The last claim brought all that it asked for: there is more.
     full: bool,
     /// The most jobs in one claim. It is lowered when the answer to a larger claim does not come in time.
@@ -104,6 +108,9 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
             continue;
         }
         let claimed = claims.round(&wants, after).await;
+        if let (Ok(count @ 1..), true) = (&claimed, after != After::Claim) {
+            claims.lone = *count == 1;
+        }
         match claimed {
             Ok(0) => {
                 shared.health.up(&mut failures);
@@ -160,11 +167,19 @@ fn is_timeout(error: &Error) -> bool {
     error.kind() == std::io::ErrorKind::TimedOut
 }
 
+/// What is still wanted after one job was taken for the first slots.
+fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
+    let mut wants = wants.to_vec();
+    wants[0].1 -= 1;
+    wants.retain(|(_, take)| *take > 0);
+    wants
+}
+
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
         let (worker, planner) = (shared.id(), Planner::new(&shared));
         let (lanes, discovery, lock_backoff) = (Lanes::default(), Discovery::new(), LockBackoff::default());
-        let (turn, full) = (0, false);
+        let (turn, recent, lone, full) = (0, None, true, false);
         let (in_vain, not_alone, unseen) = (false, None, true);
         let at_most = u32::MAX;
         Self {
@@ -175,6 +190,8 @@ impl Claims {
             lock_backoff,
             worker,
             turn,
+            recent,
+            lone,
             full,
             at_most,
             in_vain,
@@ -238,6 +255,10 @@ impl Claims {
                 return Ok(claimed);
             }
             was_alone = true;
+        } else if waited && let Some(claimed) = self.guess(wants).await? {
+            self.unseen = false;
+            self.discovery.now(&self.shared, &mut self.lanes).await?;
+            return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         if !self.discovery.is_beside() {
             let put_back = self.shared.look.swap(false, Ordering::Relaxed);
@@ -290,6 +311,32 @@ impl Claims {
         let told = after != After::Poll;
         let ask = self.lanes.only(take, told, now, |lane| shared.retries(slots, lane))?;
         Some(Next::all(slots, take, vec![ask]))
+    }
+
+    /// If the last wake-up brought one job, the next one of an idle worker most likely brings one job in the same lane.
+    /// Trying that before discovery saves a round trip. It takes one job only, because jobs of another lane may come
+    /// first. None: nothing was there, or this is no time to guess.
+    async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
+        let shared = &self.shared;
+        let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.discovery.is_cheap())
+        else {
+            return Ok(None);
+        };
+        let retries = wants.first().and_then(|(slots, _)| shared.retries(*slots, &lane));
+        let Some(max_retries) = retries else { return Ok(None) };
+        let ask = Ask {
+            newest_first: shared.config.newest_first.contains(&*lane.queue),
+            lane,
+            take: 1,
+            behind: None,
+            first: None,
+            max_retries,
+        };
+        let worker = shared.id();
+        let jobs = shared.config.store.claim(worker, &[ask]).await?;
+        let count = jobs.len();
+        self.hand_over(worker, jobs);
+        Ok((count > 0).then_some(count))
     }
 
     /// Claims for these slots. If there are no jobs for them, claims for the queues that were left out.
@@ -387,6 +434,9 @@ impl Claims {
         self.lanes.claimed(&asks, &jobs, started);
         for next in &nexts {
             self.planner.learn(&self.shared, next, &jobs);
+        }
+        if let Some(job) = jobs.last() {
+            self.recent = Some(job.lane.clone());
         }
         let count = jobs.len();
         self.full = count >= wanted as usize || (count > 0 && nexts.iter().any(|next| next.cut));

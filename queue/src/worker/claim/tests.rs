@@ -12,8 +12,8 @@ use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::engine::write_queue::Turns;
 use crate::store::values::{
-    Bury, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued,
-    Scope, Share, Start,
+    Bury, Finish, Found, Heartbeat, Hold, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope,
+    Share, Start,
 };
 use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Upkeep};
 use crate::worker::claim::lock::WITHOUT;
@@ -608,6 +608,23 @@ async fn one_claim_in_vain_says_nothing_of_the_next() {
         scene.groups(20).await;
         let looks = *scene.store.tables().looks_begun.borrow() - looks;
         assert!(looks <= 3, "{looks} looks in a tenth of a second");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_job_is_taken_on_a_guess_only_where_one_came_the_last_time() {
+    let scene = Scene::start(Duration::from_millis(1));
+    scene.groups(100).await;
+    let ones = |scene: &Scene| scene.store.tables().claims.iter().filter(|(count, _)| *count == 1).count();
+    assert!(ones(&scene) <= 1, "{:?}", scene.store.tables().claims);
+    let looks = *scene.store.tables().looks_begun.borrow();
+    for id in 2_000..2_002 {
+        scene.enqueue("a", id);
+        scene.claimed(id).await;
+        if id == 2_001 {
+            assert_eq!(*scene.store.tables().looks_begun.borrow(), looks + 2, "before the look of that signal");
+        }
+        sleep(Duration::from_millis(5)).await;
     }
 }
 
