@@ -14,17 +14,17 @@ use std::time::Duration;
 /// assert!(exponential.delay(3) <= Duration::from_secs(8)); // full jitter: between zero and 2 s * 2^2
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Backoff(Kind);
+pub struct Backoff(Curve);
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum Curve {
     Exponential { base: Duration, max: Duration },
     Linear { step: Duration, max: Duration },
     Fixed { delay: Duration },
     Custom { delay: fn(u32) -> Duration },
 }
 
-impl PartialEq for Kind {
+impl PartialEq for Curve {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exponential { base: a, max: b }, Self::Exponential { base: c, max: d })
@@ -45,30 +45,30 @@ impl Backoff {
     /// After failure `n`, a random delay between zero and `base * 2^(n-1)`, at most `max`. This is "full jitter": jobs
     /// that failed together do not come back together.
     pub const fn exponential(base: Duration, max: Duration) -> Self {
-        Self(Kind::Exponential { base, max })
+        Self(Curve::Exponential { base, max })
     }
 
     /// After failure `n`, `step * n`, at most `max`.
     pub const fn linear(step: Duration, max: Duration) -> Self {
-        Self(Kind::Linear { step, max })
+        Self(Curve::Linear { step, max })
     }
 
     /// Always `delay`.
     pub const fn fixed(delay: Duration) -> Self {
-        Self(Kind::Fixed { delay })
+        Self(Curve::Fixed { delay })
     }
 
     /// The delay that `delay` returns for the number of the attempt that failed (1 is the first). If it panics, there
     /// is no delay.
     pub const fn custom(delay: fn(u32) -> Duration) -> Self {
-        Self(Kind::Custom { delay })
+        Self(Curve::Custom { delay })
     }
 
     /// The delay after attempt `attempt` failed (1 is the first), at most [`Backoff::LIMIT`].
     pub fn delay(&self, attempt: u32) -> Duration {
         let ceiling = self.ceiling(attempt);
         match self.0 {
-            Kind::Exponential { .. } => {
+            Curve::Exponential { .. } => {
                 let micros = u64::try_from(ceiling.as_micros()).unwrap_or(u64::MAX - 1);
                 Duration::from_micros(fastrand::u64(0..=micros))
             }
@@ -80,13 +80,13 @@ impl Backoff {
     pub fn ceiling(&self, attempt: u32) -> Duration {
         let attempt = attempt.max(1);
         let delay = match self.0 {
-            Kind::Exponential { base, max } => {
+            Curve::Exponential { base, max } => {
                 let factor = 1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
                 base.saturating_mul(factor).min(max)
             }
-            Kind::Linear { step, max } => step.saturating_mul(attempt).min(max),
-            Kind::Fixed { delay } => delay,
-            Kind::Custom { delay } => std::panic::catch_unwind(|| delay(attempt)).unwrap_or_default(),
+            Curve::Linear { step, max } => step.saturating_mul(attempt).min(max),
+            Curve::Fixed { delay } => delay,
+            Curve::Custom { delay } => std::panic::catch_unwind(|| delay(attempt)).unwrap_or_default(),
         };
         delay.min(Self::LIMIT)
     }

@@ -1,6 +1,7 @@
 //! No SQL is built from input: all of it is in the sources, and values are bound. A short list here names the code that
 //! builds statement text, and why no outside input gets into it.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -338,4 +339,82 @@ fn every_statement_is_used() {
     assert_eq!(own, ["../engine/sql/a.sql"]);
     let all = ["postgres/sql/b.sql", "mysql/sql/b.sql", "sqlite/sql/b.sql", "mysql/sql/finish.sql"];
     assert_eq!(of_stores, all);
+}
+
+/// The files of the library by module path, and the module paths that each imports outside its tests.
+fn imports() -> HashMap<String, HashSet<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src");
+    let mut sources = Vec::new();
+    files(&root, "rs", &mut sources);
+    let texts: HashMap<String, String> = sources
+        .iter()
+        .filter(|path| !path.components().any(|part| part.as_os_str().to_string_lossy().contains("tests")))
+        .filter(|path| !path.to_string_lossy().ends_with("tests.rs"))
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("text");
+            let module =
+                path.strip_prefix(&root).expect("inside").with_extension("").to_string_lossy().replace('/', "::");
+            let module = module.trim_end_matches("mod").trim_end_matches("::").to_owned();
+            (module, text.split("#[cfg(test)]\nmod ").next().expect("a first part").to_owned())
+        })
+        .collect();
+    let known: HashSet<String> = texts.keys().cloned().collect();
+    texts.into_iter().map(|(module, text)| (module.clone(), imported(&text, &module, &known))).collect()
+}
+
+/// The modules that a text names by `crate::`, each as far as it is a file. Of a list in braces, each entry.
+fn imported(text: &str, own: &str, known: &HashSet<String>) -> HashSet<String> {
+    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code = code.join(" ").replace("#[cfg(test)] use crate::", "");
+    let mut found = HashSet::new();
+    for rest in code.split("crate::").skip(1) {
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
+        let base = rest[..end].trim_end_matches("::");
+        let list = rest[end..].strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(list, _)| list);
+        let paths = std::iter::once(base.to_owned()).chain(list.split(',').map(|it| format!("{base}::{}", it.trim())));
+        for path in paths {
+            let parts: Vec<&str> = path.split("::").collect();
+            let file = (1..=parts.len()).rev().map(|n| parts[..n].join("::")).find(|path| known.contains(path));
+            // a list imports its entries: the folder itself is named only by its own items
+            if let Some(file) = file.filter(|file| file != own && (list.is_empty() || *file != base || path != base)) {
+                found.insert(file);
+            }
+        }
+    }
+    found
+}
+
+/// The modules that reach themselves.
+fn circles(imports: &HashMap<String, HashSet<String>>) -> Vec<&String> {
+    let reaches_itself = |start: &&String| {
+        let (mut seen, mut next) = (HashSet::new(), vec![*start]);
+        while let Some(module) = next.pop() {
+            for other in imports.get(module).into_iter().flatten() {
+                if other == *start {
+                    return true;
+                }
+                if seen.insert(other) {
+                    next.push(other);
+                }
+            }
+        }
+        false
+    };
+    let mut circles: Vec<_> = imports.keys().filter(reaches_itself).collect();
+    circles.sort();
+    circles
+}
+
+#[test]
+fn no_two_files_import_each_other_in_a_circle() {
+    let mut all = imports();
+    assert!(all.len() > 70, "{} files", all.len());
+    assert!(
+        all["worker::claim::plan"].contains("store::values")
+            && all["store::engine::steps"].contains("store::engine::feature")
+    );
+    assert_eq!(circles(&all), [""; 0]);
+    // and a circle is noticed
+    all.get_mut("store::values").expect("a file").insert("worker::claim::plan".into());
+    assert!(circles(&all).contains(&&"store::values".to_owned()));
 }

@@ -26,9 +26,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::dialect::ids;
-use crate::store::engine::feature;
 use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::notify::{self, Signals};
+use crate::store::engine::steps;
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
 use crate::store::values::{Features, NewJob, Whose};
 
@@ -74,19 +74,19 @@ struct Desk<DB: Dialect> {
 }
 
 /// A pool and the key of its desk.
-struct Place<DB: Dialect> {
+struct DeskOf<DB: Dialect> {
     pool: Pool<DB>,
     key: Key,
     options: Arc<dyn Any + Send + Sync>,
 }
 
-impl<DB: Dialect> Clone for Place<DB> {
+impl<DB: Dialect> Clone for DeskOf<DB> {
     fn clone(&self) -> Self {
         Self { pool: self.pool.clone(), key: self.key, options: self.options.clone() }
     }
 }
 
-impl<DB: Dialect + Signals> Place<DB> {
+impl<DB: Dialect + Signals> DeskOf<DB> {
     fn of(pool: &Pool<DB>) -> Self {
         let options = pool.connect_options();
         let key = (TypeId::of::<DB>(), Arc::as_ptr(&options).cast::<()>().addr(), runtime::Handle::current().id());
@@ -146,7 +146,7 @@ impl<DB: Dialect + Signals> Place<DB> {
 }
 
 /// Releases the kept connection after it was idle for [`LINGER`], or when the runtime ends.
-struct Watch<DB: Dialect + Signals>(Place<DB>);
+struct Watch<DB: Dialect + Signals>(DeskOf<DB>);
 
 impl<DB: Dialect + Signals> Watch<DB> {
     async fn run(self) {
@@ -208,7 +208,7 @@ impl<T: Send> Drop for Finished<T> {
 
 /// Writes one job and returns its id.
 pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
-    let place = Place::of(pool);
+    let place = DeskOf::of(pool);
     let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
     if place.has_room() && place.desk(alone) {
         let alone = Alone(place);
@@ -221,7 +221,7 @@ pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -
 }
 
 /// An enqueue that writes its own job.
-struct Alone<DB: Dialect + Signals>(Place<DB>);
+struct Alone<DB: Dialect + Signals>(DeskOf<DB>);
 
 impl<DB: Dialect + Signals> Alone<DB> {
     async fn write(self, job: NewJob) -> Result<i64, Error> {
@@ -247,7 +247,7 @@ impl<DB: Dialect + Signals> Drop for Alone<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Place<DB> {
+impl<DB: Dialect + Signals> DeskOf<DB> {
     /// Hands a job to the task. Starts the task if none runs.
     fn hand_over(&self, waiting: Waiting) {
         // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
@@ -273,7 +273,7 @@ impl<DB: Dialect + Signals> Place<DB> {
 
 /// The task that writes the jobs of several enqueues.
 struct Task<DB: Dialect + Signals> {
-    place: Place<DB>,
+    place: DeskOf<DB>,
     receiver: mpsc::UnboundedReceiver<Waiting>,
 }
 
@@ -418,7 +418,7 @@ async fn insert<DB: Dialect>(
                 let [kind, queue, priority, max_retries, args, ..] = job.binds();
                 ids::<DB>(conn, sql, &[kind, queue, priority, max_retries, args, from.into()]).await
             }
-            _ => feature::insert::<DB>(conn, jobs, Whose::Pools).await,
+            _ => steps::insert::<DB>(conn, jobs, Whose::Pools).await,
         };
         match written {
             // the signal is only a hint: the job matters more
@@ -462,7 +462,7 @@ fn refuse(group: Vec<Waiting>, error: Error) {
 /// transaction. The kept connection saves the pool's two liveness checks, before and after.
 pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
     let task = tokio::spawn(async move {
-        let (place, turns) = (Place::of(&pool), Turns::of(&pool));
+        let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
         let (mut conn, _) = place.connection().await?;
         let numbers = insert(&mut conn, &turns, turns.next(Errand::Other).await, &jobs, None).await?;
         place.keep(conn);

@@ -23,7 +23,7 @@ async fn until(what: &str, reached: impl AsyncFn() -> bool) {
 
 /// Whether anybody or anything is at the pool's desk.
 fn in_use(pool: &SqlitePool) -> bool {
-    let place = Place::of(pool);
+    let place = DeskOf::of(pool);
     DESKS.lock().expect("no panic").contains_key(&place.key)
 }
 
@@ -100,7 +100,7 @@ fn a_runtime_that_ends_leaves_nothing_behind() {
     let pool = first.block_on(pool(&folder));
     let key = first.block_on(async {
         write(&pool, NewJob::example("k")).await.expect("written");
-        Place::of(&pool).key
+        DeskOf::of(&pool).key
     });
     let mut midway = Box::pin(write(&pool, NewJob::example("k")));
     first.block_on(async { assert!((&mut midway).now_or_never().is_none()) });

@@ -6,7 +6,7 @@ use crate::enqueue::group;
 use crate::store::AnyStore;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::operation::SqlStore;
-use crate::store::engine::{feature, notify};
+use crate::store::engine::{notify, steps};
 use crate::store::values::{NewJob, Whose};
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
@@ -81,7 +81,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
         }
     }
     let mut guard = Guard(conn, false);
-    let result = feature::insert::<DB>(guard.0, &jobs, Whose::Callers).await;
+    let result = steps::insert::<DB>(guard.0, &jobs, Whose::Callers).await;
     guard.1 = true;
     notify::maybe_committed_later::<DB>();
     result
@@ -109,7 +109,7 @@ macro_rules! database {
 
             impl sealed::Target for &mut $connection {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
-                    let ids = feature::insert::<$db>(self, &jobs, Whose::Callers).await?;
+                    let ids = steps::insert::<$db>(self, &jobs, Whose::Callers).await?;
                     notify::maybe_committed_later::<$db>();
                     Ok(ids)
                 }

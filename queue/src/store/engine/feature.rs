@@ -10,11 +10,9 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sqlx::Error;
+use sqlx::{Database, Error};
 
-use crate::store::engine::dialect::{Dialect, execute, ids, json};
-use crate::store::engine::savepoint::Together;
-use crate::store::values::{Features, Hold, NewJob, Whose};
+use crate::store::values::Features;
 
 /// A moment in a job's life at which features may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +43,7 @@ pub(crate) enum Edge {
 }
 
 /// A feature on one engine.
-pub(crate) struct Feature<DB: Dialect> {
+pub(crate) struct Feature<DB: Database> {
     /// In log lines.
     pub(crate) name: &'static str,
     /// Its bit in `features`. It never changes and is never used again.
@@ -53,89 +51,13 @@ pub(crate) struct Feature<DB: Dialect> {
     /// Its statements at each edge. They run after the statements of the edge itself, in the same transaction, and with
     /// one value: a list of `{id, fence}`, of the jobs that use the feature. Where there is no attempt, `fence` is 0.
     pub(crate) steps: &'static [(Edge, &'static [&'static str])],
-    pub(crate) duty: Option<Duty<DB>>,
+    pub(crate) duty: Option<Background<DB>>,
 }
 
 /// Background work of a feature. Every worker does it, so rounds of several workers must not disturb each other.
-pub(crate) struct Duty<DB: Dialect> {
+pub(crate) struct Background<DB: Database> {
     /// The pause between two rounds, with jitter.
     pub(crate) every: Duration,
     /// One bounded round, in a transaction.
     pub(crate) round: for<'c> fn(&'c mut DB::Connection) -> BoxFuture<'c, Result<(), Error>>,
-}
-
-/// The features with steps at this edge that one of these jobs uses.
-fn used<DB: Dialect>(
-    edge: Edge,
-    jobs: impl Iterator<Item = Features> + Clone,
-) -> impl Iterator<Item = (Features, &'static [&'static str])> {
-    DB::FEATURES.iter().filter_map(move |feature| {
-        let (_, steps) = feature.steps.iter().find(|(at, _)| *at == edge)?;
-        jobs.clone().any(|features| features.has_any_of(feature.bit)).then_some((feature.bit, *steps))
-    })
-}
-
-/// Whether any feature has a step at this edge.
-pub(crate) fn acts_at<DB: Dialect>(edge: Edge) -> bool {
-    DB::FEATURES.iter().any(|feature| feature.steps.iter().any(|(at, _)| *at == edge))
-}
-
-/// Whether a feature has a step at this edge for one of these jobs.
-pub(crate) fn has_steps<DB: Dialect>(edge: Edge, jobs: impl Iterator<Item = Features> + Clone) -> bool {
-    used::<DB>(edge, jobs).next().is_some()
-}
-
-/// Runs the steps of an edge, in its transaction. Returns the ids that the last statement of each feature returned, at
-/// [`Edge::Admit`].
-pub(crate) async fn run_steps<DB: Dialect>(
-    conn: &mut DB::Connection,
-    edge: Edge,
-    jobs: &[Hold],
-) -> Result<Vec<i64>, Error> {
-    #[derive(serde::Serialize)]
-    struct Told {
-        id: i64,
-        fence: i32,
-    }
-    let mut returned = Vec::new();
-    for (bit, steps) in used::<DB>(edge, jobs.iter().map(|job| job.features)) {
-        let told =
-            jobs.iter().filter(|job| job.features.has_any_of(bit)).map(|job| Told { id: job.id, fence: job.fence });
-        let list = json(&told.collect::<Vec<_>>());
-        let binds = [list.as_str().into()];
-        let (last, others) = steps.split_last().expect("a feature has statements where it acts");
-        for sql in others {
-            execute::<DB>(conn, sql, &binds).await?;
-        }
-        if edge == Edge::Admit {
-            returned.extend(ids::<DB>(conn, last, &binds).await?);
-        } else {
-            execute::<DB>(conn, last, &binds).await?;
-        }
-    }
-    Ok(returned)
-}
-
-/// Inserts jobs with the steps of their features. See [`Dialect::insert`].
-pub(crate) async fn insert<DB: Dialect>(
-    conn: &mut DB::Connection,
-    jobs: &[NewJob],
-    whose: Whose,
-) -> Result<Vec<i64>, Error> {
-    if !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
-        return DB::insert(conn, jobs, whose).await;
-    }
-    let mut together = Together::<DB>::begin(conn, whose).await?;
-    let ids = insert_with_steps::<DB>(together.connection(), jobs).await;
-    together.end(ids).await
-}
-
-async fn insert_with_steps<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    let ids = DB::insert(conn, jobs, Whose::InTransaction).await?;
-    let inserted = ids.iter().zip(jobs).map(|(&id, job)| Hold { id, fence: 0, features: job.features });
-    let inserted: Vec<_> = inserted.filter(|job| job.features != Features::NONE).collect();
-    let marked: Vec<_> = inserted.iter().map(|job| [job.id, job.features.into()]).collect();
-    execute::<DB>(conn, DB::MARK_FEATURES, &[json(&marked).as_str().into()]).await?;
-    run_steps::<DB>(conn, Edge::Enqueue, &inserted).await?;
-    Ok(ids)
 }

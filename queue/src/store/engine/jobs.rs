@@ -6,10 +6,11 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
-use crate::store::engine::feature::{Edge, has_steps, run_steps};
+use crate::store::engine::feature::Edge;
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
+use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::values::{
     Ask, Bury, Claimed, Finish, Found, Hold, Lane, PutBack, Reach, Scope, Share, Start, WorkerId,
 };

@@ -9,12 +9,13 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
-use crate::store::engine::feature::{Edge, run_steps};
+use crate::store::engine::feature::Edge;
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{features, list, number, without_attempt};
 use crate::store::engine::script::{Script, When};
+use crate::store::engine::steps::run_steps;
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 

@@ -5,14 +5,15 @@
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`], [`migrate`] |
 //! | what engines differ in | [`dialect`]; [`settings`] of sessions |
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
-//! | what features add | [`feature`] |
-//! | shapes of statements | [`script`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
+//! | what features add | [`feature`], [`steps`] |
+//! | shapes of statements | [`script`], [`ends`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
 //! | the server | [`session`], [`distance`], [`notify`] |
 
 mod access;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod distance;
+mod ends;
 pub(crate) mod feature;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
@@ -34,6 +35,7 @@ pub(crate) mod savepoint;
 pub(crate) mod script;
 pub(crate) mod session;
 pub(crate) mod settings;
+pub(crate) mod steps;
 mod upkeep;
 pub(crate) mod write_queue;
 

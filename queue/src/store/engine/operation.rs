@@ -262,14 +262,14 @@ impl<DB: Dialect> SqlStore<DB> {
             None if line.is_some() => (Conn::Own(self.open_own(via, limit, lent.is_some()).await?), true),
             None => self.borrow(via).await?,
         };
-        let mut held = Held { conn: Some(conn), sound: false };
+        let mut held = InUse { conn: Some(conn), sound: false };
         let _turn = match mode {
             Mode::Read => None,
             Mode::Write | Mode::Alone | Mode::Transaction => Some(self.0.turns.next(via.errand()).await),
         };
         let _ended = (via.is_housekeeping() && mode != Mode::Read).then(|| {
             self.0.housekeeping.starts();
-            Ended(&self.0.housekeeping)
+            QuietWrite(&self.0.housekeeping)
         });
         let conn = held.conn.as_mut().expect("just put there");
         let begins = mode == Mode::Transaction || (mode == Mode::Alone && !is_ours) || lent.is_some();
@@ -428,21 +428,21 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 /// Marks the end of a write that wakes nobody, even if it is dropped midway.
-struct Ended<'a>(&'a Housekeeping);
+struct QuietWrite<'a>(&'a Housekeeping);
 
-impl Drop for Ended<'_> {
+impl Drop for QuietWrite<'_> {
     fn drop(&mut self) {
         self.0.ends();
     }
 }
 
 /// A connection in use. It is discarded unless its operation came to an end.
-struct Held<DB: Dialect> {
+struct InUse<DB: Dialect> {
     conn: Option<Conn<DB>>,
     sound: bool,
 }
 
-impl<DB: Dialect> Drop for Held<DB> {
+impl<DB: Dialect> Drop for InUse<DB> {
     fn drop(&mut self) {
         if !self.sound
             && !DB::ONE_WRITER

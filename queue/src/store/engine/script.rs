@@ -1,15 +1,4 @@
-//! Scripts: the statements of one transaction, in one file; and the starts and ends of attempts, which are scripts for a
-//! batch of jobs.
-
-use futures_util::FutureExt;
-
-use crate::error::Error;
-use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Dialect, List, execute, ids};
-use crate::store::engine::feature::{Edge, has_steps, run_steps};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::ranges::Runs;
-use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, Start, WorkerId};
+//! Scripts: the statements of one transaction, in one file.
 
 /// The statements of one transaction. Each begins with a head, `-- step: WORD`, which says when it runs. A file without
 /// heads is one statement. All statements get the same values, unless their word says otherwise. The rows that they
@@ -30,7 +19,8 @@ pub(crate) enum When {
     Each,
     /// `refused`: if some jobs were not accepted. It reads which were.
     Refused,
-    /// `runs`: if none was refused and the ids form few [`Runs`]. These are bound behind the other values.
+    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::ranges::Runs). These are bound
+    /// behind the other values.
     Runs,
     /// `scattered`: otherwise.
     Scattered,
@@ -106,176 +96,6 @@ macro_rules! script {
     };
 }
 pub(crate) use script;
-
-/// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
-/// older ones.
-const KEPT: i32 = 100;
-
-impl<DB: Dialect> SqlStore<DB> {
-    pub(crate) async fn ending<E: Ending>(
-        &self,
-        doing: &'static str,
-        script: Script,
-        worker: WorkerId,
-        batch: &[E],
-    ) -> Result<Vec<i64>, Error> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        let recorded = batch.iter().any(Ending::recorded);
-        let forgetting = batch.iter().any(|ending| ending.forget().is_some());
-        let writes = script.steps().filter(|(when, _)| match when {
-            When::Recorded => recorded,
-            When::Forgetting => forgetting,
-            When::Refused => false,
-            _ => true,
-        });
-        let has_steps = has_steps::<DB>(E::EDGE, batch.iter().map(|ending| ending.hold().features));
-        let mode = if writes.count() == 1 && !has_steps { Mode::Alone } else { Mode::Transaction };
-        let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| ending.hold().key()); // everybody locks in the same order
-        let all: Vec<i64> = batch.iter().map(|ending| ending.hold().id).collect();
-        let holds: Vec<Hold> = batch.iter().map(Ending::hold).filter(|_| has_steps).collect();
-        let args = (worker, E::list::<DB>(&batch), all, holds);
-        self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all, holds)| {
-            async move {
-                let binds = list.behind(*worker);
-                let runs = Runs::of(all);
-                let (mut accepted, mut refused) = (Vec::new(), false);
-                for (when, sql) in script.steps() {
-                    match when {
-                        When::Recorded if !recorded => {}
-                        When::Forgetting if !forgetting => {}
-                        When::Refused if !refused => {}
-                        When::Scattered if !refused && runs.is_some() => {}
-                        When::Runs => match &runs {
-                            Some(runs) if !refused => execute::<DB>(conn, sql, &runs.behind(&binds)).await.map(drop)?,
-                            _ => {}
-                        },
-                        When::Each => match execute::<DB>(conn, sql, &binds).await? {
-                            count if count == all.len() as u64 => accepted.extend(all),
-                            _ => refused = true,
-                        },
-                        _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
-                    }
-                }
-                if has_steps {
-                    let told: Vec<Hold> = holds.iter().filter(|hold| accepted.contains(&hold.id)).copied().collect();
-                    run_steps::<DB>(conn, E::EDGE, &told).await?;
-                }
-                Ok(accepted)
-            }
-            .boxed()
-        })
-        .await
-    }
-}
-
-/// The start or the end of one attempt, in a batch.
-pub(crate) trait Ending: serde::Serialize + Clone + Sync {
-    /// At which features may act.
-    const EDGE: Edge;
-    fn hold(&self) -> Hold;
-    /// Whether the attempt goes into `queue_attempts`.
-    fn recorded(&self) -> bool {
-        false
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        None
-    }
-    /// The fence up to which to delete the job's attempts that do not count, if that is to be done now.
-    fn forget(&self) -> Option<i32> {
-        None
-    }
-
-    /// A batch, sorted by job and fence, as its statements read it.
-    fn list<DB: Dialect>(batch: &[Self]) -> List
-    where
-        Self: Sized,
-    {
-        json(batch).into()
-    }
-
-    /// Replaces what some engine cannot store.
-    fn clean(&self) -> Self {
-        let mut clean = self.clone();
-        if let Some(error) = clean.error()
-            && let Some(text) = without_nul(error)
-        {
-            *error = text;
-        }
-        clean
-    }
-}
-
-impl Ending for Start {
-    const EDGE: Edge = Edge::Start;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-}
-
-impl Ending for Finish {
-    const EDGE: Edge = Edge::Finish;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        self.state != Outcome::Completed
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        self.error.as_mut()
-    }
-    fn list<DB: Dialect>(batch: &[Self]) -> List {
-        DB::finish_list(batch)
-    }
-}
-
-impl Ending for PutBack {
-    const EDGE: Edge = Edge::PutBack;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        self.record
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        self.error.as_mut()
-    }
-    fn forget(&self) -> Option<i32> {
-        (self.uncount > 0 && self.hold.fence % KEPT == 0).then_some(self.hold.fence - KEPT)
-    }
-    fn list<DB: Dialect>(batch: &[Self]) -> List {
-        #[derive(serde::Serialize)]
-        struct Item<'a> {
-            #[serde(flatten)]
-            end: &'a PutBack,
-            forget: Option<i32>,
-        }
-        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>()).into()
-    }
-}
-
-impl Ending for Bury {
-    const EDGE: Edge = Edge::Bury;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        true
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        Some(&mut self.error)
-    }
-}
-
-fn without_nul(text: &str) -> Option<String> {
-    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
-}
 
 #[cfg(test)]
 mod tests {

@@ -17,10 +17,10 @@ struct Untold;
 
 /// The session of the connection for heartbeats. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Session(Arc<Mutex<State>>);
+pub(crate) struct Session(Arc<Mutex<Current>>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct Current {
     /// Increases with each connection.
     number: u64,
     /// The server's id of it.
@@ -46,14 +46,14 @@ enum Run {
 }
 
 impl Session {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Current> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a new connection.
     pub(crate) fn begins(&self, in_cluster: bool) {
         let mut state = self.state();
-        *state = State { number: state.number + 1, mute: in_cluster, ..State::default() };
+        *state = Current { number: state.number + 1, mute: in_cluster, ..Current::default() };
     }
 
     /// Notes the session of this transaction, where sessions are lent. The next transaction may have another one. What
@@ -66,7 +66,7 @@ impl Session {
         let mut state = self.state();
         let known = run != Run::Untold && run == state.run;
         if !known {
-            *state = State { number: state.number + 1, mute: true, run, ..State::default() };
+            *state = Current { number: state.number + 1, mute: true, run, ..Current::default() };
         }
         state.server = known.then_some(session);
         Ok(())
@@ -144,7 +144,7 @@ impl Session {
                      lives; behind PgBouncer in transaction mode, set `.transaction_pooler(true)`"
                 );
             }
-            *state = State { number: state.number + 1, server, mute: true, ..State::default() };
+            *state = Current { number: state.number + 1, server, mute: true, ..Current::default() };
         }
         state.server = server;
         (state.number, !state.mute)

@@ -6,13 +6,14 @@ use futures_util::FutureExt;
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Dialect, execute, ids, rows};
-use crate::store::engine::feature::{Edge, run_steps};
+use crate::store::engine::feature::Edge;
 use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::When;
+use crate::store::engine::steps::run_steps;
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {

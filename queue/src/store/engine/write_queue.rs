@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-struct Line {
+struct Writers {
     turn: Arc<Mutex<()>>,
     /// Workers that claim as soon as there is news.
     listening: AtomicUsize,
@@ -43,14 +43,14 @@ struct Line {
 }
 
 /// By driver and address of the database.
-type Lines = HashMap<(TypeId, String), Weak<Line>>;
+type AllWriters = HashMap<(TypeId, String), Weak<Writers>>;
 
 /// The write queues that may be in use.
-static LINES: LazyLock<std::sync::Mutex<Lines>> = LazyLock::new(Default::default);
+static LINES: LazyLock<std::sync::Mutex<AllWriters>> = LazyLock::new(Default::default);
 
 /// The write queue of one database. None: writers need no order.
 #[derive(Debug, Clone)]
-pub(crate) struct Turns(Option<Arc<Line>>);
+pub(crate) struct Turns(Option<Arc<Writers>>);
 
 /// What a turn is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) enum Errand {
 pub(crate) struct Turn {
     _held: Option<OwnedMutexGuard<()>>,
     /// Keeps the write queue alive while somebody has a turn.
-    line: Option<Arc<Line>>,
+    line: Option<Arc<Writers>>,
 }
 
 impl Turn {
@@ -81,7 +81,7 @@ impl Turn {
 
 /// A worker listens, until this is dropped.
 #[derive(Default)]
-pub(crate) struct Listening(Option<Arc<Line>>);
+pub(crate) struct Listening(Option<Arc<Writers>>);
 
 impl Drop for Listening {
     fn drop(&mut self) {

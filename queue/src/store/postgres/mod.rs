@@ -83,7 +83,7 @@ struct PgAsk<'a> {
 
 /// The values that most ends lack, in the order of the ends. None: no end has one.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Rare<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<Vec<Option<Outcome>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ struct Told<'a> {
     error: Option<Vec<Option<&'a str>>>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Rare<'a> {
     fn of(ends: &[&'a Finish]) -> Option<String> {
         fn list<'a, T>(ends: &[&'a Finish], of: fn(&'a Finish) -> Option<T>) -> Option<Vec<Option<T>>> {
             ends.iter().any(|end| of(end).is_some()).then(|| ends.iter().map(|end| of(end)).collect())
@@ -233,7 +233,7 @@ impl Dialect for Postgres {
         let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
         List {
             numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
-            text: Told::of(&ends),
+            text: Rare::of(&ends),
         }
     }
 

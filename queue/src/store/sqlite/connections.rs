@@ -25,7 +25,7 @@ const ROWS: usize = 2048;
 
 /// What decides whether another connection sees the same tables and can write at the same time as the pool's.
 #[derive(Debug, PartialEq, Eq)]
-struct Kind {
+struct Storage {
     /// Empty: in memory.
     file: String,
     journal_mode: String,
@@ -35,7 +35,7 @@ struct Kind {
 
 /// The write-ahead log of the pool's file, if other processes can write to it.
 pub(crate) async fn log(pool: &Pool<Sqlite>) -> Result<Option<PathBuf>, Error> {
-    let Kind { file, journal_mode, locking_mode, .. } = kind(pool).await?;
+    let Storage { file, journal_mode, locking_mode, .. } = kind(pool).await?;
     let shared = !file.is_empty() && journal_mode == "wal" && locking_mode == "normal";
     Ok(shared.then(|| PathBuf::from(file + "-wal")))
 }
@@ -89,7 +89,7 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
             "the pool's connections have `PRAGMA count_changes = ON`, which changes answers: leave it out".into(),
         ));
     }
-    let Kind { file, journal_mode, locking_mode, .. } = kind_of(conn).await?;
+    let Storage { file, journal_mode, locking_mode, .. } = kind_of(conn).await?;
     if file.is_empty() || pool.options().get_max_connections() == 1 {
         return Ok(None);
     }
@@ -113,15 +113,15 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
         .then(|| format!("the pool's connections set `journal_mode` to {next} where it is {journal_mode}, {why}")))
 }
 
-async fn kind(pool: &Pool<Sqlite>) -> Result<Kind, Error> {
+async fn kind(pool: &Pool<Sqlite>) -> Result<Storage, Error> {
     kind_of(&mut *crate::store::engine::poisoned::acquire(pool).await?).await
 }
 
-async fn kind_of(conn: &mut SqliteConnection) -> Result<Kind, Error> {
+async fn kind_of(conn: &mut SqliteConnection) -> Result<Storage, Error> {
     let text = async |conn: &mut sqlx::SqliteConnection, sql: &'static str| {
         sqlx::query_scalar::<_, Option<String>>(sql).fetch_one(conn).await.map(Option::unwrap_or_default)
     };
-    Ok(Kind {
+    Ok(Storage {
         file: text(conn, "SELECT file FROM pragma_database_list WHERE name = 'main'").await?,
         journal_mode: text(conn, "PRAGMA main.journal_mode").await?,
         locking_mode: text(conn, "PRAGMA main.locking_mode").await?,

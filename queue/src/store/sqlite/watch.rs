@@ -17,12 +17,12 @@ type State = Option<(u64, SystemTime)>;
 pub(crate) struct Writes {
     file: PathBuf,
     seen: State,
-    told: told::Told,
+    told: told::Notice,
 }
 
 impl Writes {
     pub(crate) fn to(file: PathBuf) -> Self {
-        Self { seen: state(&file), told: told::Told::default(), file }
+        Self { seen: state(&file), told: told::Notice::default(), file }
     }
 
     /// Waits for a write. With inotify, a write between two calls ends the second call at once.
@@ -73,7 +73,7 @@ mod told {
 
     /// A thread waits for inotify, because the runtime may have no I/O driver.
     #[derive(Default)]
-    pub(crate) struct Told {
+    pub(crate) struct Notice {
         pub(crate) ear: Option<Ear>,
         refused: Option<Instant>,
     }
@@ -86,7 +86,7 @@ mod told {
         watch: WatchDescriptor,
     }
 
-    impl Told {
+    impl Notice {
         pub(crate) fn hears(&self) -> bool {
             self.ear.as_ref().is_some_and(|ear| !ear.over.load(Ordering::Acquire))
         }
@@ -168,9 +168,9 @@ mod told {
 
     /// Without inotify.
     #[derive(Default)]
-    pub(crate) struct Told;
+    pub(crate) struct Notice;
 
-    impl Told {
+    impl Notice {
         pub(crate) fn hears(&self) -> bool {
             false
         }

@@ -25,7 +25,7 @@ const LONGEST_REST: u32 = 64;
 
 /// The distance from one job to the next.
 #[derive(Debug, Clone, Copy)]
-enum Pace {
+enum Density {
     /// Microseconds.
     Time(f64),
     /// Ids, because all jobs were due at the same time.
@@ -36,7 +36,7 @@ enum Pace {
 #[derive(Debug, Default)]
 pub(super) struct Horizon {
     /// How far the last claim came, and its pace.
-    reached: Option<(Rank, Pace)>,
+    reached: Option<(Rank, Density)>,
     /// How many estimates were too short for the present claim.
     tries: i32,
     /// How many claims still run without an estimate, and how many there were after the last wrong one.
@@ -75,12 +75,12 @@ impl Horizon {
         let ((priority, (time, id)), pace) = self.reached?;
         let ample = |pace: f64| pace * f64::from(take) * AMPLE;
         let pace = match pace {
-            Pace::Ids(pace) if self.tries == 0 => {
+            Density::Ids(pace) if self.tries == 0 => {
                 return Some((priority, (time, id.saturating_add((ample(pace) + LEAST_IDS) as i64))));
             }
             // no more jobs are due at that time
-            Pace::Ids(_) => 0.0,
-            Pace::Time(pace) => pace,
+            Density::Ids(_) => 0.0,
+            Density::Time(pace) => pace,
         };
         let ahead = (ample(pace) + LEAST) * FURTHER.powi(self.tries);
         Some((priority, (time.checked_add(ahead.min(MOST) as i64)?, i64::MIN)))
@@ -98,8 +98,11 @@ impl Horizon {
         let before = self.reached.map(|(reached, _)| reached).filter(|before| before.0 == priority && before.1 < last);
         let from = before.map_or(first, |(_, place)| place);
         let per_job = |from: i64, to: i64| to.saturating_sub(from) as f64 / f64::from(count);
-        let pace =
-            if from.0 == last.0 { Pace::Ids(per_job(from.1, last.1)) } else { Pace::Time(per_job(from.0, last.0)) };
+        let pace = if from.0 == last.0 {
+            Density::Ids(per_job(from.1, last.1))
+        } else {
+            Density::Time(per_job(from.0, last.0))
+        };
         self.reached = Some(((priority, last), pace));
     }
 

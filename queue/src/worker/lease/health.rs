@@ -31,7 +31,7 @@ struct Outage {
     failing: u32,
     since: Option<Instant>,
     /// The errors that were logged lately.
-    told: Told,
+    told: Reported,
 }
 
 /// One loop's series of failures.
@@ -44,12 +44,12 @@ pub(crate) struct Failures {
 
 /// Errors that were logged within a minute.
 #[derive(Default)]
-struct Told {
+struct Reported {
     texts: Vec<String>,
     since: Option<Instant>,
 }
 
-impl Told {
+impl Reported {
     /// Whether to log this one, too.
     fn is_news(&mut self, error: &Error) -> bool {
         let now = Instant::now();
@@ -81,7 +81,7 @@ impl Health {
             && let Some(since) = outage.since.take()
         {
             let outage_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-            outage.told = Told::default();
+            outage.told = Reported::default();
             tracing::info!(event = telemetry::DATABASE_BACK, outage_ms, "the database answers again");
         }
     }

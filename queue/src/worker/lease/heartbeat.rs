@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::lease::liveness::{LostWorker, Pace, Witness, lost};
+use crate::worker::lease::liveness::{LostWorker, Rhythm, Witness, lost};
 use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
@@ -62,7 +62,7 @@ struct Heart {
     answered: u32,
     /// Heartbeats that were sent.
     sent: u32,
-    pace: Pace,
+    pace: Rhythm,
     witness: Witness,
     /// Another writer has held the file since the last heartbeat, so nobody can have taken over.
     is_safe: bool,
@@ -83,7 +83,7 @@ impl Heart {
             ticks,
             answered: 0,
             sent: 0,
-            pace: Pace::new(heartbeat),
+            pace: Rhythm::new(heartbeat),
             witness: Witness::default(),
             is_safe: false,
             has_session: false,

@@ -111,7 +111,7 @@ impl Witness {
 
 /// How often a worker sends heartbeats. Each of them also checks the other workers.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Rhythm {
     /// The interval while no worker holds jobs.
     heartbeat: Duration,
     /// How many workers check each other, by the last heartbeat's answer. None: no session can be seen.
@@ -122,7 +122,7 @@ pub(crate) struct Pace {
     promised: Duration,
 }
 
-impl Pace {
+impl Rhythm {
     pub(crate) fn new(heartbeat: Duration) -> Self {
         Self { heartbeat, lookers: Some(1), others_work: true, promised: heartbeat }
     }

@@ -98,7 +98,7 @@ fn the_next_look_comes_when_somebody_may_be_judged() {
 
 #[test]
 fn an_idle_fleet_looks_with_its_heartbeats_alone() {
-    let mut pace = Pace::new(BEAT);
+    let mut pace = Rhythm::new(BEAT);
     // the first promise is short, since a worker takes jobs at once
     assert!(pace.promise(false) <= Duration::from_millis(440));
     let held = |busy| Sight { held: true, busy, ..missing(7, -SECOND) };
@@ -123,7 +123,7 @@ fn an_idle_fleet_looks_with_its_heartbeats_alone() {
 
 #[test]
 fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
-    let mut pace = Pace::new(BEAT);
+    let mut pace = Rhythm::new(BEAT);
     pace.promise(false);
     assert!(!pace.is_slow(), "the first promise is short");
     let alone = Heartbeat { vouched: true, ..Heartbeat::default() };
@@ -139,7 +139,7 @@ fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
 
 #[test]
 fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
-    let mut pace = Pace::new(BEAT);
+    let mut pace = Rhythm::new(BEAT);
     pace.pause(false, &Heartbeat::default());
     pace.promise(false);
     assert_eq!(pace.pause(false, &beat(&[missing(7, -300_000), missing(8, 200_000)])), Duration::from_millis(600));
@@ -157,7 +157,7 @@ proptest! {
     /// Whatever is seen meanwhile, the next heartbeat comes as early as was promised.
     #[test]
     fn promises_are_kept(looks in prop::collection::vec((any::<[bool; 4]>(), sights()), 1..20), beat_ms in 1u64..60_000) {
-        let mut pace = Pace::new(Duration::from_millis(beat_ms));
+        let mut pace = Rhythm::new(Duration::from_millis(beat_ms));
         for ([then_busy, busy, unheld, vouched], others) in looks {
             let promised = pace.promise(then_busy);
             let pause = pace.pause(busy, &Heartbeat { unheld, vouched, others, ..Heartbeat::default() });

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::registry::JobDefinition;
 use crate::store::values::{Claimed, WorkerId};
 use crate::worker::run::attempt::Switch;
-use crate::worker::run::isolation::Place;
+use crate::worker::run::isolation::Admission;
 
 /// A job in hand: its attempt runs, or is about to.
 pub(crate) struct Held {
@@ -23,7 +23,7 @@ pub(crate) struct Held {
     pub(crate) started: OnceLock<Instant>,
     /// The database knows that the attempt has begun.
     pub(crate) noted: AtomicBool,
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<Admission>>,
 }
 
 impl Held {
@@ -45,11 +45,11 @@ impl Held {
         self.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    pub(crate) fn place(&self) -> MutexGuard<'_, Option<Place>> {
+    pub(crate) fn place(&self) -> MutexGuard<'_, Option<Admission>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn take_place(&self, place: Place) {
+    pub(crate) fn take_place(&self, place: Admission) {
         *self.place() = Some(place);
     }
 

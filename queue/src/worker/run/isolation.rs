@@ -106,19 +106,19 @@ impl Isolation {
     }
 
     /// Lets the job start if it need not wait.
-    pub(crate) fn enter_at_once(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
+    pub(crate) fn enter_at_once(self: &Arc<Self>, most: Option<u32>) -> Option<Admission> {
         self.place(&mut self.lock(), most)
     }
 
-    fn place(self: &Arc<Self>, inner: &mut Inner, most: Option<u32>) -> Option<Place> {
+    fn place(self: &Arc<Self>, inner: &mut Inner, most: Option<u32>) -> Option<Admission> {
         (inner.waiting.is_empty() && inner.admits(most)).then(|| {
             inner.add(most);
-            Place { isolation: self.clone(), most }
+            Admission { isolation: self.clone(), most }
         })
     }
 
     /// Waits in line until the job may start. None: others are ahead of it, so it is released.
-    pub(crate) async fn enter(self: &Arc<Self>, most: Option<u32>) -> Option<Place> {
+    pub(crate) async fn enter(self: &Arc<Self>, most: Option<u32>) -> Option<Admission> {
         let mut gone = {
             let mut inner = self.lock();
             if let Some(place) = self.place(&mut inner, most) {
@@ -128,7 +128,7 @@ impl Isolation {
             inner.waited += 1;
             let number = inner.waited;
             inner.waiting.push_back(Waiting { number, most, go });
-            Turn { isolation: self, number, most, go: gone, taken: false }
+            Waiter { isolation: self, number, most, go: gone, taken: false }
         };
         tokio::select! {
             biased;
@@ -170,7 +170,7 @@ impl Isolation {
 }
 
 /// A waiting job. Dropping it ends the wait.
-struct Turn<'a> {
+struct Waiter<'a> {
     isolation: &'a Arc<Isolation>,
     number: u64,
     most: Option<u32>,
@@ -178,14 +178,14 @@ struct Turn<'a> {
     taken: bool,
 }
 
-impl Turn<'_> {
-    fn take(&mut self) -> Place {
+impl Waiter<'_> {
+    fn take(&mut self) -> Admission {
         self.taken = true;
-        Place { isolation: self.isolation.clone(), most: self.most }
+        Admission { isolation: self.isolation.clone(), most: self.most }
     }
 
     /// Starts, whatever else runs.
-    fn take_anyhow(&mut self) -> Place {
+    fn take_anyhow(&mut self) -> Admission {
         let mut inner = self.isolation.lock();
         if let Some(at) = inner.waiting.iter().position(|it| it.number == self.number) {
             inner.waiting.remove(at);
@@ -198,7 +198,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         if self.taken {
             return;
@@ -218,12 +218,12 @@ impl Drop for Turn<'_> {
 }
 
 /// The place of a running job. It is dropped when the job ends.
-pub(crate) struct Place {
+pub(crate) struct Admission {
     isolation: Arc<Isolation>,
     most: Option<u32>,
 }
 
-impl Place {
+impl Admission {
     /// How many others may run at the same time. None: any number.
     pub(crate) fn max_neighbours(&self) -> Option<u32> {
         self.most.map(|most| most - 1)
@@ -239,7 +239,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         self.isolation.leave(self.most);
     }

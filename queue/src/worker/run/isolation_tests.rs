@@ -10,12 +10,12 @@ fn company() -> Arc<Isolation> {
 }
 
 /// Enters in a task of its own.
-fn enter(company: &Arc<Isolation>, most: Option<u32>) -> tokio::task::JoinHandle<Option<Place>> {
+fn enter(company: &Arc<Isolation>, most: Option<u32>) -> tokio::task::JoinHandle<Option<Admission>> {
     let company = company.clone();
     tokio::spawn(async move { company.enter(most).await })
 }
 
-async fn place(company: &Arc<Isolation>, most: Option<u32>) -> Place {
+async fn place(company: &Arc<Isolation>, most: Option<u32>) -> Admission {
     company.enter(most).await.expect("it may start")
 }
 
@@ -147,7 +147,7 @@ proptest! {
         runtime.block_on(async {
             let company = company();
             let mut tasks = HashMap::new();
-            let mut places: Vec<Place> = Vec::new();
+            let mut places: Vec<Admission> = Vec::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Enter(most) => drop(tasks.insert(number, enter(&company, most))),

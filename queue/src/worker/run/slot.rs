@@ -16,7 +16,7 @@ use crate::store::values::{Claimed, Start};
 use crate::telemetry;
 use crate::worker::run::attempt::{Attempt, Ended, LongArgs};
 use crate::worker::run::held::Held;
-use crate::worker::run::isolation::{self, Place};
+use crate::worker::run::isolation::{self, Admission};
 use crate::worker::shared::Shared;
 
 /// How many attempts may read and decode long arguments at the same time.
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// Waits until the others let the job start. None: it does not start here.
-    async fn enter_isolation(&self, held: &Held, most: Option<u32>) -> Option<Place> {
+    async fn enter_isolation(&self, held: &Held, most: Option<u32>) -> Option<Admission> {
         tokio::select! {
             biased;
             place = self.isolation.enter(most) => place,

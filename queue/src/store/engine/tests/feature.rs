@@ -3,7 +3,8 @@
 use futures_util::FutureExt;
 
 use super::*;
-use crate::store::engine::feature::{Duty, Edge, Feature, insert};
+use crate::store::engine::feature::{Background, Edge, Feature};
+use crate::store::engine::steps::insert;
 use crate::store::values::Features;
 
 /// How the ledger is written. `$rows` selects `id` and `fence` from the list in `$1`.
@@ -32,7 +33,7 @@ macro_rules! ledger {
                 (Edge::Delete, &[ledger!(@ "delete", $rows)]),
                 (Edge::Purge, &[ledger!(@ "purge", $rows)]),
             ],
-            duty: Some(Duty { every: Duration::from_millis(100), round: |conn| round::<$db>(conn).boxed() }),
+            duty: Some(Background { every: Duration::from_millis(100), round: |conn| round::<$db>(conn).boxed() }),
         }
     };
     (@ $edge:literal, $rows:literal) => {

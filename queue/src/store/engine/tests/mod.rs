@@ -127,7 +127,7 @@ impl<DB: TestDb> Db<DB> {
 
     async fn insert(&self, jobs: &[NewJob]) -> Vec<i64> {
         let mut conn = self.pool.acquire().await.unwrap();
-        super::feature::insert::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
+        super::steps::insert::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
     }
 
     async fn worker(&self) -> WorkerId {
