@@ -9,9 +9,9 @@ use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
 use crate::store::Guard;
+use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::connection::connect;
 use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
-use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::operation::{LIMIT, SqlStore};

@@ -1,118 +1,19 @@
-//! The administration: the statements of each engine, and the code that all engines share.
-//!
-//! A read is a single statement, or several whose order makes them agree. A change is a [`Script`]. Each `find` returns
-//! the jobs of a list that are in the right place, and locks or changes them at once. The steps behind it work on those
-//! alone. A script visits the tables in the reverse order of a job's life, so that a job that moves meanwhile is found
-//! at most once. A change never takes a job from the worker that holds it.
+//! The reads of the administration. A read is a single statement, or several whose order makes them agree.
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
-use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, rows};
-use crate::store::engine::feature::Edge;
+use crate::store::engine::admin_dialect::AdminDialect;
+use crate::store::engine::changes::{cancel, delete, edit, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
-use crate::store::engine::read::without_attempt;
-use crate::store::engine::script::{Script, When};
-use crate::store::engine::steps::{acts_at, run_steps};
-use crate::store::values::{Features, Hold};
+use crate::store::engine::read::{YEAR_1, YEAR_9999};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{Inspect, Reply};
-
-/// The statements of one engine for the administration. Engines that share a text share its file.
-pub(crate) trait AdminDialect: Signals {
-    /// Rows of kind, queue, state, count, oldest.
-    const STATS: &'static str;
-    /// Binds: after, kind, queue, state, limit. Rows as [`read_job`] reads them.
-    const JOBS_HOT: &'static str;
-    /// Binds: after, kind, queue, limit. Rows as before.
-    const JOBS_RUNNING: &'static str;
-    /// Binds: after, kind, queue, state, limit. Rows as before.
-    const JOBS_OVER: &'static str;
-    /// Binds: after, kind, queue, limit. Rows as before.
-    const JOBS_DEAD: &'static str;
-    /// Binds: id. A row as before; then fence, args, result, name of the worker.
-    const JOB: &'static str;
-    /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
-    const ATTEMPTS: &'static str;
-    /// Rows of queue, pause, and the numbers of scheduled, ready and running jobs.
-    const QUEUES: &'static str;
-    /// Rows as [`workers`] reads them.
-    const WORKERS: &'static str;
-    /// Binds: queue.
-    const PAUSE: &'static str;
-    /// Binds: queue.
-    const RESUME: &'static str;
-
-    /// See [`Store::run_now`](crate::store::Store::run_now). As in all changes, the value of each statement is a list of
-    /// [`Target`]s. Each `find` returns ids and, where features may act, the features.
-    const RUN_NOW: Script;
-    /// See [`Store::reschedule`](crate::store::Store::reschedule).
-    const RESCHEDULE: Script;
-    /// See [`Store::cancel`](crate::store::Store::cancel).
-    const CANCEL: Script;
-    /// See [`Store::send_back`](crate::store::Store::send_back).
-    const SEND_BACK: Script;
-    /// See [`Store::delete`](crate::store::Store::delete). It finds dead letters, then history, then waiting jobs.
-    const DELETE: Script;
-    /// See [`Store::edit`](crate::store::Store::edit).
-    const EDIT: Script;
-}
-
-/// Implements [`AdminDialect`] with the files in an engine's folder `sql/admin`.
-macro_rules! admin_dialect {
-    ($db:ty, $engine:literal) => {
-        const _: () = {
-            use $crate::store::engine::inspect::AdminDialect;
-            use $crate::store::engine::script::{Script, script, sql};
-
-            impl AdminDialect for $db {
-                const STATS: &'static str = sql!($engine, "admin/stats");
-                const JOBS_HOT: &'static str = sql!($engine, "admin/jobs_hot");
-                const JOBS_RUNNING: &'static str = sql!($engine, "admin/jobs_running");
-                const JOBS_OVER: &'static str = sql!($engine, "admin/jobs_over");
-                const JOBS_DEAD: &'static str = sql!($engine, "admin/jobs_dead");
-                const JOB: &'static str = sql!($engine, "admin/job");
-                const ATTEMPTS: &'static str = sql!($engine, "admin/attempts");
-                const QUEUES: &'static str = sql!($engine, "admin/queues");
-                const WORKERS: &'static str = sql!($engine, "admin/workers");
-                const PAUSE: &'static str = sql!($engine, "admin/pause");
-                const RESUME: &'static str = sql!("engine", "admin/resume");
-                const RUN_NOW: Script = script!($engine, "admin/run_now");
-                const RESCHEDULE: Script = script!($engine, "admin/reschedule");
-                const CANCEL: Script = script!($engine, "admin/cancel");
-                const SEND_BACK: Script = script!($engine, "admin/send_back");
-                const DELETE: Script = script!($engine, "admin/delete");
-                const EDIT: Script = script!($engine, "admin/edit");
-            }
-        };
-    };
-}
-pub(crate) use admin_dialect;
-
-/// A job to change, with the values that the statements of a change need.
-#[derive(Serialize)]
-struct Target<'a> {
-    id: i64,
-    #[serde(flatten)]
-    with: &'a With,
-}
-
-#[derive(Default, Serialize)]
-struct With {
-    /// Microseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    /// JSON, as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<String>,
-}
 
 /// Ordered by kind, queue and state.
 pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
@@ -229,170 +130,6 @@ async fn detail<DB: Dialect + AdminDialect>(
     Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, attempts }))
 }
 
-pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    let changed = change(store, "cannot retry jobs", None, DB::RUN_NOW, ids, With::default()).await?;
-    wake(store, !changed.is_empty()).await;
-    Ok(changed)
-}
-
-pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-    run_at: i64,
-) -> Result<Vec<i64>, Error> {
-    let with = With { run_at: Some(run_at.clamp(YEAR_1, YEAR_9999)), ..With::default() };
-    let changed = change(store, "cannot reschedule jobs", None, DB::RESCHEDULE, ids, with).await?;
-    wake(store, !changed.is_empty()).await;
-    Ok(changed)
-}
-
-pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-    reason: &str,
-) -> Result<Vec<i64>, Error> {
-    let with = With { reason: Some(reason.to_owned()), ..With::default() };
-    change(store, "cannot cancel jobs", Some(Edge::Cancel), DB::CANCEL, ids, with).await
-}
-
-pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-) -> Result<Vec<i64>, Error> {
-    let changed =
-        change(store, "cannot send dead letters back", Some(Edge::SendBack), DB::SEND_BACK, ids, With::default())
-            .await?;
-    wake(store, !changed.is_empty()).await;
-    Ok(changed)
-}
-
-pub(crate) async fn delete<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-    state: Option<JobState>,
-) -> Result<Vec<i64>, Error> {
-    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
-    let part = match state {
-        None => None,
-        Some(Dead) => Some(0),
-        Some(Completed | Cancelled) => Some(1),
-        Some(Scheduled | Ready | Running) => Some(2),
-    };
-    change_part(store, "cannot delete jobs", Some(Edge::Delete), (DB::DELETE, part), ids, With::default()).await
-}
-
-pub(crate) async fn edit<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    id: JobId,
-    args: &str,
-) -> Result<bool, Error> {
-    let with = With { args: Some(args.to_owned()), ..With::default() };
-    let changed = change(store, "cannot edit a job's arguments", None, DB::EDIT, &[id.get()], with).await?;
-    Ok(!changed.is_empty())
-}
-
-/// Runs a change and returns the ids that it found.
-async fn change<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    doing: &'static str,
-    edge: Option<Edge>,
-    script: Script,
-    jobs: &[i64],
-    with: With,
-) -> Result<Vec<i64>, Error> {
-    change_part(store, doing, edge, (script, None), jobs, with).await
-}
-
-/// Runs a change, or only one `find` of it with the steps behind it. Returns the ids that it found.
-async fn change_part<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    doing: &'static str,
-    edge: Option<Edge>,
-    (script, part): (Script, Option<usize>),
-    jobs: &[i64],
-    with: With,
-) -> Result<Vec<i64>, Error> {
-    let mut jobs = jobs.to_vec();
-    if jobs.is_empty() {
-        return Ok(jobs);
-    }
-    jobs.sort_unstable(); // everybody locks in the same order
-    jobs.dedup();
-    let has_steps = edge.is_some_and(acts_at::<DB>);
-    let mode = if script.is_one() && !has_steps { Mode::Write } else { Mode::Transaction };
-    store
-        .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
-            async move {
-                let (mut changed, mut found) = (Vec::new(), Vec::new());
-                let (mut numbers, mut number) = (0.., None);
-                for (when, sql) in script.steps() {
-                    if when != When::Found {
-                        number = numbers.next();
-                    }
-                    if part.is_some() && part != number {
-                        continue;
-                    }
-                    if when == When::Found {
-                        if !found.is_empty() {
-                            execute::<DB>(conn, sql, &[list(ids_of(&found), with)?.as_str().into()]).await?;
-                        }
-                        continue;
-                    }
-                    let rows = rows::<DB>(conn, sql, &[list(jobs.iter().copied(), with)?.as_str().into()]).await?;
-                    found = if has_steps { without_attempt(&rows, 0, 1)? } else { without_features(&rows)? };
-                    changed.extend(&found);
-                }
-                if let Some(edge) = edge {
-                    run_steps::<DB>(conn, edge, &changed).await?;
-                }
-                Ok(ids_of(&changed).collect())
-            }
-            .boxed()
-        })
-        .await
-}
-
-/// Reads the ids of found jobs, where no feature acts.
-fn without_features<R: Cells>(rows: &[R]) -> Result<Vec<Hold>, sqlx::Error> {
-    rows.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: 0, features: Features::NONE })).collect()
-}
-
-fn ids_of(jobs: &[Hold]) -> impl Iterator<Item = i64> {
-    jobs.iter().map(|job| job.id)
-}
-
-fn list(ids: impl Iterator<Item = i64>, with: &With) -> Result<String, sqlx::Error> {
-    let targets: Vec<_> = ids.map(|id| Target { id, with }).collect();
-    serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
-}
-
-pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    queue: &str,
-    paused: bool,
-) -> Result<(), Error> {
-    let (doing, sql) = if paused { ("cannot pause a queue", DB::PAUSE) } else { ("cannot resume a queue", DB::RESUME) };
-    store
-        .run(Via::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
-            async move { execute::<DB>(conn, sql, &[queue.as_str().into()]).await.map(drop) }.boxed()
-        })
-        .await?;
-    wake(store, !paused).await;
-    Ok(())
-}
-
-/// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
-async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
-    if something && DB::NOTIFIES {
-        // no token: this process's own workers react to this signal, too
-        let told =
-            store.run(Via::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "workers will find the change by polling");
-        }
-    }
-}
-
 /// Ordered by name.
 pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
     let mut queues: Vec<QueueInfo> = store
@@ -477,10 +214,6 @@ fn read_job(row: &impl Cells) -> Result<Job, sqlx::Error> {
     })
 }
 
-/// Microseconds since 1970 of the first and the last second that every engine can store.
-const YEAR_1: i64 = -62_135_596_800_000_000;
-const YEAR_9999: i64 = 253_402_300_799_000_000;
-
 fn time(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros.clamp(YEAR_1, YEAR_9999)).unwrap_or(DateTime::UNIX_EPOCH)
 }
@@ -560,11 +293,5 @@ mod tests {
         assert_eq!(time(i64::MAX).to_rfc3339(), "9999-12-31T23:59:59+00:00");
         assert_eq!(names("[\"a\",\"b\"]"), ["a", "b"]);
         assert_eq!(names("7"), [""; 0]);
-    }
-
-    #[test]
-    fn targets_are_a_list_of_flat_objects() {
-        let with = With { run_at: Some(7), ..With::default() };
-        assert_eq!(list([1, 2].into_iter(), &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
     }
 }

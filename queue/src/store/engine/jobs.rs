@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
 use crate::store::engine::feature::Edge;
-use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::steps::{has_steps, run_steps};

@@ -2,14 +2,16 @@
 //!
 //! | | |
 //! |---|---|
-//! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`], [`migrate`] |
-//! | what engines differ in | [`dialect`]; [`settings`] of sessions |
+//! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
+//! | what engines differ in | [`dialect`], [`admin_dialect`]; [`settings`] of sessions |
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`feature`], [`steps`] |
 //! | shapes of statements | [`script`], [`ends`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
 //! | the server | [`session`], [`distance`], [`notify`] |
 
 mod access;
+pub(crate) mod admin_dialect;
+mod changes;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod distance;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::limits::micros;
+use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Dialect, execute, ids, rows};
 use crate::store::engine::feature::Edge;
-use crate::store::engine::inspect::AdminDialect;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;

@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::engine::Engine;
 
+use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
@@ -22,7 +23,6 @@ use crate::store::engine::dialect::{
     refused_by_sqlstate, rows, without_signals,
 };
 use crate::store::engine::feature::Feature;
-use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
 use crate::store::engine::script::{Script, script};
 use crate::store::engine::settings::mysql as settings;

@@ -11,6 +11,7 @@ use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 use crate::engine::Engine;
 use crate::store::engine::notify::{self, Signals};
 
+use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::{
@@ -19,7 +20,6 @@ use crate::store::engine::dialect::{
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, fitting};
-use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::store::engine::notify::Signals;
 
+use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
@@ -23,7 +24,6 @@ use crate::store::engine::dialect::{
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, args_list, fitting};
-use crate::store::engine::inspect::admin_dialect;
 use crate::store::engine::many_lanes::{Part, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};

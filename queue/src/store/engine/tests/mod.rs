@@ -46,8 +46,8 @@ use futures_util::FutureExt;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
+use super::admin_dialect::AdminDialect;
 use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
-use super::inspect::AdminDialect;
 use super::migrate;
 use super::notify::Signals;
 use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};

@@ -1,0 +1,75 @@
+//! The statements of each engine for the administration.
+
+use crate::store::engine::notify::Signals;
+use crate::store::engine::script::Script;
+
+/// The statements of one engine for the administration. Engines that share a text share its file.
+pub(crate) trait AdminDialect: Signals {
+    /// Rows of kind, queue, state, count, oldest.
+    const STATS: &'static str;
+    /// Binds: after, kind, queue, state, limit. Rows as [`inspect`](crate::store::engine::inspect) reads them.
+    const JOBS_HOT: &'static str;
+    /// Binds: after, kind, queue, limit. Rows as before.
+    const JOBS_RUNNING: &'static str;
+    /// Binds: after, kind, queue, state, limit. Rows as before.
+    const JOBS_OVER: &'static str;
+    /// Binds: after, kind, queue, limit. Rows as before.
+    const JOBS_DEAD: &'static str;
+    /// Binds: id. A row as before; then fence, args, result, name of the worker.
+    const JOB: &'static str;
+    /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
+    const ATTEMPTS: &'static str;
+    /// Rows of queue, pause, and the numbers of scheduled, ready and running jobs.
+    const QUEUES: &'static str;
+    /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
+    const WORKERS: &'static str;
+    /// Binds: queue.
+    const PAUSE: &'static str;
+    /// Binds: queue.
+    const RESUME: &'static str;
+
+    /// See [`Store::run_now`](crate::store::Store::run_now). As in all changes, the value of each statement is a list of
+    /// [`Target`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the features.
+    const RUN_NOW: Script;
+    /// See [`Store::reschedule`](crate::store::Store::reschedule).
+    const RESCHEDULE: Script;
+    /// See [`Store::cancel`](crate::store::Store::cancel).
+    const CANCEL: Script;
+    /// See [`Store::send_back`](crate::store::Store::send_back).
+    const SEND_BACK: Script;
+    /// See [`Store::delete`](crate::store::Store::delete). It finds dead letters, then history, then waiting jobs.
+    const DELETE: Script;
+    /// See [`Store::edit`](crate::store::Store::edit).
+    const EDIT: Script;
+}
+
+/// Implements [`AdminDialect`] with the files in an engine's folder `sql/admin`.
+macro_rules! admin_dialect {
+    ($db:ty, $engine:literal) => {
+        const _: () = {
+            use $crate::store::engine::admin_dialect::AdminDialect;
+            use $crate::store::engine::script::{Script, script, sql};
+
+            impl AdminDialect for $db {
+                const STATS: &'static str = sql!($engine, "admin/stats");
+                const JOBS_HOT: &'static str = sql!($engine, "admin/jobs_hot");
+                const JOBS_RUNNING: &'static str = sql!($engine, "admin/jobs_running");
+                const JOBS_OVER: &'static str = sql!($engine, "admin/jobs_over");
+                const JOBS_DEAD: &'static str = sql!($engine, "admin/jobs_dead");
+                const JOB: &'static str = sql!($engine, "admin/job");
+                const ATTEMPTS: &'static str = sql!($engine, "admin/attempts");
+                const QUEUES: &'static str = sql!($engine, "admin/queues");
+                const WORKERS: &'static str = sql!($engine, "admin/workers");
+                const PAUSE: &'static str = sql!($engine, "admin/pause");
+                const RESUME: &'static str = sql!("engine", "admin/resume");
+                const RUN_NOW: Script = script!($engine, "admin/run_now");
+                const RESCHEDULE: Script = script!($engine, "admin/reschedule");
+                const CANCEL: Script = script!($engine, "admin/cancel");
+                const SEND_BACK: Script = script!($engine, "admin/send_back");
+                const DELETE: Script = script!($engine, "admin/delete");
+                const EDIT: Script = script!($engine, "admin/edit");
+            }
+        };
+    };
+}
+pub(crate) use admin_dialect;

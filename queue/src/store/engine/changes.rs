@@ -1,0 +1,214 @@
+//! The changes of the administration. A change is a [`Script`]. Each `find` returns the jobs of a list that are in the
+//! right place, and locks or changes them at once. The steps behind it work on those alone. A script visits the tables
+//! in the reverse order of a job's life, so that a job that moves meanwhile is found at most once. A change never takes
+//! a job from the worker that holds it.
+
+use futures_util::FutureExt;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::id::JobId;
+use crate::state::JobState;
+use crate::store::engine::admin_dialect::AdminDialect;
+use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
+use crate::store::engine::feature::Edge;
+use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::read::{YEAR_1, YEAR_9999, without_attempt};
+use crate::store::engine::script::{Script, When};
+use crate::store::engine::steps::{acts_at, run_steps};
+use crate::store::values::{Features, Hold};
+
+/// A job to change, with the values that the statements of a change need.
+#[derive(Serialize)]
+struct Target<'a> {
+    id: i64,
+    #[serde(flatten)]
+    with: &'a With,
+}
+
+#[derive(Default, Serialize)]
+struct With {
+    /// Microseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// JSON, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<String>,
+}
+
+pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    let changed = change(store, "cannot retry jobs", None, DB::RUN_NOW, ids, With::default()).await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    run_at: i64,
+) -> Result<Vec<i64>, Error> {
+    let with = With { run_at: Some(run_at.clamp(YEAR_1, YEAR_9999)), ..With::default() };
+    let changed = change(store, "cannot reschedule jobs", None, DB::RESCHEDULE, ids, with).await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    reason: &str,
+) -> Result<Vec<i64>, Error> {
+    let with = With { reason: Some(reason.to_owned()), ..With::default() };
+    change(store, "cannot cancel jobs", Some(Edge::Cancel), DB::CANCEL, ids, with).await
+}
+
+pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+) -> Result<Vec<i64>, Error> {
+    let changed =
+        change(store, "cannot send dead letters back", Some(Edge::SendBack), DB::SEND_BACK, ids, With::default())
+            .await?;
+    wake(store, !changed.is_empty()).await;
+    Ok(changed)
+}
+
+pub(crate) async fn delete<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    ids: &[i64],
+    state: Option<JobState>,
+) -> Result<Vec<i64>, Error> {
+    use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
+    let part = match state {
+        None => None,
+        Some(Dead) => Some(0),
+        Some(Completed | Cancelled) => Some(1),
+        Some(Scheduled | Ready | Running) => Some(2),
+    };
+    change_part(store, "cannot delete jobs", Some(Edge::Delete), (DB::DELETE, part), ids, With::default()).await
+}
+
+pub(crate) async fn edit<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    id: JobId,
+    args: &str,
+) -> Result<bool, Error> {
+    let with = With { args: Some(args.to_owned()), ..With::default() };
+    let changed = change(store, "cannot edit a job's arguments", None, DB::EDIT, &[id.get()], with).await?;
+    Ok(!changed.is_empty())
+}
+
+/// Runs a change and returns the ids that it found.
+async fn change<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    edge: Option<Edge>,
+    script: Script,
+    jobs: &[i64],
+    with: With,
+) -> Result<Vec<i64>, Error> {
+    change_part(store, doing, edge, (script, None), jobs, with).await
+}
+
+/// Runs a change, or only one `find` of it with the steps behind it. Returns the ids that it found.
+async fn change_part<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    edge: Option<Edge>,
+    (script, part): (Script, Option<usize>),
+    jobs: &[i64],
+    with: With,
+) -> Result<Vec<i64>, Error> {
+    let mut jobs = jobs.to_vec();
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    jobs.sort_unstable(); // everybody locks in the same order
+    jobs.dedup();
+    let has_steps = edge.is_some_and(acts_at::<DB>);
+    let mode = if script.is_one() && !has_steps { Mode::Write } else { Mode::Transaction };
+    store
+        .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
+            async move {
+                let (mut changed, mut found) = (Vec::new(), Vec::new());
+                let (mut numbers, mut number) = (0.., None);
+                for (when, sql) in script.steps() {
+                    if when != When::Found {
+                        number = numbers.next();
+                    }
+                    if part.is_some() && part != number {
+                        continue;
+                    }
+                    if when == When::Found {
+                        if !found.is_empty() {
+                            execute::<DB>(conn, sql, &[list(ids_of(&found), with)?.as_str().into()]).await?;
+                        }
+                        continue;
+                    }
+                    let rows = rows::<DB>(conn, sql, &[list(jobs.iter().copied(), with)?.as_str().into()]).await?;
+                    found = if has_steps { without_attempt(&rows, 0, 1)? } else { without_features(&rows)? };
+                    changed.extend(&found);
+                }
+                if let Some(edge) = edge {
+                    run_steps::<DB>(conn, edge, &changed).await?;
+                }
+                Ok(ids_of(&changed).collect())
+            }
+            .boxed()
+        })
+        .await
+}
+
+/// Reads the ids of found jobs, where no feature acts.
+fn without_features<R: Cells>(rows: &[R]) -> Result<Vec<Hold>, sqlx::Error> {
+    rows.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: 0, features: Features::NONE })).collect()
+}
+
+fn ids_of(jobs: &[Hold]) -> impl Iterator<Item = i64> {
+    jobs.iter().map(|job| job.id)
+}
+
+fn list(ids: impl Iterator<Item = i64>, with: &With) -> Result<String, sqlx::Error> {
+    let targets: Vec<_> = ids.map(|id| Target { id, with }).collect();
+    serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    queue: &str,
+    paused: bool,
+) -> Result<(), Error> {
+    let (doing, sql) = if paused { ("cannot pause a queue", DB::PAUSE) } else { ("cannot resume a queue", DB::RESUME) };
+    store
+        .run(Via::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
+            async move { execute::<DB>(conn, sql, &[queue.as_str().into()]).await.map(drop) }.boxed()
+        })
+        .await?;
+    wake(store, !paused).await;
+    Ok(())
+}
+
+/// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
+async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
+    if something && DB::NOTIFIES {
+        // no token: this process's own workers react to this signal, too
+        let told =
+            store.run(Via::Pool, Mode::Write, "cannot wake the workers", (), |conn, ()| DB::notify(conn, "").boxed());
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "workers will find the change by polling");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_a_list_of_flat_objects() {
+        let with = With { run_at: Some(7), ..With::default() };
+        assert_eq!(list([1, 2].into_iter(), &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
+    }
+}
