@@ -237,6 +237,7 @@ impl Features {
 
     #[cfg_attr(not(test), allow(dead_code, reason = "only the features of the tests exist yet"))]
     pub(crate) const fn bit(number: u32) -> Self {
+        assert!(number < 15, "the column has 16 bits, one of them for the sign");
         Self(1 << number)
     }
 

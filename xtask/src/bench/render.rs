@@ -106,7 +106,7 @@ fn drained(record: &Record) -> String {
     let values: Vec<_> = of_the_run.filter_map(|row| Some((*row, row.value?.median, row.ours_by_it?))).collect();
     let (Some(date), Some((_, value, ours))) = (date, values.first()) else { return String::new() };
     let mut text = format!(
-        "Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}. {}\n\n\
+        "Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}.\n{}\n\n\
          | | default settings | best settings |\n|---|---|---|\n| queue | {} | nothing to tune |\n",
         record.machine,
         short((value * ours).round())

@@ -1,13 +1,16 @@
 //! The starts and ends of attempts: one script for a batch of jobs.
 
+use std::collections::HashSet;
+
 use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Dialect, List, execute, ids};
+use crate::store::engine::dialect::{Cells, Dialect, List, execute, ids, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
+use crate::store::engine::read::number;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, Start, WorkerId};
@@ -44,6 +47,8 @@ impl<DB: Dialect> SqlStore<DB> {
         let args = (worker, E::list::<DB>(&batch), all, holds);
         self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all, holds)| {
             async move {
+                // a repeated call may accept what an earlier one has ended, and a batch may name a job twice
+                let held = if has_steps { held_keys::<DB>(conn, *worker).await? } else { HashSet::new() };
                 let binds = list.behind(*worker);
                 let runs = Runs::of(all);
                 let (mut accepted, mut refused) = (Vec::new(), false);
@@ -65,7 +70,9 @@ impl<DB: Dialect> SqlStore<DB> {
                     }
                 }
                 if has_steps {
-                    let told: Vec<Hold> = holds.iter().filter(|hold| accepted.contains(&hold.id)).copied().collect();
+                    let accepted: HashSet<i64> = accepted.iter().copied().collect();
+                    let is_told = |hold: &&Hold| accepted.contains(&hold.id) && held.contains(&hold.key());
+                    let told: Vec<Hold> = holds.iter().filter(is_told).copied().collect();
                     run_steps::<DB>(conn, E::EDGE, &told).await?;
                 }
                 Ok(accepted)
@@ -74,6 +81,15 @@ impl<DB: Dialect> SqlStore<DB> {
         })
         .await
     }
+}
+
+/// The jobs that the worker holds, with their fences.
+async fn held_keys<DB: Dialect>(
+    conn: &mut DB::Connection,
+    worker: WorkerId,
+) -> Result<HashSet<(i64, i32)>, sqlx::Error> {
+    let held = rows::<DB>(conn, DB::HOLDING, &[worker.into()]).await?;
+    held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
 }
 
 /// The start or the end of one attempt, in a batch.

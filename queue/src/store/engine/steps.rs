@@ -65,7 +65,7 @@ pub(crate) async fn insert<DB: Dialect>(
     jobs: &[NewJob],
     whose: Whose,
 ) -> Result<Vec<i64>, Error> {
-    if !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
+    if jobs.iter().all(|job| job.features == Features::NONE) {
         return DB::insert(conn, jobs, whose).await;
     }
     let mut together = Together::<DB>::begin(conn, whose).await?;

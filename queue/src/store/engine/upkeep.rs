@@ -13,7 +13,7 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::When;
-use crate::store::engine::steps::run_steps;
+use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
@@ -33,11 +33,13 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
             let args = (keep, i64::from(limit));
             self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
                 async move {
-                    let found = rows::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
-                    let jobs = without_attempt(&found, 0, 1)?;
-                    let mut over: Vec<i64> = jobs.iter().map(|job| job.id).collect();
+                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
                     let binds = [over.as_slice().into()];
+                    let with_features = match acts_at::<DB>(Edge::Purge) {
+                        true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
+                        false => Vec::new(),
+                    };
                     let runs = Runs::of(&over);
                     let mut removed = None;
                     for (when, sql) in DB::PURGE.steps() {
@@ -48,7 +50,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                         };
                         removed.get_or_insert(touched);
                     }
-                    run_steps::<DB>(conn, Edge::Purge, &jobs).await?;
+                    run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
                     Ok(removed.unwrap_or(0))
                 }
                 .boxed()

@@ -97,6 +97,7 @@ impl Dialect for MySql {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("mysql", "started");
     const FINISH: Script = script!("mysql", "finish");
     const PUT_BACK: Script = script!("mysql", "put_back");

@@ -202,6 +202,7 @@ impl Dialect for Postgres {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("postgres", "started");
     const FINISH: Script = script!("postgres", "finish");
     const PUT_BACK: Script = script!("postgres", "put_back");

@@ -167,6 +167,7 @@ impl Dialect for Sqlite {
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
     const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("sqlite", "started");
     const FINISH: Script = script!("sqlite", "finish");
     const PUT_BACK: Script = script!("sqlite", "put_back");

@@ -1,4 +1,4 @@
-SELECT id, features FROM queue_history
+SELECT id FROM queue_history
 WHERE finished_at < now() - $1 * interval '1 microsecond'
 ORDER BY finished_at
 LIMIT $2

@@ -1,5 +1,5 @@
 -- step: recorded
--- Records cancelled attempts. In the list they are arrays: see finish_history.sql.
+-- Records cancelled attempts. In the list they are arrays: see the next step.
 WITH batch AS MATERIALIZED (
     SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS fence, value ->> 1 AS ran_us, value ->> 2 AS state, value ->> 4 AS error
     FROM json_each($2) WHERE type = 'array'
@@ -34,6 +34,6 @@ WHERE +j.worker_id = $1 AND j.fence = d.fence
 
 -- step: refused
 -- Which ends were accepted. Runs only if some were not. A row that was removed meanwhile counts as refused, which costs
--- a log line. $2: see finish_history.sql.
+-- a log line. $2: see the step before.
 SELECT h.id FROM json_each($2) AS d CROSS JOIN queue_history AS h ON h.id = CAST(d.key AS INTEGER)
 WHERE h.fence = iif(d.type = 'integer', d.value & 1073741823, d.value ->> 0) AND h.worker_id = $1

@@ -6,7 +6,7 @@ STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
 FOR UPDATE
 
 -- step: found
--- Cancels waiting jobs, first half (remove_waiting.sql is the second). The rows are locked.
+-- Cancels waiting jobs, first half (the next step is the second). The rows are locked.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
                            enqueued_at, run_at, error)
 SELECT j.id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
