@@ -285,7 +285,7 @@ mod tests {
         let begin = "a\n<!-- figures: written by `cargo xtask bench` -->\n";
         let before = format!("{begin}old\n<!-- end of figures -->\nz\n");
         let after = readme(&record, &before).expect("there is a place");
-        let table = "One run on 2024-02-29. A machine.\n\n| | default settings | best settings |\n|---|---|---|\n\
+        let table = "One run on 2024-02-29.\nA machine.\n\n| | default settings | best settings |\n|---|---|---|\n\
                      | queue | 20,000 | nothing to tune |\n| one | 200 | 10,000 |\n<!-- end";
         assert!(after.starts_with(begin) && after.contains(table) && after.ends_with("-->\nz\n"), "{after}");
         assert!(!after.contains("old") && !after.contains("other"), "{after}");
