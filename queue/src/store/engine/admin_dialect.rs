@@ -28,7 +28,7 @@ pub(crate) trait AdminDialect: Signals {
     /// Binds: queue.
     const RESUME: &'static str;
 
-    /// See [`Store::run_now`](crate::store::Store::run_now). As in all changes, the value of each statement is a list of
+    /// See [`Store::run_now`](crate::store::Store::run_now). In all changes, the value of each statement is a list of
     /// [`Target`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the features.
     const RUN_NOW: Script;
     /// See [`Store::reschedule`](crate::store::Store::reschedule).

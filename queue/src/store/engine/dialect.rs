@@ -247,8 +247,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const FEATURES: &'static [Feature<Self>];
     /// Binds: a list of `[id, features]`, of jobs that were just inserted.
     const MARK_FEATURES: &'static str;
-    /// Binds: a list of ids. Rows `(id, features)` of those finished jobs that use features, locked if others may remove
-    /// them.
+    /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked if
+    /// others may remove them.
     const FEATURES_OF: &'static str;
     /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;

@@ -39,8 +39,8 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, features`. `args` is NULL if it is
-/// too large; otherwise the size may be NULL.
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, features`. `args` is NULL if
+/// it is too large; otherwise the size may be NULL.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -140,7 +140,7 @@ pub(crate) fn shares<R: Cells>(
     Ok(shares)
 }
 
-/// The lane of a claimed row, from its columns 9 to 11. It shares the names of the asks, so that a batch of jobs does
+/// The lane of a claimed row, from its columns 10 to 12. It shares the names of the asks, so that a batch of jobs does
 /// not copy them.
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
     let (kind, queue, priority) = (row.text(10)?, row.text(11)?, number(row.int(12)?)?);

@@ -8,8 +8,8 @@ use crate::worker::claim::horizon::Horizon;
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::shared::Shared;
 
-/// The most lanes compared at once. Producers may create any number of lanes. If lanes are left out, a claim of this many
-/// jobs is large enough.
+/// The most lanes compared at once. Producers may create any number of lanes. If lanes are left out, a claim of this
+/// many jobs is large enough.
 pub(super) const COMPARED: usize = 128;
 
 /// How often lanes with outdated heads make room for others before a claim takes fewer jobs.

@@ -22,7 +22,8 @@ impl Duty for FeatureDuty {
 
     fn repeats(&self, error: &Error) -> bool {
         let feature = self.feature;
-        tracing::warn!(event = telemetry::DUTY_FAILED, feature, %error, "background work failed; the next round tries again");
+        let event = telemetry::DUTY_FAILED;
+        tracing::warn!(event, feature, %error, "background work failed; the next round tries again");
         false
     }
 }
