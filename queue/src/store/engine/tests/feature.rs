@@ -88,6 +88,7 @@ on_each! {
     steps_of_an_enqueue_share_the_callers_transaction,
     a_claimed_job_may_be_put_aside,
     a_duty_of_a_feature_does_its_rounds,
+    a_feature_without_a_step_at_enqueue_is_in_the_row,
 }
 
 const LEDGER_BIT: Features = Features::bit(14);
@@ -243,4 +244,11 @@ async fn a_duty_of_a_feature_does_its_rounds<DB: TestDb>(db: Db<DB>) {
     assert_eq!(duty.feature, "ledger");
     (duty.round)().await.unwrap();
     assert_eq!(db.told().await, all_at("duty", &[0], 0));
+}
+
+/// No feature of this build has bit 13, so none has a step at enqueue for it.
+async fn a_feature_without_a_step_at_enqueue_is_in_the_row<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[NewJob { features: Features::bit(13), ..job("a") }, job("a")]).await;
+    assert_eq!(db.int("SELECT count(*) FROM queue_jobs WHERE features = 8192").await, 1);
+    assert_eq!(db.int("SELECT count(*) FROM queue_jobs WHERE features = 0").await, 1);
 }
