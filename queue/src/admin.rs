@@ -1,5 +1,7 @@
 //! Inspecting and repairing jobs, for use in code, a command line or a dashboard.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 
 use crate::enqueue::target::Pool;
@@ -8,8 +10,8 @@ use crate::id::JobId;
 use crate::limits::check_name;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
+use crate::store::AdminStore;
 use crate::store::view::{Among, Filter, Job, JobDetail, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
-use crate::store::{AnyStore, Store};
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
@@ -31,13 +33,13 @@ use crate::store::{AnyStore, Store};
 /// ```
 #[derive(Clone)]
 pub struct Admin {
-    store: AnyStore,
+    store: Arc<dyn AdminStore>,
 }
 
 impl Admin {
     /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
-        Self { store: pool.store() }
+        Self { store: pool.admin_store() }
     }
 
     /// Counts the jobs by kind, queue and state, and finds the oldest of each. The counts are exact: it reads every
@@ -245,7 +247,7 @@ enum Operation {
 
 impl Operation {
     /// Returns the ids that changed. `state`: the state that the jobs were listed with.
-    async fn run(&self, store: &dyn Store, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
+    async fn run(&self, store: &dyn AdminStore, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
         match self {
             Self::Retry => {
                 let mut changed = store.run_now(ids).await?;

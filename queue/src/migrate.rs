@@ -25,7 +25,7 @@ use crate::store::engine::migrate;
 /// # Ok(()) }
 /// ```
 pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
-    pool.store().migrate().await
+    pool.admin_store().migrate().await
 }
 
 /// Returns the statements of [`migrate`] as one SQL script, to run it with your own tools.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::enqueue::group;
-use crate::store::AnyStore;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::{notify, steps};
 use crate::store::values::{NewJob, Whose};
+use crate::store::{AdminStore, Store};
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
 /// Sealed.
@@ -29,11 +29,13 @@ pub trait Target: sealed::Target {}
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
-    use super::{AnyStore, NewJob};
+    use super::{AdminStore, Arc, NewJob, Store};
 
     pub trait Pool: Send + Sync {
         #[doc(hidden)]
-        fn store(&self) -> AnyStore;
+        fn store(&self) -> Arc<dyn Store>;
+        #[doc(hidden)]
+        fn admin_store(&self) -> Arc<dyn AdminStore>;
     }
 
     pub trait Target: Send {
@@ -44,8 +46,12 @@ pub(crate) mod sealed {
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 impl<P: sealed::Pool + ?Sized> sealed::Pool for &P {
-    fn store(&self) -> AnyStore {
+    fn store(&self) -> Arc<dyn Store> {
         (**self).store()
+    }
+
+    fn admin_store(&self) -> Arc<dyn AdminStore> {
+        (**self).admin_store()
     }
 }
 impl<P: Pool + ?Sized> Pool for &P {}
@@ -93,7 +99,12 @@ macro_rules! database {
         #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
         const _: () = {
             impl sealed::Pool for sqlx::Pool<$db> {
-                fn store(&self) -> AnyStore {
+                fn store(&self) -> Arc<dyn Store> {
+                    notify::introduce(self);
+                    Arc::new(SqlStore::<$db>::new(self.clone()))
+                }
+
+                fn admin_store(&self) -> Arc<dyn AdminStore> {
                     notify::introduce(self);
                     Arc::new(SqlStore::<$db>::new(self.clone()))
                 }

@@ -1,6 +1,6 @@
-//! The database operations that workers and the administration need, on any engine.
+//! The database operations that workers ([`Store`]) and the administration ([`AdminStore`]) need, on any engine.
 //!
-//! No database type appears above this trait. Below it is one implementation, [`engine`], over a
+//! No database type appears above these traits. Below them is one implementation, [`engine`], over a
 //! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in structure is code.
 
 pub(crate) mod engine;
@@ -30,8 +30,6 @@ use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerIn
 
 /// Its effect lasts until it is dropped.
 pub(crate) type Guard = Box<dyn Send>;
-/// A store of any engine.
-pub(crate) type AnyStore = Arc<dyn Store>;
 /// The return type of every verb.
 pub(crate) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
@@ -48,7 +46,7 @@ pub(crate) struct Capabilities {
     pub(crate) one_writer: bool,
     /// Heartbeats report whether jobs wait, so an idle worker needs no other query.
     pub(crate) heartbeats_discover: bool,
-    /// The engine has a [`claim_alone`](Jobs::claim_alone).
+    /// The engine can [claim](Jobs::claim) alone.
     pub(crate) claims_alone: bool,
     /// The limit for [`purge`](Upkeep::purge): what one transaction can remove without blocking other writers.
     pub(crate) purge_batch: u32,
@@ -64,20 +62,29 @@ pub(crate) struct FeatureDuty {
     pub(crate) round: Box<dyn Fn() -> Reply<'static, ()> + Send + Sync>,
 }
 
-/// Everything that the workers and the administration ask of a database.
+/// What an error means for its statement and its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Another writer holds the database, and this operation waited too long for its turn. Only where there is one
+    /// writer.
+    KeptWaiting,
+    /// The database is up, and refuses this. It may accept other statements.
+    Refused,
+    /// Anything else: the database is away, or busy, or too slow.
+    Away,
+}
+
+/// Everything that a worker asks of a database.
 ///
 /// Each verb is one transaction, and safe to call again after an error. It retries deadlocks, serialization failures
 /// and lock timeouts itself. The caller limits the length of lists.
-pub(crate) trait Store: Access + Jobs + Leases + Upkeep + Inspect {}
+pub(crate) trait Store: Access + Jobs + Leases + Upkeep {}
 
-impl<S: Access + Jobs + Leases + Upkeep + Inspect> Store for S {}
+impl<S: Access + Jobs + Leases + Upkeep> Store for S {}
 
 /// The engine, its schema, its connections, and what wakes a worker.
 pub(crate) trait Access: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
-
-    /// Logs a warning if the pool's settings may lose the database.
-    fn warn_of_options(&self);
 
     /// Whether the pool can give a connection without making anybody wait.
     fn has_spare_connection(&self) -> bool;
@@ -85,27 +92,18 @@ pub(crate) trait Access: Send + Sync + 'static {
     /// The longest interval between two polls if nothing wakes the worker. It has been without work for `idle`.
     fn poll_interval(&self, idle: Duration) -> Duration;
 
-    /// Another writer holds the database, and this operation waited too long for its turn. Only where there is one
-    /// writer.
-    fn is_kept_waiting(&self, error: &Error) -> bool;
-
-    /// The database is up, and refuses this. It may accept other statements.
-    fn is_refusal(&self, error: &Error) -> bool;
+    /// What this error means.
+    fn trouble(&self, error: &Error) -> Trouble;
 
     /// Call this first if a pooler lends the server's sessions to the worker's connections, one transaction at a time.
     /// Such a session keeps no settings and no locks. False: there are no such poolers, or no worker can run behind
     /// one.
     fn lend_sessions(&self) -> bool;
 
-    /// Opens the connections that the worker keeps. Fails if a pooler lends sessions and
-    /// [`lend_sessions`](Self::lend_sessions) was not called.
+    /// Opens the connections that the worker keeps, and checks that the schema exists and fits this binary. Logs a
+    /// warning if the pool's settings may lose the database. Fails if a pooler lends sessions and
+    /// [`lend_sessions`](Self::lend_sessions) was not called. The error says what to do.
     fn open(&self) -> Reply<'_, ()>;
-
-    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
-    fn migrate(&self) -> Reply<'_, ()>;
-
-    /// Checks that the schema exists and fits this binary. The error says what to do.
-    fn check_schema(&self) -> Reply<'_, ()>;
 
     /// Gives up all statements in progress: they fail at once instead of waiting for a server that may be unreachable.
     fn abandon(&self);
@@ -126,14 +124,8 @@ pub(crate) trait Access: Send + Sync + 'static {
 pub(crate) trait Jobs: Send + Sync + 'static {
     /// The lanes in scope that have waiting rows, due or not: about `most` of them. In the kind of a lane in `behind`,
     /// discovery starts behind that lane. If an old snapshot keeps many dead index entries, this takes seconds.
-    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
-
-    /// As [`discover`](Self::discover), on another connection, so that no claim waits. That connection is kept until
-    /// [`end_discovery_beside`](Self::end_discovery_beside).
-    fn discover_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found>;
-
-    /// Closes that connection.
-    fn end_discovery_beside(&self) -> Reply<'_, ()>;
+    /// `beside`: on another connection, so that no claim waits. The next call without it closes that connection.
+    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize, beside: bool) -> Reply<'a, Found>;
 
     /// Counts the next jobs in order (priority, due time, id) over all given lanes, and returns each lane's share.
     /// Takes no locks.
@@ -149,12 +141,11 @@ pub(crate) trait Jobs: Send + Sync + 'static {
 
     /// ready → running, for a worker whose lease has not run out. Takes nothing from paused queues. Each job goes to
     /// one caller only; jobs that others are claiming are skipped.
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>>;
-
-    /// The same for one lane, if no other lane, in any queue, has waiting rows of these kinds; otherwise claims
-    /// nothing. The check comes with the claim or right before it. It is cheaper than discovery, because it walks over
-    /// no entries of rows that were taken from the lane before.
-    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>>;
+    ///
+    /// `alone`: claims from the first lane only, and only if no other lane, in any queue, has waiting rows of these
+    /// kinds. The check comes with the claim or right before it. It is cheaper than discovery, because it walks over no
+    /// entries of rows that were taken from the lane before. See [`Capabilities::claims_alone`].
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>>;
 
     /// The arguments of a held job, if they were too long to come with the claim. None: the worker no longer holds it.
     fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
@@ -211,6 +202,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
 
+    /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
+    /// scheduled, cancelled as completed). Returns the removed ids.
+    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
+
     /// Removes the rows of workers that ended or were lost more than `keep` ago.
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()>;
 
@@ -218,8 +213,11 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     fn feature_duties(&self) -> Vec<FeatureDuty>;
 }
 
-/// The administration.
-pub(crate) trait Inspect: Send + Sync + 'static {
+/// Everything that the administration asks of a database.
+pub(crate) trait AdminStore: Upkeep {
+    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
+    fn migrate(&self) -> Reply<'_, ()>;
+
     /// See [`crate::Admin::stats`].
     fn stats(&self) -> Reply<'_, Vec<Stat>>;
 
@@ -241,10 +239,6 @@ pub(crate) trait Inspect: Send + Sync + 'static {
 
     /// dead → ready with a fresh attempt count. Returns the ids that changed.
     fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
-
-    /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
-    /// scheduled, cancelled as completed). Returns the removed ids.
-    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
 
     /// Replaces the arguments of a waiting or dead job. False: there is no such job.
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
-use crate::store::{AnyStore, Capabilities, Store};
+use crate::store::{Capabilities, Store};
 use crate::telemetry;
 
 use crate::worker::config::{Config, Timing};
@@ -107,7 +107,7 @@ impl Worker {
 /// ```
 #[must_use = "a worker runs only after `.build()?.run(…).await`"]
 pub struct WorkerBuilder {
-    store: AnyStore,
+    store: Arc<dyn Store>,
     concurrency: Option<u32>,
     queues: Vec<(String, u32)>,
     newest_first: HashSet<String>,
@@ -290,7 +290,6 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give fewer"
             )));
         }
-        self.store.warn_of_options();
         Self::warn_of_pool(&*self.store, concurrency);
         Ok(Worker::new(Config {
             store: self.store,

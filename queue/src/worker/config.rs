@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::context::States;
 use crate::registry::JobDefinition;
-use crate::store::AnyStore;
+use crate::store::Store;
 
 /// The durations of a worker.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Default for Timing {
 
 /// A checked configuration.
 pub(crate) struct Config {
-    pub(crate) store: AnyStore,
+    pub(crate) store: Arc<dyn Store>,
     /// Jobs at a time, over all queues.
     pub(crate) concurrency: u32,
     /// Limits by queue. Empty: all queues.

@@ -23,9 +23,8 @@ use crate::store::values::{
     Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued,
     Scope, Share, WorkerId,
 };
-use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Upkeep};
+use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
-use crate::worker::lifecycle;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::Starts;
@@ -170,10 +169,10 @@ impl MadeUp {
     pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
-        let shared = Arc::new(lifecycle::share(self.config(queues, timing, start), recorder, starts, Arc::default()));
+        let shared = Arc::new(Shared::new(self.config(queues, timing, start), recorder, starts, Arc::default()));
         tokio::spawn(note_starts::run(shared.clone(), begun));
-        shared.set_id(1);
-        shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        shared.lease.set_id(1);
+        shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
     }
 }
@@ -254,29 +253,6 @@ macro_rules! unused {
 }
 pub(super) use unused;
 
-/// No test of the worker asks what the administration asks.
-macro_rules! nobody_inspects {
-    ($store:ty) => {
-        impl crate::store::Inspect for $store {
-            unused! {
-                fn stats() -> Vec<crate::store::view::Stat>;
-                fn jobs(filter: &'a crate::store::view::Filter) -> crate::store::view::Page<crate::store::view::Job>;
-                fn job(id: crate::JobId) -> Option<crate::store::view::JobDetail>;
-                fn run_now(ids: &'a [i64]) -> Vec<i64>;
-                fn reschedule(ids: &'a [i64], run_at: i64) -> Vec<i64>;
-                fn cancel(ids: &'a [i64], reason: &'a str) -> Vec<i64>;
-                fn send_back(ids: &'a [i64]) -> Vec<i64>;
-                fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
-                fn edit(id: crate::JobId, args: &'a str) -> bool;
-                fn set_paused(queue: &'a str, paused: bool) -> ();
-                fn queues() -> Vec<crate::store::view::QueueInfo>;
-                fn workers() -> Vec<crate::store::view::WorkerInfo>;
-            }
-        }
-    };
-}
-pub(super) use nobody_inspects;
-
 impl Access for MadeUp {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -290,8 +266,6 @@ impl Access for MadeUp {
         }
     }
 
-    fn warn_of_options(&self) {}
-
     fn has_spare_connection(&self) -> bool {
         false
     }
@@ -300,13 +274,13 @@ impl Access for MadeUp {
         Duration::from_millis(100)
     }
 
-    fn is_kept_waiting(&self, error: &Error) -> bool {
-        self.capabilities().one_writer && error.to_string().contains(LOCKED_TEXT)
-    }
-
-    fn is_refusal(&self, error: &Error) -> bool {
-        matches!(error, Error::Database { source, .. } if refused_by_sqlstate(source))
-            && !error.to_string().contains(LOCKED_TEXT)
+    fn trouble(&self, error: &Error) -> Trouble {
+        let locked = error.to_string().contains(LOCKED_TEXT);
+        match error {
+            _ if locked && self.capabilities().one_writer => Trouble::KeptWaiting,
+            Error::Database { source, .. } if !locked && refused_by_sqlstate(source) => Trouble::Refused,
+            _ => Trouble::Away,
+        }
     }
 
     fn lend_sessions(&self) -> bool {
@@ -314,10 +288,6 @@ impl Access for MadeUp {
     }
 
     fn open(&self) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn check_schema(&self) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
@@ -341,14 +311,10 @@ impl Access for MadeUp {
     fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
         Box::pin(std::future::pending())
     }
-
-    unused! {
-        fn migrate() -> ();
-    }
 }
 
 impl Jobs for MadeUp {
-    fn discover<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize) -> Reply<'a, Found> {
+    fn discover<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize, _beside: bool) -> Reply<'a, Found> {
         let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
         lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
         if lanes.is_empty() {
@@ -359,7 +325,7 @@ impl Jobs for MadeUp {
         Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], _alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
             self.answer(Asked::Claim(worker)).await?;
             let mut jobs = Vec::new();
@@ -392,12 +358,9 @@ impl Jobs for MadeUp {
     }
 
     unused! {
-        fn discover_beside(scope: &'a Scope, behind: &'a [Lane], most: usize) -> Found;
-        fn end_discovery_beside() -> ();
         fn preview(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
         fn take_claim_lock() -> bool;
         fn release_claim_lock() -> ();
-        fn claim_alone(worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Vec<Claimed>;
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
     }
 }
@@ -452,6 +415,8 @@ impl Upkeep for MadeUp {
     fn purge_workers(&self, _keep: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
-}
 
-nobody_inspects!(MadeUp);
+    unused! {
+        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
+    }
+}

@@ -1,18 +1,15 @@
 //! The life of a run, from joining to leaving.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::error::Error;
-use crate::store::values::{NewWorker, Scope, WorkerId};
+use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::claim;
 use crate::worker::claim::orphans;
@@ -20,15 +17,11 @@ use crate::worker::config::Config;
 use crate::worker::duties;
 use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::Retention;
-use crate::worker::lease::health::Health;
 use crate::worker::lease::heartbeat;
 use crate::worker::record;
-use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::{Ended, Stop};
-use crate::worker::run::isolation::Isolation;
 use crate::worker::run::note_starts;
-use crate::worker::run::slots::{Slots, Total};
 use crate::worker::run::starts::{Asked, Starts};
 use crate::worker::shared::Shared;
 
@@ -51,12 +44,11 @@ pub(crate) async fn supervise(
     let store = config.store.clone();
     // first of all: later, handlers could use up the server's connections
     store.open().await?;
-    store.check_schema().await?;
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
     let (recorder, ends) = Recorder::new();
     let (starts, begun) = Starts::new();
-    let shared = Arc::new(share(config, recorder, starts, wake));
+    let shared = Arc::new(Shared::new(config, recorder, starts, wake));
     // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
     let mut run = Run::start(shared, ends, begun).await?;
@@ -93,10 +85,10 @@ impl Run {
     ) -> Result<Self, Error> {
         // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();
-        let id = shared.config.store.join(&shared.card, shared.config.timing.lease).await?;
+        let id = shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await?;
         // before the first claim: jobs claimed without a lease would be released
-        let deadline = shared.lease_from(joined);
-        shared.set_id(id);
+        let deadline = shared.lease.extend(joined);
+        shared.lease.set_id(id);
         announce(&shared);
         let mut tasks = JoinSet::new();
         let claiming = tasks.spawn(claim::run(shared.clone()));
@@ -125,10 +117,10 @@ impl Run {
             }
         }
         let released = release_unstarted(shared);
-        let running = shared.held().len();
+        let running = shared.work.held().len();
         tracing::info!(
             event = telemetry::WORKER_STOPPING,
-            worker = shared.id(),
+            worker = shared.lease.id(),
             running,
             released,
             "stopping: no more claims; waiting for running jobs"
@@ -150,10 +142,10 @@ impl Run {
     /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
     async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
         let shared = &self.shared;
-        if shared.is_idle() {
+        if shared.work.is_idle() {
             return;
         }
-        shared.stop_all(Stop::Shutdown);
+        shared.work.stop_all(Stop::Shutdown);
         let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
         tokio::select! {
             () = idle(shared) => {}
@@ -166,9 +158,9 @@ impl Run {
     async fn drop_the_rest(&self) {
         let shared = &self.shared;
         shared.over.cancel();
-        shared.tasks.close();
-        let _ = timeout(STRAGGLE, shared.tasks.wait()).await;
-        let rest: Vec<_> = shared.held().drain().map(|(_, held)| held).collect();
+        shared.work.tasks.close();
+        let _ = timeout(STRAGGLE, shared.work.tasks.wait()).await;
+        let rest: Vec<_> = shared.work.held().drain().map(|(_, held)| held).collect();
         for held in rest {
             let ended = match held.started.get() {
                 Some(started) => Ended::released(&held.job, started.elapsed()),
@@ -198,7 +190,7 @@ impl Run {
         let told = told.await.unwrap_or(false);
         drop(recording);
         tasks.shutdown().await;
-        let id = shared.id();
+        let id = shared.lease.id();
         if told && id != 0 && store.leave(id).await.is_err() {
             // the heartbeat connection may have died since the last heartbeat: the second try opens a new one
             store.leave(id).await?;
@@ -212,53 +204,6 @@ impl Run {
     }
 }
 
-pub(super) fn share(config: Config, recorder: Recorder, starts: Starts, wake: Arc<Notify>) -> Shared {
-    let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
-    kinds.sort();
-    let queues: Vec<String> = config.queues.keys().cloned().collect();
-    let room = Arc::new(Notify::new());
-    let wanted: u64 = config.queues.values().map(|limit| u64::from(*limit)).sum();
-    let total = Arc::new(match wanted > u64::from(config.concurrency) {
-        true => Total::in_turn(config.concurrency),
-        false => Total::new(config.concurrency),
-    });
-    let slots = if queues.is_empty() {
-        vec![Slots::new(0, None, config.concurrency, total.clone())]
-    } else {
-        let limits = config.queues.iter().enumerate();
-        limits.map(|(number, (queue, limit))| Slots::new(number, Some(queue.clone()), *limit, total.clone())).collect()
-    };
-    Shared {
-        slots,
-        total,
-        scope: Scope { kinds: kinds.clone(), queues: queues.clone() },
-        card: NewWorker { host: host(), pid: std::process::id(), concurrency: config.concurrency, queues, kinds },
-        id: AtomicI64::new(0),
-        made: Instant::now(),
-        lease_end: AtomicU64::new(0),
-        held: Mutex::default(),
-        health: Health::default(),
-        recorder,
-        claim_records: ClaimRecords::default(),
-        starts,
-        isolation: Isolation::new(room.clone()),
-        long_args: Arc::new(Semaphore::new(crate::worker::run::slot::LONG_ARGS_AT_ONCE)),
-        wake,
-        at_work: Notify::new(),
-        others: AtomicBool::new(false),
-        quiet: AtomicBool::new(false),
-        room,
-        progress: Notify::new(),
-        rescue: Notify::new(),
-        look: AtomicBool::new(false),
-        lost_workers: Mutex::default(),
-        tasks: TaskTracker::new(),
-        stop_claiming: CancellationToken::new(),
-        over: CancellationToken::new(),
-        config,
-    }
-}
-
 fn announce(shared: &Shared) {
     let config = &shared.config;
     let queues = if config.queues.is_empty() {
@@ -269,7 +214,7 @@ fn announce(shared: &Shared) {
     };
     tracing::info!(
         event = telemetry::WORKER_STARTED,
-        worker = shared.id(),
+        worker = shared.lease.id(),
         engine = config.store.capabilities().engine,
         concurrency = config.concurrency,
         queues,
@@ -281,7 +226,7 @@ fn announce(shared: &Shared) {
 /// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a
 /// failure here does not count as an outage.
 async fn listen(shared: Arc<Shared>) {
-    let wake = || shared.wake.notify_one();
+    let wake = || shared.notices.enqueued.notify_one();
     let mut told = false;
     loop {
         let began = Instant::now();
@@ -301,7 +246,7 @@ async fn listen(shared: Arc<Shared>) {
 }
 
 fn release_unstarted(shared: &Shared) -> usize {
-    let unstarted: Vec<_> = shared.slots.iter().flat_map(Slots::clear).collect();
+    let unstarted = shared.work.take_unstarted();
     let count = unstarted.len();
     for (job, worker) in unstarted {
         shared.recorder.record(worker, Ended::unstarted(job.hold()));
@@ -310,7 +255,7 @@ fn release_unstarted(shared: &Shared) -> usize {
 }
 
 async fn idle(shared: &Shared) {
-    until(shared, || shared.is_idle()).await;
+    until(shared, || shared.work.is_idle()).await;
 }
 
 async fn recorded(shared: &Shared) {
@@ -320,7 +265,7 @@ async fn recorded(shared: &Shared) {
 /// Waits for progress until `done`.
 async fn until(shared: &Shared, done: impl Fn() -> bool) {
     loop {
-        let mut progress = pin!(shared.progress.notified());
+        let mut progress = pin!(shared.notices.progress.notified());
         progress.as_mut().enable();
         if done() {
             return;
@@ -345,14 +290,6 @@ impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// The machine's name, for display.
-fn host() -> String {
-    let from_file = || std::fs::read_to_string("/etc/hostname").ok();
-    let name = std::env::var("HOSTNAME").ok().or_else(from_file).unwrap_or_default();
-    let name: String = name.trim().chars().take(255).collect();
-    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 #[cfg(all(test, feature = "sqlite"))]

@@ -25,6 +25,7 @@ mod duties;
 mod fake;
 mod lease;
 mod lifecycle;
+mod notices;
 mod record;
 mod run;
 mod shared;

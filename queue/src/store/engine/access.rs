@@ -16,7 +16,7 @@ use crate::store::engine::notify::Signals;
 use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::operation::{LIMIT, SqlStore};
 use crate::store::engine::{migrate, notify};
-use crate::store::{Access, Capabilities, Reply};
+use crate::store::{Access, Capabilities, Reply, Trouble};
 
 /// The error of a worker that finds itself behind a pooler.
 const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in \
@@ -74,10 +74,6 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
         }
     }
 
-    fn warn_of_options(&self) {
-        DB::warn_of_options(self.pool());
-    }
-
     fn has_spare_connection(&self) -> bool {
         self.keeps_discovery() || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
     }
@@ -86,12 +82,15 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
         if self.is_lent() { without_signals(idle) } else { DB::poll_interval(idle) }
     }
 
-    fn is_kept_waiting(&self, error: &Error) -> bool {
-        DB::ONE_WRITER && matches!(error, Error::Database { source, .. } if DB::is_transient(source))
-    }
-
-    fn is_refusal(&self, error: &Error) -> bool {
-        matches!(error, Error::Database { source, .. } if DB::is_refusal(source))
+    fn trouble(&self, error: &Error) -> Trouble {
+        let Error::Database { source, .. } = error else { return Trouble::Away };
+        if DB::ONE_WRITER && DB::is_transient(source) {
+            Trouble::KeptWaiting
+        } else if DB::is_refusal(source) {
+            Trouble::Refused
+        } else {
+            Trouble::Away
+        }
     }
 
     fn lend_sessions(&self) -> bool {
@@ -101,20 +100,14 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
 
     fn open(&self) -> Reply<'_, ()> {
         async move {
+            DB::warn_of_options(self.pool());
             if !self.is_lent() && self.lends_unsaid().await? {
                 return Err(Error::config(LENT_UNSAID));
             }
-            SqlStore::open(self).await
+            SqlStore::open(self).await?;
+            migrate::check(self).await
         }
         .boxed()
-    }
-
-    fn migrate(&self) -> Reply<'_, ()> {
-        migrate::run(self.pool().clone()).boxed()
-    }
-
-    fn check_schema(&self) -> Reply<'_, ()> {
-        migrate::check(self).boxed()
     }
 
     fn abandon(&self) {

@@ -143,6 +143,13 @@ impl<DB: Dialect> Line<DB> {
             let _ = timeout(GOODBYE, kept.conn.close()).await;
         }
     }
+
+    pub(crate) async fn close_if_idle(&self) {
+        let kept = self.0.try_lock().ok().and_then(|mut line| line.take());
+        if let Some(kept) = kept {
+            let _ = timeout(GOODBYE, kept.conn.close()).await;
+        }
+    }
 }
 
 impl<DB: Dialect> Drop for Line<DB> {

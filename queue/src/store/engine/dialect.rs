@@ -223,7 +223,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const INSERT_AND_NOTIFY: Option<&'static str>;
     /// A heartbeat can report whether jobs wait.
     const HEARTBEAT_DISCOVERS: bool;
-    /// See [`Store::claim_alone`](crate::store::Store::claim_alone). None: discovery costs next to nothing.
+    /// [`Jobs::claim`](crate::store::Jobs::claim) with `alone`. None: discovery costs next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
     /// Binds: worker, lease, kinds to discover (JSON), running jobs (JSON), settled claims (JSON), whether to check all
     /// claim records (0 or 1), the session that answered the last heartbeat on this connection (0: none), the server's
@@ -320,7 +320,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// The statement names a table that does not exist.
     fn is_missing_table(error: &Error) -> bool;
 
-    /// See [`Store::warn_of_options`](crate::store::Store::warn_of_options).
+    /// Logs a warning if the pool's settings may lose the database.
     fn warn_of_options(pool: &sqlx::Pool<Self>);
     /// See [`Store::poll_interval`](crate::store::Store::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;

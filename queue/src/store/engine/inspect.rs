@@ -7,13 +7,14 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
-use crate::store::engine::changes::{cancel, delete, edit, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::changes::{cancel, edit, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
+use crate::store::engine::migrate;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::read::{YEAR_1, YEAR_9999};
 use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
-use crate::store::{Inspect, Reply};
+use crate::store::{AdminStore, Reply};
 
 /// Ordered by kind, queue and state.
 pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
@@ -231,7 +232,11 @@ fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-impl<DB: Dialect + AdminDialect + Signals> Inspect for SqlStore<DB> {
+impl<DB: Dialect + AdminDialect + Signals> AdminStore for SqlStore<DB> {
+    fn migrate(&self) -> Reply<'_, ()> {
+        migrate::run(self.pool().clone()).boxed()
+    }
+
     fn stats(&self) -> Reply<'_, Vec<Stat>> {
         stats(self).boxed()
     }
@@ -258,10 +263,6 @@ impl<DB: Dialect + AdminDialect + Signals> Inspect for SqlStore<DB> {
 
     fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
         send_back(self, ids).boxed()
-    }
-
-    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
-        delete(self, ids, state).boxed()
     }
 
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {

@@ -79,18 +79,13 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
-    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
-        self.look(Via::Claims, LIMIT, scope, behind, most).boxed()
-    }
-
-    fn discover_beside<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
-        self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).boxed()
-    }
-
-    fn end_discovery_beside(&self) -> Reply<'_, ()> {
+    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize, beside: bool) -> Reply<'a, Found> {
         async move {
+            if beside {
+                return self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).await;
+            }
             self.end_discovery().await;
-            Ok(())
+            self.look(Via::Claims, LIMIT, scope, behind, most).await
         }
         .boxed()
     }
@@ -141,29 +136,28 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         .boxed()
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
+        const DOING: &str = "cannot claim jobs";
         async move {
-            if asks.iter().all(|ask| ask.take == 0) {
-                return Ok(Vec::new());
-            }
-            let args = (worker, asks.to_vec());
-            let claim = self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, |conn, (worker, asks)| {
-                DB::claim(conn, *worker, asks).boxed()
-            });
-            self.admit(claim.await?).await
-        }
-        .boxed()
-    }
-
-    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
-        async move {
-            let Some(claim) = DB::CLAIM_ALONE else { return Ok(Vec::new()) };
-            let args = (worker, ask.clone(), kinds.to_vec());
-            let claim =
-                self.run(Via::Claims, Mode::Write, "cannot claim jobs", args, move |conn, (worker, ask, kinds)| {
-                    claim(conn, *worker, ask, kinds)
-                });
-            self.admit(claim.await?).await
+            let claimed = match (alone, DB::CLAIM_ALONE, asks) {
+                _ if asks.iter().all(|ask| ask.take == 0) => return Ok(Vec::new()),
+                (None, _, _) => {
+                    let args = (worker, asks.to_vec());
+                    self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks)| {
+                        DB::claim(conn, *worker, asks).boxed()
+                    })
+                    .await?
+                }
+                (Some(kinds), Some(claim), [ask, ..]) => {
+                    let args = (worker, ask.clone(), kinds.to_vec());
+                    self.run(Via::Claims, Mode::Write, DOING, args, move |conn, (worker, ask, kinds)| {
+                        claim(conn, *worker, ask, kinds)
+                    })
+                    .await?
+                }
+                (Some(_), ..) => return Ok(Vec::new()),
+            };
+            self.admit(claimed).await
         }
         .boxed()
     }

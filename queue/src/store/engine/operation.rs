@@ -411,9 +411,9 @@ impl<DB: Dialect> SqlStore<DB> {
         self.0.discovery.is_kept()
     }
 
-    /// Closes that connection.
+    /// Closes that connection, if it is idle.
     pub(crate) async fn end_discovery(&self) {
-        self.0.discovery.close().await;
+        self.0.discovery.close_if_idle().await;
     }
 
     /// Closes the worker's own connections.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::limits::micros;
+use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
+use crate::store::engine::changes::delete;
 use crate::store::engine::dialect::{Dialect, execute, ids, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::notify::Signals;
@@ -58,6 +60,10 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
             .await
         }
         .boxed()
+    }
+
+    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
+        delete(self, ids, state).boxed()
     }
 
     fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {

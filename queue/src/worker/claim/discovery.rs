@@ -35,8 +35,6 @@ pub(super) struct Discovery {
     cost: Cost,
     /// A discovery in the background.
     beside: Option<oneshot::Receiver<Ended>>,
-    /// A connection is kept for discovery in the background.
-    connected: bool,
     /// Where the last one stopped midway. A kind that was read to its end starts over, so that the lanes of small kinds
     /// are found each time.
     stopped: Vec<Lane>,
@@ -53,18 +51,7 @@ impl Discovery {
     pub(super) fn new() -> Self {
         let (cost, stopped, pending) = (Cost::of_looks(), Vec::new(), Vec::new());
         let (took, spent, round) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        Self {
-            last: None,
-            took,
-            cost,
-            beside: None,
-            connected: false,
-            stopped,
-            pending,
-            spent,
-            round,
-            most: MOST_LANES,
-        }
+        Self { last: None, took, cost, beside: None, stopped, pending, spent, round, most: MOST_LANES }
     }
 
     /// The last one stopped midway: there are lanes behind the ones that it found.
@@ -102,9 +89,6 @@ impl Discovery {
         match !self.is_cheap() && shared.config.store.has_spare_connection() {
             true => self.begin_beside(shared, lanes),
             false => {
-                if std::mem::take(&mut self.connected) {
-                    shared.config.store.end_discovery_beside().await?;
-                }
                 self.now(shared, lanes).await?;
             }
         }
@@ -115,7 +99,7 @@ impl Discovery {
     pub(super) async fn now(&mut self, shared: &Shared, lanes: &mut Lanes) -> Result<(), Error> {
         lanes.look_begins();
         let started = Instant::now();
-        let found = shared.config.store.discover(&shared.scope, &self.stopped, self.most).await;
+        let found = shared.config.store.discover(&shared.scope, &self.stopped, self.most, false).await;
         // if this took too long, the next one runs in the background
         self.took = started.elapsed();
         match found {
@@ -132,13 +116,13 @@ impl Discovery {
         lanes.look_begins();
         let (shared, behind, most) = (shared.clone(), self.stopped.clone(), self.most);
         let (sender, receiver) = oneshot::channel();
-        (self.beside, self.connected) = (Some(receiver), true);
+        self.beside = Some(receiver);
         tokio::spawn(async move {
             let started = Instant::now();
-            let found = shared.config.store.discover_beside(&shared.scope, &behind, most).await;
+            let found = shared.config.store.discover(&shared.scope, &behind, most, true).await;
             // nobody receives it if the worker has ended or has a new number
             let _ = sender.send((found, started.elapsed()));
-            shared.wake.notify_one();
+            shared.notices.enqueued.notify_one();
         });
     }
 

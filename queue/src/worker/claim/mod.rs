@@ -14,7 +14,6 @@ mod plan;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -101,7 +100,7 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
         let wants = claims.wants();
         if wants.is_empty() {
             tokio::select! {
-                () = shared.room.notified() => {}
+                () = shared.notices.room.notified() => {}
                 () = orphans.wait() => {}
                 () = stop.cancelled() => {}
             }
@@ -116,24 +115,24 @@ async fn claim_with(shared: Arc<Shared>, mut claims: Claims) {
                 shared.health.up(&mut failures);
                 // the heartbeat also discovers jobs, unless that is expensive
                 let quiet = shared.config.store.capabilities().heartbeats_discover && claims.discovery.is_cheap();
-                shared.set_quiet(quiet);
+                shared.notices.set_quiet(quiet);
                 let poll = if quiet { QUIET } else { shared.config.store.poll_interval(idle_since.elapsed()) };
                 let pause =
                     if claims.discovery.is_midway() && !claims.discovery.is_beside() { NEXT_LOOK } else { poll };
                 let pause = claims.next_due(&wants).map_or(pause, |due| due.min(pause));
                 let _listening = shared.config.store.listen();
                 after = tokio::select! {
-                    () = shared.wake.notified() => After::News,
+                    () = shared.notices.enqueued.notified() => After::News,
                     () = sleep(pause) => if pause < poll { After::Pause } else { After::Poll },
                     // another queue has room: its lanes may be known
-                    () = shared.room.notified(), if shared.slots.len() > 1 => After::Claim,
+                    () = shared.notices.room.notified(), if shared.work.slots.len() > 1 => After::Claim,
                     () = orphans.wait() => After::Claim,
                     () = stop.cancelled() => After::Claim,
                 };
             }
             Ok(_) => {
                 shared.health.up(&mut failures);
-                shared.set_quiet(false);
+                shared.notices.set_quiet(false);
                 idle_since = Instant::now();
                 after = After::Claim;
             }
@@ -177,7 +176,7 @@ fn less_one(wants: &[(usize, u32)]) -> Vec<(usize, u32)> {
 
 impl Claims {
     fn new(shared: Arc<Shared>) -> Self {
-        let (worker, planner) = (shared.id(), Planner::new(&shared));
+        let (worker, planner) = (shared.lease.id(), Planner::new(&shared));
         let (lanes, discovery, lock_backoff) = (Lanes::default(), Discovery::new(), LockBackoff::default());
         let (turn, recent, lone, full) = (0, None, true, false);
         let (in_vain, not_alone, unseen) = (false, None, true);
@@ -214,16 +213,16 @@ impl Claims {
     /// The same, for some of the slots.
     fn wants_of(&self, some: impl Fn(usize) -> bool) -> Vec<(usize, u32)> {
         let shared = &self.shared;
-        if shared.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.isolation.is_closed() {
+        if shared.lease.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.work.isolation.is_closed() {
             return Vec::new();
         }
-        let count = shared.slots.len();
-        let mut free = shared.total.free();
+        let count = shared.work.slots.len();
+        let mut free = shared.work.total.free();
         let mut wants = Vec::with_capacity(count);
         // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
         for _ in 0..if free > 0 { 2 } else { 1 } {
             for index in (0..count).map(|n| (n + self.turn) % count).filter(|index| some(*index)) {
-                let wanted = shared.slots[index].wants(&mut free);
+                let wanted = shared.work.slots[index].wants(&mut free);
                 if wanted > 0 {
                     wants.push((index, wanted));
                 }
@@ -238,7 +237,7 @@ impl Claims {
     /// One round of the loop. Returns how many jobs it claimed.
     async fn round(&mut self, wants: &[(usize, u32)], after: After) -> Result<usize, Error> {
         let waited = after != After::Claim;
-        if self.worker != self.shared.id() {
+        if self.worker != self.shared.lease.id() {
             // the lease was lost meanwhile: what was learnt may be long out of date
             *self = Self::new(self.shared.clone());
         }
@@ -261,7 +260,7 @@ impl Claims {
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         if !self.discovery.is_beside() {
-            let put_back = self.shared.look.swap(false, Ordering::Relaxed);
+            let put_back = self.shared.notices.take_rescued();
             // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
             if put_back || goes_on || self.discovery.is_due(now) {
@@ -279,7 +278,7 @@ impl Claims {
             return Ok(claimed);
         }
         // the known lanes gave nothing: run discovery if it is cheap, or if an idle worker has rested long enough
-        let rested = self.shared.is_idle() && self.discovery.has_rested();
+        let rested = self.shared.work.is_idle() && self.discovery.has_rested();
         if !self.discovery.is_cheap() && !rested {
             return Ok(0);
         }
@@ -302,7 +301,7 @@ impl Claims {
     /// lane. Without a signal, the lane must have given a job just now, or be due.
     fn only_lane(&self, wants: &[(usize, u32)], after: After, now: Instant) -> Option<Next> {
         let shared = &self.shared;
-        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.look.load(Ordering::Relaxed);
+        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.were_rescued();
         let others = self.not_alone.is_some_and(|until| now < until);
         if !fresh || others || !shared.config.store.capabilities().claims_alone {
             return None;
@@ -318,7 +317,8 @@ impl Claims {
     /// first. None: nothing was there, or this is no time to guess.
     async fn guess(&mut self, wants: &[(usize, u32)]) -> Result<Option<usize>, Error> {
         let shared = &self.shared;
-        let Some(lane) = self.recent.clone().filter(|_| self.lone && shared.is_idle() && self.discovery.is_cheap())
+        let Some(lane) =
+            self.recent.clone().filter(|_| self.lone && shared.work.is_idle() && self.discovery.is_cheap())
         else {
             return Ok(None);
         };
@@ -332,8 +332,8 @@ impl Claims {
             first: None,
             max_retries,
         };
-        let worker = shared.id();
-        let jobs = shared.config.store.claim(worker, &[ask]).await?;
+        let worker = shared.lease.id();
+        let jobs = shared.config.store.claim(worker, &[ask], None).await?;
         let count = jobs.len();
         self.hand_over(worker, jobs);
         Ok((count > 0).then_some(count))
@@ -342,11 +342,11 @@ impl Claims {
     /// Claims for these slots. If there are no jobs for them, claims for the queues that were left out.
     async fn claim(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         let mut claimed = self.claim_in_turn(wants).await?;
-        let (count, mut asked) = (self.shared.slots.len(), Vec::new());
+        let (count, mut asked) = (self.shared.work.slots.len(), Vec::new());
         let mut wants = Cow::Borrowed(wants);
         while claimed == 0 && asked.len() + wants.len() < count {
             for (slots, _) in &*wants {
-                self.shared.slots[*slots].has_none();
+                self.shared.work.slots[*slots].has_none();
                 asked.push(*slots);
             }
             wants = self.wants_of(|slots| !asked.contains(&slots)).into();
@@ -363,7 +363,7 @@ impl Claims {
     async fn claim_in_turn(&mut self, wants: &[(usize, u32)]) -> Result<usize, Error> {
         // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && wants.iter().all(|(_, take)| *take >= MANY);
-        if !many || !self.lock_backoff.waits() || !self.shared.has_others() {
+        if !many || !self.lock_backoff.waits() || !self.shared.lease.has_others() {
             return self.claim_now(wants).await;
         }
         let shared = self.shared.clone();
@@ -410,14 +410,13 @@ impl Claims {
     async fn take(&mut self, mut nexts: Vec<Next>, wanted: u32, alone: bool) -> Result<usize, Error> {
         let asks: Vec<Ask> = nexts.iter_mut().flat_map(|next| next.asks.drain(..)).collect();
         self.full = false;
-        let Some(first) = asks.first() else { return Ok(0) };
-        let (worker, store) = (self.shared.id(), &self.shared.config.store);
+        if asks.is_empty() {
+            return Ok(0);
+        }
+        let (worker, store) = (self.shared.lease.id(), &self.shared.config.store);
         let started = Instant::now();
-        let claimed = match alone {
-            true => store.claim_alone(worker, first, &self.shared.scope.kinds).await,
-            false => store.claim(worker, &asks).await,
-        };
-        let jobs = match claimed {
+        let only_if_alone = alone.then_some(&*self.shared.scope.kinds);
+        let jobs = match store.claim(worker, &asks, only_if_alone).await {
             // over a slow connection, this many jobs would never arrive in time
             Err(error) if is_timeout(&error) => {
                 self.at_most = (wanted.min(self.at_most) / 2).max(1);
@@ -450,29 +449,29 @@ impl Claims {
         let shared = &self.shared;
         let is_asked = |slots: usize| {
             wants.iter().any(|(index, _)| *index == slots)
-                || (shared.total.free() > 0 && shared.slots[slots].has_room())
+                || (shared.work.total.free() > 0 && shared.work.slots[slots].has_room())
         };
-        self.lanes.next_due(shared.is_idle(), |lane| shared.slots_of(&lane.queue).is_some_and(is_asked))
+        self.lanes.next_due(shared.work.is_idle(), |lane| shared.work.slots_of(&lane.queue).is_some_and(is_asked))
     }
 
     fn hand_over(&self, worker: i64, jobs: Vec<Claimed>) {
-        let had_none = !jobs.is_empty() && self.shared.is_idle();
+        let had_none = !jobs.is_empty() && self.shared.work.is_idle();
         self.shared.claim_records.claimed(worker, &jobs);
-        let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.slots.iter().map(|_| Vec::new()).collect();
+        let mut by_slots: Vec<Vec<(Claimed, bool)>> = self.shared.work.slots.iter().map(|_| Vec::new()).collect();
         for job in jobs {
             let newest_first = self.shared.config.newest_first.contains(&*job.lane.queue);
-            match self.shared.slots_of(&job.lane.queue) {
+            match self.shared.work.slots_of(&job.lane.queue) {
                 Some(slots) => by_slots[slots].push((job, newest_first)),
                 // the scope holds only served queues: this row's queue changed during the claim
                 None => self.shared.recorder.record(worker, Ended::unstarted(job.hold())),
             }
         }
         for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {
-            self.shared.slots[index].admit(worker, jobs);
+            self.shared.work.slots[index].admit(worker, jobs);
         }
         self.shared.start_slots();
         if had_none {
-            self.shared.at_work.notify_one();
+            self.shared.notices.at_work.notify_one();
         }
     }
 }

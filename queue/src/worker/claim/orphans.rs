@@ -60,7 +60,7 @@ impl Orphans {
         if self.due().is_none_or(|due| Instant::now() < due) {
             return;
         }
-        let worker = shared.id();
+        let worker = shared.lease.id();
         if worker == 0 {
             // the jobs of the old number are rescued
             *self = Self::default();
@@ -76,7 +76,7 @@ impl Orphans {
         let after = in_hand(shared);
         let unknown = held.into_iter().filter(|hold| !before.contains(&hold.key()) && !after.contains(&hold.key()));
         let last = std::mem::replace(&mut self.found, unknown.collect());
-        if worker != shared.id() {
+        if worker != shared.lease.id() {
             *self = Self::default();
             return;
         }
@@ -92,7 +92,7 @@ impl Orphans {
 pub(crate) async fn release_all(shared: &Shared) {
     let mut failures = Failures::default();
     loop {
-        let worker = shared.id();
+        let worker = shared.lease.id();
         if worker == 0 {
             // the jobs of the old number are rescued
             return;
@@ -119,8 +119,8 @@ fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.
 fn in_hand(shared: &Shared) -> HashSet<(i64, i32)> {
-    let mut known: HashSet<(i64, i32)> = shared.slots.iter().flat_map(Slots::keys).collect();
-    known.extend(shared.held().keys().copied());
+    let mut known: HashSet<(i64, i32)> = shared.work.slots.iter().flat_map(Slots::keys).collect();
+    known.extend(shared.work.held().keys().copied());
     known.extend(shared.recorder.keys().iter().copied());
     known
 }

@@ -46,7 +46,7 @@ pub(super) struct Planner {
 
 impl Planner {
     pub(super) fn new(shared: &Shared) -> Self {
-        Self { breadth: 1, horizons: shared.slots.iter().map(|_| Horizon::default()).collect() }
+        Self { breadth: 1, horizons: shared.work.slots.iter().map(|_| Horizon::default()).collect() }
     }
 
     /// The asks for the due lanes of these slots, so that the next jobs in order are taken. `full`: the last claim
@@ -65,7 +65,7 @@ impl Planner {
             retries: |lane: &Lane| shared.retries(slots, lane),
             slots,
             take,
-            follows: full && !shared.has_others(),
+            follows: full && !shared.lease.has_others(),
             now,
             breadth: self.breadth,
             until: None,
@@ -88,7 +88,7 @@ impl Planner {
 
     /// Learns from a claim how far the next jobs of these slots reach.
     pub(super) fn learn(&mut self, shared: &Shared, next: &Next, jobs: &[Claimed]) {
-        let mine = |job: &&Claimed| shared.slots_of(&job.lane.queue) == Some(next.slots);
+        let mine = |job: &&Claimed| shared.work.slots_of(&job.lane.queue) == Some(next.slots);
         let all = jobs.iter().filter(mine).count() >= next.take as usize;
         // newest-first jobs say nothing about how far the others reach
         let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);

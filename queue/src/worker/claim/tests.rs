@@ -15,11 +15,10 @@ use crate::store::values::{
     Bury, Finish, Found, Heartbeat, Hold, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope,
     Share, Start,
 };
-use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Upkeep};
+use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::claim::lock::WITHOUT;
 use crate::worker::config::{Config, Timing};
-use crate::worker::fake::{Answer, MadeUp, job, nobody_inspects, nothing, unused};
-use crate::worker::lifecycle;
+use crate::worker::fake::{Answer, MadeUp, job, nothing, unused};
 use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Ended;
@@ -121,6 +120,17 @@ impl Fake {
     }
 }
 
+impl Fake {
+    /// As [`Jobs::claim`] with `alone` finds them.
+    fn has_other_lanes(&self, mine: &Lane) -> bool {
+        let mut tables = self.tables();
+        tables.alone += 1;
+        let hidden = tables.hidden > 0;
+        tables.hidden = tables.hidden.saturating_sub(1);
+        hidden || tables.waiting.keys().any(|lane| lane != mine)
+    }
+}
+
 impl Access for Fake {
     fn capabilities(&self) -> Capabilities {
         let tables = self.tables();
@@ -135,8 +145,6 @@ impl Access for Fake {
         }
     }
 
-    fn warn_of_options(&self) {}
-
     fn has_spare_connection(&self) -> bool {
         !self.tables().looks_fail
     }
@@ -145,12 +153,11 @@ impl Access for Fake {
         Duration::from_millis(100)
     }
 
-    fn is_kept_waiting(&self, _error: &Error) -> bool {
-        false
-    }
-
-    fn is_refusal(&self, error: &Error) -> bool {
-        matches!(error, Error::Database { source, .. } if refused_by_sqlstate(source))
+    fn trouble(&self, error: &Error) -> Trouble {
+        match error {
+            Error::Database { source, .. } if refused_by_sqlstate(source) => Trouble::Refused,
+            _ => Trouble::Away,
+        }
     }
 
     fn lend_sessions(&self) -> bool {
@@ -169,23 +176,13 @@ impl Access for Fake {
 
     unused! {
         fn open() -> ();
-        fn migrate() -> ();
-        fn check_schema() -> ();
         fn watch(wake: &'a (dyn Fn() + Send + Sync)) -> ();
     }
 }
 
 impl Jobs for Fake {
-    fn discover<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
+    fn discover<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize, _beside: bool) -> Reply<'a, Found> {
         Box::pin(self.look(behind, most))
-    }
-
-    fn discover_beside<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize) -> Reply<'a, Found> {
-        Box::pin(self.look(behind, most))
-    }
-
-    fn end_discovery_beside(&self) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
     }
 
     fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
@@ -236,8 +233,11 @@ impl Jobs for Fake {
         })
     }
 
-    fn claim<'a>(&'a self, _worker: WorkerId, asks: &'a [Ask]) -> Reply<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, _worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
+            if alone.is_some() && self.has_other_lanes(&asks[0].lane) {
+                return Ok(Vec::new());
+            }
             let takes = self.tables().claim_takes;
             sleep(takes).await;
             let mut tables = self.tables();
@@ -270,17 +270,6 @@ impl Jobs for Fake {
             tables.claimed.send_modify(|claimed| claimed.extend(jobs.iter().map(|job| job.id.get())));
             Ok(jobs)
         })
-    }
-
-    fn claim_alone<'a>(&'a self, worker: WorkerId, ask: &'a Ask, _kinds: &'a [String]) -> Reply<'a, Vec<Claimed>> {
-        let others = {
-            let mut tables = self.tables();
-            tables.alone += 1;
-            let hidden = tables.hidden > 0;
-            tables.hidden = tables.hidden.saturating_sub(1);
-            hidden || tables.waiting.keys().any(|lane| *lane != ask.lane)
-        };
-        if others { Box::pin(async { Ok(Vec::new()) }) } else { self.claim(worker, std::slice::from_ref(ask)) }
     }
 
     fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
@@ -319,11 +308,11 @@ impl Upkeep for Fake {
 
     unused! {
         fn purge(keep: Duration, limit: u32) -> u64;
+        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
         fn purge_workers(keep: Duration) -> ();
     }
 }
 
-nobody_inspects!(Fake);
 /// The claim loop and the recording of ends, at work.
 struct Scene {
     store: Arc<Fake>,
@@ -366,9 +355,9 @@ impl Scene {
         };
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
-        let shared = Arc::new(lifecycle::share(config, recorder, starts, Arc::default()));
-        shared.set_id(1);
-        shared.lease_from(Instant::now() + Duration::from_secs(24 * 60 * 60));
+        let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
+        shared.lease.set_id(1);
+        shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         tokio::spawn(record::run(shared.clone(), ends));
         tokio::spawn(note_starts::run(shared.clone(), begun));
         Self { claiming: tokio::spawn(run(shared.clone())), store, shared }
@@ -376,7 +365,7 @@ impl Scene {
 
     fn enqueue(&self, queue: &str, id: i64) {
         self.store.enqueue(queue, id);
-        self.shared.wake.notify_one();
+        self.shared.notices.enqueued.notify_one();
     }
 
     /// Jobs come ten at a time to one lane, and are claimed soon each time.
@@ -483,7 +472,7 @@ async fn looks_that_come_to_nothing_stop_no_lane_that_is_known() {
     for id in 1..=JOBS {
         scene.store.enqueue("a", id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     scene.claimed(1).await;
     {
         let mut tables = scene.store.tables();
@@ -498,8 +487,8 @@ async fn what_is_taken_back_during_a_look_is_looked_for_after_it() {
     let scene = Scene::slow().await;
     // in a lane that the look under way cannot see any more
     scene.enqueue("b", 10);
-    scene.shared.look.store(true, Ordering::Relaxed);
-    scene.shared.wake.notify_one();
+    scene.shared.notices.set_rescued();
+    scene.shared.notices.enqueued.notify_one();
     let took = scene.claimed(10).await;
     assert!(took < LOOK * 2 + Duration::from_secs(1), "the rest of that look, and the next: {took:?}");
 }
@@ -524,7 +513,7 @@ async fn a_worker_that_ends_waits_for_no_look_beside_the_claims() {
 #[tokio::test(start_paused = true)]
 async fn another_number_knows_nothing_of_the_look_before() {
     let scene = Scene::slow().await;
-    scene.shared.set_id(2);
+    scene.shared.lease.set_id(2);
     scene.enqueue("b", 10);
     // it looks by itself, in the way of its first claim
     let took = scene.claimed(10).await;
@@ -553,7 +542,7 @@ async fn picks_up(seed: u64) {
             id += 1;
             scene.store.enqueue(&format!("q{}", random.usize(0..limits.len())), id);
         }
-        scene.shared.wake.notify_one();
+        scene.shared.notices.enqueued.notify_one();
         for id in first..=id {
             let took = timeout(Duration::from_secs(1), scene.claimed(id)).await;
             assert!(took.is_ok(), "{what}: job {id} waits");
@@ -578,7 +567,7 @@ async fn a_job_that_falls_due_is_claimed_whichever_queue_was_asked_last() {
     scene.store.tables().only_signals = true;
     for (id, queue) in (1..).zip(["a", "b", "c", "a", "b", "c", "a"]) {
         scene.store.enqueue_at(queue, 0, scene.store.now() + 500_000, id);
-        scene.shared.wake.notify_one();
+        scene.shared.notices.enqueued.notify_one();
         let took = timeout(Duration::from_secs(2), scene.claimed(id)).await;
         assert!(took.is_ok(), "job {id} of {queue} waits");
     }
@@ -638,12 +627,12 @@ async fn a_claim_of_the_only_lane_that_comes_to_nothing_is_no_scan() {
     let at = scene.store.now();
     // all of one time; the one before the others comes when they are gone
     (1_000..1_004).for_each(|id| scene.store.enqueue_at("a", 0, at, id));
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     scene.claimed(1_003).await;
     scene.store.tables().hidden = u32::MAX;
     scene.store.enqueue_at("a", 0, at, 300);
     for _ in 0..200 {
-        scene.shared.wake.notify_one();
+        scene.shared.notices.enqueued.notify_one();
         sleep(Duration::from_millis(5)).await;
         if scene.store.tables().claimed.borrow().contains(&300) {
             return;
@@ -662,7 +651,7 @@ async fn another_lane_ends_claims_without_a_look() {
         scene.store.enqueue("a", id);
         scene.store.enqueue_at("b", -1, scene.store.now(), id + 1_000);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     scene.claimed(1_009).await;
     let mut order = scene.store.tables().claimed.borrow().clone();
     order.retain(|id| *id >= 1_000);
@@ -687,14 +676,14 @@ async fn drained(scene: &Scene, first: i64) {
     for id in first..first + 5_000 {
         scene.store.enqueue("a", id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     scene.claimed(first + 4_999).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_are_claimed_in_turn_and_few_are_not() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.others.store(true, Ordering::Relaxed);
+    scene.shared.lease.set_others(true);
     drained(&scene, 1).await;
     {
         let tables = scene.store.tables();
@@ -717,7 +706,7 @@ async fn many_are_claimed_in_turn_and_few_are_not() {
 #[tokio::test(start_paused = true)]
 async fn who_gets_no_turn_claims_all_the_same_and_asks_for_none_for_a_while() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.others.store(true, Ordering::Relaxed);
+    scene.shared.lease.set_others(true);
     scene.store.tables().no_turns = true;
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1);
@@ -740,7 +729,7 @@ async fn alone_there_are_no_turns() {
 async fn what_is_left_of_much_is_not_counted_by_who_is_alone() {
     for others in [false, true] {
         let scene = Scene::start(Duration::ZERO);
-        scene.shared.others.store(others, Ordering::Relaxed);
+        scene.shared.lease.set_others(others);
         drained(&scene, 1).await;
         let (claims, told) = {
             let tables = scene.store.tables();
@@ -759,7 +748,7 @@ async fn what_is_left_of_much_is_not_counted_by_who_is_alone() {
 #[tokio::test(start_paused = true)]
 async fn turns_that_are_slow_to_come_are_given_up() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.others.store(true, Ordering::Relaxed);
+    scene.shared.lease.set_others(true);
     scene.store.tables().turn_takes = Duration::from_millis(900);
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1, "its own claims take no time at all");
@@ -797,7 +786,7 @@ async fn drained_in_order(lanes: usize, queues: &[&'static str], look_takes: Dur
         places.insert(id, (queue, (priority, run_at, id)));
     }
     expected.values_mut().for_each(|jobs| jobs.sort_unstable_by(|a, b| b.cmp(a)));
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() >= JOBS as usize);
     timeout(Duration::from_secs(600), all).await.expect("all are claimed in time").expect("the store is there");
@@ -855,7 +844,7 @@ async fn a_claim_that_was_not_answered_in_time_is_repeated_smaller() {
     let scene = Scene::with_queues(Duration::ZERO, [("a".to_owned(), 64)].into());
     scene.store.tables().most_in_time = Some(20);
     (0..200).for_each(|id| scene.store.enqueue("a", id));
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == 200);
     timeout(Duration::from_secs(600), all).await.expect("all are claimed in time").expect("the store is there");
@@ -875,7 +864,7 @@ async fn lanes_that_are_empty_by_now_make_room_for_the_next() {
         scene.store.enqueue_at(&format!("q{}", id % LANES), 0, begin + id * 1_000, id);
     }
     let look = scene.next_look();
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     look.await;
     // the look is as of its beginning
     for id in (1..=300).chain(700..=800) {
@@ -911,7 +900,7 @@ async fn many_lanes_of_many_queues_are_not_asked_at_once() {
         let priority = i16::try_from(id / 3).unwrap();
         scene.store.enqueue_at(queues[usize::try_from(id % 3).unwrap()], priority, 1_600_000_000_000_000, id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == 600);
     timeout(Duration::from_secs(60), all).await.expect("all are claimed in time").expect("the store is there");
@@ -935,7 +924,7 @@ async fn a_look_that_stops_midway_goes_on_until_all_lanes_are_drained() {
     for id in 1..=LANES {
         scene.store.enqueue(&format!("q{id:05}"), id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == LANES as usize);
     timeout(Duration::from_secs(60), all).await.expect("all are claimed").expect("the store is there");
@@ -950,7 +939,7 @@ async fn lanes_without_number_are_drained_at_one_pace() {
     for id in 1..=LANES {
         scene.store.enqueue(&format!("q{id:05}"), id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let mut claimed = scene.store.tables().claimed.subscribe();
     let all = claimed.wait_for(|claimed| claimed.len() == LANES as usize);
     timeout(Duration::from_secs(600), all).await.expect("all are claimed").expect("the store is there");
@@ -968,7 +957,7 @@ async fn lanes_with_nothing_due_hide_none_behind_them() {
         scene.store.enqueue_at(&format!("q{id:05}"), 0, tomorrow, id);
     }
     scene.store.enqueue("r", LANES + 1);
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     let took = scene.claimed(LANES + 1).await;
     assert!(took < Duration::from_secs(10), "{took:?}");
     // and when all are known to be in vain, the worker rests
@@ -986,7 +975,7 @@ async fn a_lane_with_jobs_without_end_is_served_while_looks_go_through_others() 
         scene.store.enqueue("a", id);
         scene.store.enqueue(&format!("q{id:05}"), 10_000 + id);
     }
-    scene.shared.wake.notify_one();
+    scene.shared.notices.enqueued.notify_one();
     for id in [2_000, 12_000] {
         let took = scene.claimed(id).await;
         assert!(took < Duration::from_secs(20), "{took:?}");
@@ -1002,5 +991,5 @@ async fn a_job_of_a_queue_that_is_not_served_goes_back() {
     let (worker, ended) = ends.recv().await.expect("it is recorded");
     assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
     assert_eq!((worker, ended.key()), (1, (1, 1)));
-    assert_eq!(shared.slots[0].keys().len() + shared.held().len(), 1, "the other one is at hand");
+    assert_eq!(shared.work.slots[0].keys().len() + shared.work.held().len(), 1, "the other one is at hand");
 }

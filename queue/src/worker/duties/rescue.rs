@@ -1,8 +1,7 @@
 //! Rescue: returns the jobs of lost workers to the queue.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -26,7 +25,7 @@ pub(crate) struct Rescue;
 
 impl Duty for Rescue {
     async fn due(&mut self, shared: &Shared) {
-        shared.rescue.notified().await;
+        shared.notices.rescue.notified().await;
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
@@ -35,8 +34,8 @@ impl Duty for Rescue {
         let (rescued, result) = rescue_all(&*shared.config.store).await;
         if rescued.ready > 0 {
             // rescued jobs may lie behind the cursors
-            shared.look.store(true, Ordering::Relaxed);
-            shared.wake.notify_one();
+            shared.notices.set_rescued();
+            shared.notices.enqueued.notify_one();
         }
         result
     }
@@ -69,7 +68,7 @@ async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
 
 /// Declares missed workers lost. If that fails, their leases decide.
 async fn declare_lost(shared: &Arc<Shared>) {
-    let missed = std::mem::take(&mut *shared.lost_workers.lock().unwrap_or_else(PoisonError::into_inner));
+    let missed = shared.notices.take_lost();
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
@@ -92,7 +91,7 @@ async fn declare_lost(shared: &Arc<Shared>) {
 async fn look_again(shared: Arc<Shared>) {
     for pause in AFTERMATH {
         tokio::select! {
-            () = sleep(pause) => shared.rescue.notify_one(),
+            () = sleep(pause) => shared.notices.rescue.notify_one(),
             () = shared.over.cancelled() => return,
         }
     }

@@ -1,16 +1,16 @@
 //! Keeps the lease: one small statement per heartbeat for everything that the worker holds.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::error::Error;
+use crate::store::Trouble;
 use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::lease::liveness::{LostWorker, Rhythm, Witness, lost};
+use crate::worker::lease::liveness::{Rhythm, Witness, lost};
 use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
@@ -31,13 +31,13 @@ const LATER: Duration = Duration::from_millis(50);
 pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
     // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease would
     // tell
-    shared.rescue.notify_one();
+    shared.notices.rescue.notify_one();
     let mut heart = Heart::new(shared, deadline);
     loop {
         if !heart.rests().await {
             continue;
         }
-        let id = heart.shared.id();
+        let id = heart.shared.lease.id();
         if id == 0 {
             heart.deadline = rejoin(&heart.shared, &mut heart.failures).await;
             // others may have been lost in the same outage
@@ -99,13 +99,13 @@ impl Heart {
             // a worker that has lost its session must send a heartbeat before others miss it
             () = shared.health.doubt.notified(), if *has_session => true,
             // if this worker is killed, the others miss it when its promised heartbeat is overdue: promise an early one
-            () = shared.at_work.notified(), if *has_session && soon.is_none() && pace.is_slow() => {
+            () = shared.notices.at_work.notified(), if *has_session && soon.is_none() && pace.is_slow() => {
                 *soon = Some(Instant::now() + AT_WORK);
                 false
             }
             () = until(*soon), if soon.is_some() => {
                 *soon = None;
-                !shared.is_idle() && pace.is_slow()
+                !shared.work.is_idle() && pace.is_slow()
             }
         }
     }
@@ -114,11 +114,11 @@ impl Heart {
     async fn beats(&mut self, id: WorkerId) -> bool {
         let sent = Instant::now();
         let shared = self.shared.clone();
-        let busy = !shared.is_idle();
+        let busy = !shared.work.is_idle();
         let settled = shared.claim_records.settled(id);
         let check = self.sent.is_multiple_of(RESCUE_EVERY);
         self.sent = self.sent.wrapping_add(1);
-        let running: Vec<i64> = shared.held().keys().map(|(id, _)| *id).collect();
+        let running: Vec<i64> = shared.work.held().keys().map(|(id, _)| *id).collect();
         let again_in = self.pace.promise(busy);
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
         let answer = send(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
@@ -128,9 +128,9 @@ impl Heart {
         match answer {
             Some(Ok(beat)) if !beat.alive => {
                 shared.health.up(&mut self.failures);
-                shared.drop_everything();
+                drop_everything(&shared);
                 // the worker that declared us lost may be lost too, or a claim of ours may have come after that
-                shared.rescue.notify_one();
+                shared.notices.rescue.notify_one();
                 self.ticks.reset_immediately();
                 return false;
             }
@@ -139,7 +139,7 @@ impl Heart {
                 shared.claim_records.told(id, settled.len(), beat.session);
                 self.lives(sent, busy, &beat);
             }
-            Some(Err(error)) if shared.config.store.is_kept_waiting(&error) => {
+            Some(Err(error)) if shared.config.store.trouble(&error) == Trouble::KeptWaiting => {
                 shared.health.failed(&mut self.failures, &error);
                 self.is_safe = true;
                 sleep(KEPT_WAITING).await;
@@ -152,7 +152,7 @@ impl Heart {
             }
             None => {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
-                shared.drop_everything();
+                drop_everything(&shared);
                 leave(&shared, id, &mut self.failures).await;
                 self.ticks.reset_immediately();
             }
@@ -163,21 +163,21 @@ impl Heart {
     /// The lease was extended, by a heartbeat that was sent at that time.
     fn lives(&mut self, sent: Instant, busy: bool, beat: &Heartbeat) {
         let shared = &self.shared;
-        self.deadline = shared.lease_from(sent);
+        self.deadline = shared.lease.extend(sent);
         for key in &beat.cancelled {
-            if let Some(held) = shared.held().get(&(key.0.get(), key.1)) {
+            if let Some(held) = shared.work.held().get(&(key.0.get(), key.1)) {
                 held.switch.stop(Stop::Cancelled);
             }
         }
         self.answered = self.answered.wrapping_add(1);
-        shared.others.store(!beat.leases.is_empty(), Ordering::Relaxed);
+        shared.lease.set_others(!beat.leases.is_empty());
         if self.answered.is_multiple_of(RESCUE_EVERY) {
-            shared.rescue.notify_one();
+            shared.notices.rescue.notify_one();
         }
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
         missed.extend(lost(&beat.others));
-        shared.declare(missed);
+        shared.notices.set_lost(missed);
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
         self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
@@ -187,7 +187,7 @@ impl Heart {
             self.ticks.reset_immediately();
         }
         if beat.work {
-            shared.wake.notify_one();
+            shared.notices.enqueued.notify_one();
         }
     }
 }
@@ -204,12 +204,12 @@ async fn send(
 ) -> Option<Result<Heartbeat, Error>> {
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
-    let look_for: &[String] = if shared.is_quiet() { &shared.scope.kinds } else { &[] };
+    let look_for: &[String] = if shared.notices.is_quiet() { &shared.scope.kinds } else { &[] };
     let may_wait = store.capabilities().one_writer && (is_safe || Instant::now() < deadline);
     tokio::select! {
         biased;
         answer = store.heartbeat(id, lease, holding, look_for) => match answer {
-            Err(error) if Instant::now() >= deadline && !(may_wait && store.is_kept_waiting(&error)) => None,
+            Err(error) if Instant::now() >= deadline && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
             answer => Some(answer),
         },
         () = tokio::time::sleep_until(deadline), if !may_wait => None,
@@ -227,20 +227,20 @@ async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
     });
     let _ = left.await;
     // a number that was given up has no lease that runs out, so nobody else would notice its jobs
-    shared.rescue.notify_one();
+    shared.notices.rescue.notify_one();
 }
 
 /// Joins under a new number. Returns when the lease ends.
 async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     loop {
         let sent = Instant::now();
-        match shared.config.store.join(&shared.card, shared.config.timing.lease).await {
+        match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
             Ok(id) => {
                 shared.health.up(failures);
                 tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
-                let deadline = shared.lease_from(sent);
-                shared.set_id(id);
-                shared.room.notify_one();
+                let deadline = shared.lease.extend(sent);
+                shared.lease.set_id(id);
+                shared.notices.room.notify_one();
                 return deadline;
             }
             Err(error) => shared.health.down(failures, &error).await,
@@ -248,19 +248,24 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
     }
 }
 
-impl Shared {
-    /// Leaves it to the rescue task to declare these workers lost.
-    fn declare(&self, gone: Vec<LostWorker>) {
-        if !gone.is_empty() {
-            *self.lost_workers.lock().unwrap_or_else(PoisonError::into_inner) = gone;
-            self.rescue.notify_one();
-        }
-    }
+/// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
+fn drop_everything(shared: &Shared) {
+    let lost = shared.lease.give_up();
+    let waiting = shared.work.take_unstarted().len();
+    let running = shared.work.stop_all(Stop::LeaseLost);
+    shared.config.store.abandon();
+    tracing::error!(
+        event = telemetry::WORKER_LEASE_LOST,
+        worker = lost,
+        running,
+        waiting,
+        "the lease was lost; its jobs were cancelled here and will run elsewhere"
+    );
 }
 
 /// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
 fn release_surplus(shared: &Shared) {
-    for slots in &shared.slots {
+    for slots in &shared.work.slots {
         for (job, worker) in slots.surplus() {
             shared.recorder.record(worker, Ended::unstarted(job.hold()));
         }
@@ -272,7 +277,7 @@ fn release_surplus(shared: &Shared) {
 fn leave_stuck_behind(shared: &Arc<Shared>) {
     let grace = shared.config.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
-        let held = shared.held();
+        let held = shared.work.held();
         let past = |held: &&Arc<crate::worker::run::held::Held>| {
             held.definition.timeout.is_some_and(|timeout| held.ran() > timeout.saturating_add(grace))
         };

@@ -3,6 +3,7 @@
 use super::*;
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, LOCKED, MadeUp, NO_RIGHT, nothing};
+use std::sync::atomic::Ordering;
 
 /// The shortest lease that there can be.
 fn short() -> Timing {
@@ -18,7 +19,7 @@ async fn who_cannot_beat_stops_before_the_lease_has_run_out_however_short_it_is(
         });
         let (shared, _ends) = store.shared(Default::default(), short(), nothing);
         let joined = Instant::now();
-        let beating = tokio::spawn(run(shared.clone(), shared.lease_from(joined)));
+        let beating = tokio::spawn(run(shared.clone(), shared.lease.extend(joined)));
         let stopped = store.was_asked(|asked| matches!(asked, Asked::Join | Asked::Leave(_))).await - joined;
         beating.abort();
         assert!(stopped <= Duration::from_millis(252), "{stopped:?}");
@@ -35,9 +36,9 @@ async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
         _ => Answer::Yes,
     });
     let (shared, _ends) = store.shared(Default::default(), Timing::default(), nothing);
-    let beating = tokio::spawn(run(shared.clone(), shared.lease_from(began)));
+    let beating = tokio::spawn(run(shared.clone(), shared.lease.extend(began)));
     let again = store.was_asked(|asked| *asked == Asked::Heartbeat(2)).await - began;
-    assert_eq!(shared.id(), 2);
+    assert_eq!(shared.lease.id(), 2);
     beating.abort();
     let answered: Vec<_> = store.asked.borrow().iter().filter(|(at, _)| *at - began >= outage).cloned().collect();
     let all = answered.into_iter().map(|(_, asked)| asked).filter(|asked| !matches!(asked, Asked::Heartbeat(_)));

@@ -3,3 +3,4 @@
 pub(crate) mod health;
 pub(crate) mod heartbeat;
 pub(crate) mod liveness;
+pub(crate) mod own;

@@ -75,9 +75,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
                 Some((_, Ended::Finish(_))) | None => {}
             }
         }
-        shared.progress.notify_waiters();
+        shared.notices.progress.notify_waiters();
         if shared.recorder.unrecorded() < BACKLOG {
-            shared.room.notify_one();
+            shared.notices.room.notify_one();
         }
     }
 }

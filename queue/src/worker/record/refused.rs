@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::store::Trouble;
 use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
@@ -140,7 +141,7 @@ impl<E: EndOfRun> Aside<E> {
         began: Instant,
     ) -> Option<(WorkerId, Ended)> {
         let end = &part.ends[0];
-        let broke = end.bytes() > SMALL && error.broke_the_connection() && shared.has_beaten_since(began);
+        let broke = end.bytes() > SMALL && error.broke_the_connection() && shared.lease.extended_since(began);
         if !broke && !error.blames_the_row() {
             self.parts.push_back(part);
         } else if part.refusals < TRIES {
@@ -229,17 +230,17 @@ async fn write<E: EndOfRun>(shared: &Shared, worker: WorkerId, batch: &[E]) -> R
                 report_refused(batch, &accepted);
                 if E::WAITS_AGAIN {
                     // the claim loop finds out when they are due
-                    shared.wake.notify_one();
+                    shared.notices.enqueued.notify_one();
                 }
                 return Ok(());
             }
             Err(error) => error,
         };
         // heartbeats are answered, so the batch has broken its connection
-        let answers = error.broke_the_connection() && shared.has_beaten_since(broken.unwrap_or_else(Instant::now));
-        if shared.config.store.is_refusal(&error)
+        let answers = error.broke_the_connection() && shared.lease.extended_since(broken.unwrap_or_else(Instant::now));
+        if shared.config.store.trouble(&error) == Trouble::Refused
             || answers
-            || (began.elapsed() > shared.config.timing.lease && shared.lease_holds())
+            || (began.elapsed() > shared.config.timing.lease && shared.lease.holds())
         {
             shared.health.up(&mut failures);
             return Err(error);

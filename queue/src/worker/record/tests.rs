@@ -49,7 +49,7 @@ impl Scene {
         let began = Instant::now();
         let wait = async {
             while self.shared.recorder.unrecorded() > count {
-                let mut progress = std::pin::pin!(self.shared.progress.notified());
+                let mut progress = std::pin::pin!(self.shared.notices.progress.notified());
                 progress.as_mut().enable();
                 if self.shared.recorder.unrecorded() > count {
                     progress.await;
@@ -181,7 +181,7 @@ async fn while_the_database_is_away_everything_waits_in_order() {
         let (away, back) = switch();
         let scene = Scene::new(move |_| if away.load(Ordering::Relaxed) { answer } else { Answer::Yes });
         // nor do heartbeats come through
-        scene.shared.lease_from(Instant::now());
+        scene.shared.lease.extend(Instant::now());
         scene.finish(1..=3);
         sleep(Duration::from_secs(1)).await;
         scene.bury(4..=6);
@@ -227,7 +227,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
     // heartbeats are answered all the time
     let beats = tokio::spawn(async move {
         loop {
-            shared.lease_from(Instant::now());
+            shared.lease.extend(Instant::now());
             sleep(Duration::from_millis(50)).await;
         }
     });

@@ -7,3 +7,4 @@ pub(crate) mod note_starts;
 pub(crate) mod slot;
 pub(crate) mod slots;
 pub(crate) mod starts;
+pub(crate) mod work;

@@ -71,9 +71,9 @@ async fn answer(shared: &Shared, asked: &mut Vec<Asked>) {
 
 /// Records the attempts that have begun without it. False: some have only just begun, and are left out.
 async fn note_running(shared: &Shared) -> Result<bool, Error> {
-    let (worker, now) = (shared.id(), Instant::now());
+    let (worker, now) = (shared.lease.id(), Instant::now());
     let (mut starts, mut noted, mut all) = (Vec::new(), Vec::new(), true);
-    for held in shared.held().values() {
+    for held in shared.work.held().values() {
         let Some(began) = held.started.get() else { continue };
         if held.worker != worker || held.noted.load(Ordering::Relaxed) {
             continue;

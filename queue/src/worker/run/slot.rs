@@ -19,9 +19,6 @@ use crate::worker::run::held::Held;
 use crate::worker::run::isolation::{self, Admission};
 use crate::worker::shared::Shared;
 
-/// How many attempts may read and decode long arguments at the same time.
-pub(crate) const LONG_ARGS_AT_ONCE: usize = 4;
-
 /// How long an attempt may be overdue and still block its thread before it is left behind. Also the pause before a
 /// failed note is retried.
 pub(crate) const STUCK: Duration = Duration::from_secs(1);
@@ -62,13 +59,13 @@ impl Shared {
         let mut passes = 0;
         while passes < 2 {
             passes += 1;
-            for (index, slots) in self.slots.iter().enumerate() {
+            for (index, slots) in self.work.slots.iter().enumerate() {
                 for _ in 0..slots.start() {
                     passes = 0;
                     self.start_slot(index);
                 }
             }
-            if self.slots.len() == 1 {
+            if self.work.slots.len() == 1 {
                 return;
             }
         }
@@ -76,7 +73,7 @@ impl Shared {
 
     fn start_slot(self: &Arc<Self>, slots: usize) {
         let shared = self.clone();
-        self.tasks.spawn(async move {
+        self.work.tasks.spawn(async move {
             let over = shared.over.clone();
             tokio::select! {
                 biased;
@@ -89,16 +86,16 @@ impl Shared {
     async fn work(self: &Arc<Self>, slots: usize) {
         let mut took = None;
         loop {
-            let (next, low) = self.slots[slots].next(took.take());
+            let (next, low) = self.work.slots[slots].next(took.take());
             if low {
-                self.room.notify_one();
+                self.notices.room.notify_one();
             }
             let Some((job, worker)) = next else {
-                if self.slots.len() > 1 {
+                if self.work.slots.len() > 1 {
                     // another queue may use what this slot leaves free
                     self.start_slots();
                 }
-                self.progress.notify_waiters();
+                self.notices.progress.notify_waiters();
                 return;
             };
             let job = Arc::new(job);
@@ -109,17 +106,17 @@ impl Shared {
             };
             let key = job.hold().key();
             let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
-            self.held().insert(key, held.clone());
+            self.work.held().insert(key, held.clone());
             let Some(first) = self.admit(&held).await else {
                 held.leave_isolation();
-                if self.held().remove(&key).is_some() {
+                if self.work.held().remove(&key).is_some() {
                     self.recorder.record(worker, Ended::unstarted(job.hold()));
                 }
                 continue;
             };
             let ended = self.run_attempt(&held, first).await;
             held.leave_isolation();
-            let mine = self.held().remove(&key).is_some();
+            let mine = self.work.held().remove(&key).is_some();
             if !mine {
                 // left behind: the end was recorded, and the slot replaced
                 return;
@@ -137,14 +134,14 @@ impl Shared {
     async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
         let job = &held.job;
         let most = isolation::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
-        let place = match self.isolation.enter_at_once(most) {
+        let place = match self.work.isolation.enter_at_once(most) {
             Some(place) => place,
             None => Box::pin(self.enter_isolation(held, most)).await?,
         };
         let max_neighbours = place.max_neighbours();
         held.take_place(place);
         // it is in hand already: if the lease is lost from here on, the attempt is told to stop
-        if held.worker != self.id() || !self.lease_holds() {
+        if held.worker != self.lease.id() || !self.lease.holds() {
             // the lease is lost, or must be assumed lost, so this job is not ours to start
             return None;
         }
@@ -169,7 +166,7 @@ impl Shared {
     async fn enter_isolation(&self, held: &Held, most: Option<u32>) -> Option<Admission> {
         tokio::select! {
             biased;
-            place = self.isolation.enter(most) => place,
+            place = self.work.isolation.enter(most) => place,
             () = held.switch.token.cancelled() => None,
             () = self.stop_claiming.cancelled() => None,
         }
@@ -179,7 +176,7 @@ impl Shared {
     /// be read.
     async fn fetch_args(&self, held: &Held) -> Option<LongArgs> {
         let fetched = async {
-            let turn = self.long_args.clone().acquire_owned().await.ok()?;
+            let turn = self.work.long_args.clone().acquire_owned().await.ok()?;
             let args = self.config.store.args(held.worker, held.job.id.get(), held.job.fence).await.ok()??;
             Some(LongArgs::new(args, turn))
         };
@@ -267,7 +264,7 @@ impl Shared {
 
     /// Abandons an attempt that does not leave its slot, and lets another slot take its place.
     pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, ended: Ended) {
-        if self.held().remove(&held.key()).is_none() {
+        if self.work.held().remove(&held.key()).is_none() {
             return;
         }
         held.leave_isolation();
@@ -280,10 +277,10 @@ impl Shared {
             "the job blocks its thread and was left behind; use #[job(blocking)] for work that does not await"
         );
         self.recorder.record(held.worker, ended);
-        self.slots[held.slots].replace();
+        self.work.slots[held.slots].replace();
         self.start_slots();
-        self.room.notify_one();
-        self.progress.notify_waiters();
+        self.notices.room.notify_one();
+        self.notices.progress.notify_waiters();
     }
 }
 

@@ -20,22 +20,22 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
         Ok(Box::pin(async { Ok(None) }))
     });
     let starts = || {
-        let held = shared.held();
-        shared.slots[0].admit(1, [(job("q", 1), false)]);
+        let held = shared.work.held();
+        shared.work.slots[0].admit(1, [(job("q", 1), false)]);
         shared.start_slots();
-        while !shared.slots[0].keys().is_empty() {
+        while !shared.work.slots[0].keys().is_empty() {
             std::thread::yield_now();
         }
         // there is no event between what it sees and what it waits for
         std::thread::sleep(Duration::from_millis(50));
         assert!(held.is_empty(), "nothing is there that could be told to stop");
-        shared.set_id(0);
+        shared.lease.set_id(0);
     };
     starts();
     let (worker, ended) = ends.recv().await.expect("it is recorded");
     assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
     assert_eq!((worker, ended.key(), STARTED.load(Ordering::Relaxed)), (1, (1, 1), 0));
-    assert!(shared.held().is_empty());
+    assert!(shared.work.held().is_empty());
 }
 
 /// A worker that serves some of these queues, which have this limit each, and all together no more. `a` has jobs without end,
@@ -51,7 +51,7 @@ async fn beside_a_queue_without_end(queues: usize, limit: u32, start: Start) -> 
     // not in step with anything
     tokio::time::sleep(Duration::from_millis(10_007)).await;
     store.brings.lock().unwrap().push(job("b", 7));
-    shared.wake.notify_one();
+    shared.notices.enqueued.notify_one();
     let began = Instant::now();
     let ended = store.was_asked(|asked| matches!(asked, Asked::Finish(ids) if ids.contains(&7))).await;
     claiming.abort();

@@ -13,7 +13,8 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..200).map(|_| job("a")).collect::<Vec<_>>()).await;
     let worker = db.worker().await;
     for after in 0..40 {
-        let _ = tokio::time::timeout(Duration::from_micros(after * 50), db.store.claim(worker, &[ask("a", 1)])).await;
+        let _ =
+            tokio::time::timeout(Duration::from_micros(after * 50), db.store.claim(worker, &[ask("a", 1)], None)).await;
         let _ = tokio::time::timeout(
             Duration::from_micros(after * 50),
             db.store.heartbeat(worker, LEASE, Holding::default(), &[]),
@@ -175,7 +176,7 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
 }
 
 async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
-    db.store.check_schema().await.unwrap();
+    migrate::check(&db.store).await.unwrap();
     migrate::run(db.pool.clone()).await.unwrap();
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_migrations").await, 1);
     for view in ["queue_all", "queue_stats"] {
@@ -185,7 +186,7 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
         db.sql(format!("DROP TABLE queue_{table}")).await;
     }
     db.sql("DROP TABLE IF EXISTS queue_claims").await;
-    let missing = db.store.check_schema().await.unwrap_err();
+    let missing = migrate::check(&db.store).await.unwrap_err();
     assert!(matches!(missing, Error::Schema(_)), "{missing}");
     let ten = (0..10).map(|_| tokio::spawn(migrate::run(db.pool.clone())));
     for one in futures_util::future::join_all(ten).await {
@@ -197,12 +198,12 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
         db.sql("DELETE FROM queue_migrations").await;
         db.sql("DROP TABLE queue_paused").await;
         migrate::run(db.pool.clone()).await.unwrap();
-        db.store.check_schema().await.unwrap();
+        migrate::check(&db.store).await.unwrap();
     }
     db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 1").await;
-    db.store.check_schema().await.unwrap();
+    migrate::check(&db.store).await.unwrap();
     migrate::run(db.pool.clone()).await.unwrap();
     db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 8").await;
-    assert!(matches!(db.store.check_schema().await, Err(Error::Schema(_))));
+    assert!(matches!(migrate::check(&db.store).await, Err(Error::Schema(_))));
     assert!(matches!(migrate::run(db.pool.clone()).await, Err(Error::Schema(_))));
 }

@@ -25,7 +25,7 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
                 let worker = store.join(&worker, LEASE).await.unwrap();
                 let mut mine = Vec::new();
                 loop {
-                    let jobs = store.claim(worker, &[ask("a", 37)]).await.unwrap();
+                    let jobs = store.claim(worker, &[ask("a", 37)], None).await.unwrap();
                     if jobs.is_empty() {
                         return mine;
                     }
@@ -64,7 +64,7 @@ async fn one_has_the_turn_to_claim<DB: TestDb>(db: Db<DB>) {
     assert!(!other.take_claim_lock().await.unwrap(), "it waits a second and no longer");
     let worker = db.worker().await;
     db.insert(&[job("a"), job("a")]).await;
-    assert_eq!(other.claim(worker, &[ask("a", 1)]).await.unwrap().len(), 1, "the turn is a hint");
+    assert_eq!(other.claim(worker, &[ask("a", 1)], None).await.unwrap().len(), 1, "the turn is a hint");
     let (given, taken) = tokio::join!(db.store.release_claim_lock(), other.take_claim_lock());
     given.unwrap();
     assert!(taken.unwrap(), "who waits gets it");
@@ -92,14 +92,14 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     // behind the second, two of them
     let behind = Some((1_000_000_000_000_000 + 1_000_000, ids[1]));
-    let jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 2) }]).await.unwrap();
+    let jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 2) }], None).await.unwrap();
     let mut got: Vec<_> = jobs.iter().map(|j| j.id.get()).collect();
     got.sort_unstable();
     assert_eq!(got, ids[2..4]);
     assert!(jobs.iter().all(|j| j.attempt == 1 && j.fence == 1 && j.max_retries == 1 && &*j.lane.kind == "a"));
     // newest first, and two lanes at once
     let other = Ask { lane: Lane { kind: "b".into(), queue: "other".into(), priority: 0 }, ..ask("b", 9) };
-    let jobs = db.store.claim(worker, &[Ask { newest_first: true, ..ask("a", 1) }, other]).await.unwrap();
+    let jobs = db.store.claim(worker, &[Ask { newest_first: true, ..ask("a", 1) }, other], None).await.unwrap();
     assert_eq!(jobs.len(), 2);
     let newest = jobs.iter().find(|j| &*j.lane.kind == "a").unwrap();
     assert_eq!(newest.id.get(), ids[5]);
@@ -107,20 +107,20 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     assert_eq!((other.max_retries, other.args.as_deref()), (0, Ok("{}")));
     // from the row on that is said to be the first: more is asked for than there is, and what is held is passed over
     let known = Ask { behind, first: Some((1_000_000_000_000_000 + 4_000_000, ids[4])), ..ask("a", 9) };
-    let jobs = db.store.claim(worker, std::slice::from_ref(&known)).await.unwrap();
+    let jobs = db.store.claim(worker, std::slice::from_ref(&known), None).await.unwrap();
     assert_eq!(jobs.iter().map(|j| j.id.get()).collect::<Vec<_>>(), ids[4..5]);
     // paused: nothing
     db.insert(&[job("a")]).await;
     db.store.set_paused("default", true).await.unwrap();
     assert!(db.take(worker, 9).await.is_empty());
-    assert!(db.store.claim(worker, std::slice::from_ref(&known)).await.unwrap().is_empty());
-    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
+    assert!(db.store.claim(worker, std::slice::from_ref(&known), None).await.unwrap().is_empty());
+    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)], None).await.unwrap().is_empty());
     db.store.set_paused("default", false).await.unwrap();
     // a worker that is not alive: nothing
     assert!(db.take(worker + 1, 9).await.is_empty());
     db.expire(worker).await;
     assert!(db.take(worker, 9).await.is_empty());
-    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)]).await.unwrap().is_empty());
+    assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)], None).await.unwrap().is_empty());
 }
 
 /// SQLite writes whole rows, so its claims end early where arguments are long, and skip nothing.
@@ -143,7 +143,7 @@ async fn a_claim_of_long_arguments_is_small<DB: TestDb>(db: Db<DB>) {
     }
     assert!(rest.is_empty() && db.take(worker, 99).await.is_empty());
     db.sql("UPDATE queue_jobs SET worker_id = 0").await;
-    let claimed = numbers(db.store.claim(worker, &[newest]).await.unwrap());
+    let claimed = numbers(db.store.claim(worker, &[newest], None).await.unwrap());
     assert_eq!(claimed.len(), if by_whole_rows { 6 } else { 20 }, "five short ones and the long one before them");
     assert!(claimed.iter().all(|id| by_whole_rows <= (*id >= ids[14])), "{claimed:?}");
 }
@@ -170,10 +170,10 @@ async fn claims_of_the_only_lane<DB: TestDb>(db: Db<DB>) {
     ] {
         let ids = db.insert(&[row("a", "m", 0), row("a", "m", 0), row("a", "m", 0), row("c", "m", -1)]).await;
         let other = db.insert(&[NewJob { delay_us: Some(60_000_000), ..row(kind, queue, priority) }]).await;
-        let claimed = db.store.claim_alone(worker, &middle, &kinds).await.unwrap();
+        let claimed = db.store.claim(worker, std::slice::from_ref(&middle), Some(&kinds)).await.unwrap();
         assert_eq!(claimed.len(), 0, "a row of {kind}, {queue}, {priority} waits");
         db.sql(format!("UPDATE queue_jobs SET worker_id = {worker} WHERE id = {}", other[0])).await;
-        let claimed = db.store.claim_alone(worker, &middle, &kinds).await.unwrap();
+        let claimed = db.store.claim(worker, std::slice::from_ref(&middle), Some(&kinds)).await.unwrap();
         if !db.store.capabilities().claims_alone {
             assert_eq!(claimed.len(), 0, "it has no such claims");
             return;

@@ -36,7 +36,7 @@ async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
         queues: queues.iter().map(|q| (*q).to_owned()).collect(),
     };
     let heads = async |scope: Scope| {
-        let mut lanes = db.store.discover(&scope, &[], 1_000).await.unwrap().heads;
+        let mut lanes = db.store.discover(&scope, &[], 1_000, false).await.unwrap().heads;
         lanes.sort_by_key(|h| (h.lane.kind.clone(), h.lane.queue.clone(), h.lane.priority));
         lanes
     };
@@ -69,7 +69,7 @@ async fn looks_go_on_behind_the_last_lane<DB: TestDb>(db: Db<DB>) {
         let (mut behind, mut lanes, mut looks) = (Vec::<Lane>::new(), HashSet::new(), 0);
         let mut pending: Option<Vec<Lane>> = None;
         loop {
-            let found = db.store.discover(&scope, &behind, most).await.unwrap();
+            let found = db.store.discover(&scope, &behind, most, false).await.unwrap();
             assert!(found.heads.len() <= most.max(600), "{} of {most}", found.heads.len());
             for head in found.heads {
                 lanes.insert(head.lane);
@@ -101,7 +101,7 @@ async fn a_look_is_given_up<DB: TestDb>(db: Db<DB>) {
     DB::raw(&mut tx, lock).await.unwrap();
     let scope = Scope { kinds: vec!["a".into()], queues: vec![] };
     let store = db.store.clone();
-    let mut look = tokio::spawn(async move { store.discover_beside(&scope, &[], 1_000).await.map(drop) });
+    let mut look = tokio::spawn(async move { store.discover(&scope, &[], 1_000, true).await.map(drop) });
     let began = Instant::now();
     let ended = loop {
         db.store.abandon();

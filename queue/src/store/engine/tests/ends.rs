@@ -142,7 +142,7 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
     let worker = db.worker().await;
     let failed = db.take(worker, 1).await;
     db.store.put_back(worker, &[PutBack { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
-    let other = db.store.claim(worker, &[ask("b", 1)]).await.unwrap();
+    let other = db.store.claim(worker, &[ask("b", 1)], None).await.unwrap();
     for fence in 2..=350 {
         let mut jobs = db.take(worker, 1).await;
         let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {fence}"));

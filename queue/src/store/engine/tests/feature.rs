@@ -230,11 +230,11 @@ async fn a_claimed_job_may_be_put_aside<DB: TestDb>(db: Db<DB>) {
     db.ledger().await;
     let worker = db.worker().await;
     let ids = db.insert(&[noted("late"), job("late"), noted("a")]).await;
-    let jobs = db.store.claim(worker, &[ask("late", 9)]).await.unwrap();
+    let jobs = db.store.claim(worker, &[ask("late", 9)], None).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.id.get()).collect::<Vec<_>>(), [ids[1]]);
     assert_eq!(db.int("SELECT count(*) FROM queue_jobs WHERE worker_id <> 0").await, 1);
     assert_eq!(db.take(worker, 9).await.len(), 1);
-    assert_eq!(db.store.claim(worker, &[ask("late", 9)]).await.unwrap().len(), 0, "it is due in an hour");
+    assert_eq!(db.store.claim(worker, &[ask("late", 9)], None).await.unwrap().len(), 0, "it is due in an hour");
 }
 
 async fn a_duty_of_a_feature_does_its_rounds<DB: TestDb>(db: Db<DB>) {

@@ -56,7 +56,7 @@ use crate::store::values::{
     Ask, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Outcome, PutBack, Reach, Rescued, Scope, Share,
     Start, Whose, WorkerId,
 };
-use crate::store::{Access, Inspect, Jobs, Leases, Upkeep};
+use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
 
 /// What a test needs of an engine.
 trait TestDb: Dialect + AdminDialect + Signals {
@@ -165,7 +165,7 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn take(&self, worker: WorkerId, take: u32) -> Vec<Claimed> {
-        let mut jobs = self.store.claim(worker, &[ask("a", take)]).await.unwrap();
+        let mut jobs = self.store.claim(worker, &[ask("a", take)], None).await.unwrap();
         jobs.sort_by_key(|job| (job.run_at, job.id));
         jobs
     }

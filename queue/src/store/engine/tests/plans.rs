@@ -193,7 +193,7 @@ async fn rate<DB: TestDb>(db: Db<DB>) {
     let begin = Instant::now();
     loop {
         let start = Instant::now();
-        let mut jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 500) }]).await.unwrap();
+        let mut jobs = db.store.claim(worker, &[Ask { behind, ..ask("a", 500) }], None).await.unwrap();
         claim += start.elapsed();
         jobs.sort_by_key(|j| (j.run_at, j.id));
         let Some(last) = jobs.last() else { break };

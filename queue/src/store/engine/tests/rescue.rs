@@ -14,7 +14,7 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..5).map(|_| job("a")).collect::<Vec<_>>()).await;
     db.insert(&[NewJob { max_retries: 0, ..job("b") }]).await;
     let (lost, well) = (db.worker().await, db.worker().await);
-    let mut held = db.store.claim(lost, &[ask("a", 3), ask("b", 1)]).await.unwrap();
+    let mut held = db.store.claim(lost, &[ask("a", 3), ask("b", 1)], None).await.unwrap();
     held.sort_by_key(|j| j.id);
     let kept = db.take(well, 1).await;
     assert_eq!((held.len(), kept.len()), (4, 1));
@@ -70,7 +70,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     db.insert(&[job("began"), job("fresh"), job("suspect"), NewJob { max_retries: 0, ..job("last") }]).await;
     let one = db.worker().await;
     let asks = |kinds: &[&'static str]| kinds.iter().map(|kind| ask(kind, 1)).collect::<Vec<_>>();
-    let all = db.store.claim(one, &asks(&["began", "fresh", "suspect", "last"])).await.unwrap();
+    let all = db.store.claim(one, &asks(&["began", "fresh", "suspect", "last"]), None).await.unwrap();
     assert!(all.iter().all(|job| (job.attempt, job.losses) == (1, 0)), "{all:?}");
     let of = |jobs: &[Claimed], kind: &str| jobs.iter().find(|job| *job.lane.kind == *kind).unwrap().clone();
     db.begin(one, &[of(&all, "began"), of(&all, "suspect")]).await;
@@ -87,7 +87,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     assert_eq!((recorded("began", "lost").await, recorded("fresh", "unstarted").await), (1, 1));
     assert_eq!(db.int(&format!("{rows} j.kind = 'last'")).await, 0);
     let two = db.worker().await;
-    let again = db.store.claim(two, &asks(&["began", "fresh", "suspect", "last"])).await.unwrap();
+    let again = db.store.claim(two, &asks(&["began", "fresh", "suspect", "last"]), None).await.unwrap();
     let seen = |kind: &str| {
         let job = of(&again, kind);
         (job.attempt, job.losses)
@@ -113,7 +113,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     // an attempt that ends by itself clears the job of all suspicion
     db.sql(format!("UPDATE queue_jobs SET run_at = {}", DB::in_seconds(-1))).await;
     let three = db.worker().await;
-    let jobs = db.store.claim(three, &asks(&["fresh", "began"])).await.unwrap();
+    let jobs = db.store.claim(three, &asks(&["fresh", "began"]), None).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.losses).collect::<Vec<_>>(), [2, 2]);
     let ends = |kind, outcome| PutBack { outcome, ..back(&of(&jobs, kind)) };
     db.store.put_back(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();

@@ -141,7 +141,7 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     db.store.heartbeat(worker, LEASE, holding, &["a".to_owned()]).await.unwrap();
     snapshot.section("heartbeat");
     let scope = Scope { kinds: vec!["a".to_owned()], queues: vec![] };
-    assert_eq!(db.store.discover(&scope, &[], 9).await.unwrap().heads.len(), 2);
+    assert_eq!(db.store.discover(&scope, &[], 9, false).await.unwrap().heads.len(), 2);
     snapshot.section("discover");
     let newest = Ask { newest_first: true, ..ask("a", 1) };
     let urgent = Ask { lane: Lane { priority: 3, ..ask("a", 1).lane }, ..ask("a", 1) };
@@ -154,16 +154,16 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     db.store.release_claim_lock().await.unwrap();
     snapshot.section("claim lock");
     assert!(
-        db.store.claim_alone(worker, &ask("a", 1), &scope.kinds).await.unwrap().is_empty(),
+        db.store.claim(worker, &[ask("a", 1)], Some(&scope.kinds)).await.unwrap().is_empty(),
         "another lane has jobs"
     );
     snapshot.section("claim: the only lane");
     let jobs = db.take(worker, 3).await;
     assert_eq!(jobs.len(), 3);
     snapshot.section("claim: one lane");
-    assert_eq!(db.store.claim(worker, std::slice::from_ref(&newest)).await.unwrap().len(), 1);
+    assert_eq!(db.store.claim(worker, std::slice::from_ref(&newest), None).await.unwrap().len(), 1);
     snapshot.section("claim: newest first");
-    assert_eq!(db.store.claim(worker, &[newest, urgent]).await.unwrap().len(), 2);
+    assert_eq!(db.store.claim(worker, &[newest, urgent], None).await.unwrap().len(), 2);
     snapshot.section("claim: several lanes");
     db.store.args(worker, jobs[0].id.get(), 1).await.unwrap();
     snapshot.section("arguments of a held job");
