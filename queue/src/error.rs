@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use crate::id::JobId;
 use crate::state::JobState;
-use crate::store::engine::settings::cure;
+use crate::store::engines::cure;
 
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::enqueue::target::Pool;
 use crate::error::Error;
-use crate::store::engine::migrate;
+use crate::store::engines::schema;
 
 /// Creates the tables, or upgrades them from any older version. Does nothing if they are up to date. Several processes
 /// may call it at once: one of them migrates, and the others wait for it.
@@ -35,5 +35,5 @@ pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
 /// assert!(script.contains("CREATE TABLE queue_jobs"));
 /// ```
 pub fn migration_sql(engine: Engine) -> String {
-    migrate::script(engine)
+    schema(engine).script()
 }

@@ -4,11 +4,10 @@
 //! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in structure is code.
 
 pub(crate) mod engine;
-#[cfg(feature = "mysql")]
+pub(crate) mod engines;
 mod mysql;
-#[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(feature = "sqlite")]
+pub(crate) mod schema;
 mod sqlite;
 pub(crate) mod values;
 pub(crate) mod view;

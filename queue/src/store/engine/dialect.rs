@@ -171,7 +171,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const BEGIN: &'static str;
     /// Sent before `BEGIN` on a connection of the user's pool.
     const BEFORE_BEGIN: Option<&'static str>;
-    /// Sent once on each of the worker's own connections.
+    /// Sent once on each of the worker's own connections: every setting that our statements depend on.
+    ///
+    /// * The administration uses the pool's connections, if [`PLAIN_SESSION`](Self::PLAIN_SESSION) finds them usable.
+    ///   Otherwise a connection gets these settings, and is closed afterwards.
+    /// * An enqueue is one round trip, so its statement carries the check. It writes nothing if a setting would lose or
+    ///   change the job. Only then is the cause determined ([`insert`](Self::insert)).
+    /// * What somebody has forbidden stays forbidden. The error names the setting ([`cure`](crate::store::engines::cure)).
+    ///
+    /// The test `settings` of the conformance suite tries the worst values.
     const OPEN_LINE: &'static [&'static str];
     /// Sent once on a connection of the worker's own that runs transactions, if the server then ends every
     /// [silent](crate::store::engine::connection) session, not only a silent transaction. Such a connection is pinged.

@@ -4,77 +4,20 @@
 //! binary may know to work with it (`compatible_since`). So workers of the previous release keep running during a
 //! deploy. A binary that is too old for the tables says so instead of writing nonsense.
 
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
-use crate::engine::Engine;
 use crate::error::{Doing, Error};
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::operation::{Mode, Via};
-
-/// One step of the schema.
-struct Migration {
-    version: i64,
-    name: &'static str,
-    /// The oldest schema version that a binary may know and still work with this one.
-    compatible_since: i64,
-    postgres: &'static str,
-    mysql: &'static str,
-    sqlite: &'static str,
-}
-
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "jobs",
-    compatible_since: 1,
-    postgres: include_str!("../../../migrations/postgres/0001_jobs.sql"),
-    mysql: include_str!("../../../migrations/mysql/0001_jobs.sql"),
-    sqlite: include_str!("../../../migrations/sqlite/0001_jobs.sql"),
-}];
-
-/// The schema version that this binary was written for.
-const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+use crate::store::engines::schema;
+use crate::store::schema::LATEST;
 
 /// How long one process waits for another that migrates.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-impl Migration {
-    const fn sql(&self, engine: Engine) -> &'static str {
-        match engine {
-            Engine::Postgres => self.postgres,
-            Engine::MySql => self.mysql,
-            Engine::Sqlite => self.sqlite,
-        }
-    }
-}
-
-/// The whole schema as one SQL script.
-pub(crate) fn script(engine: Engine) -> String {
-    let wal = if engine == Engine::Sqlite { "PRAGMA journal_mode = WAL;\n\n" } else { "" };
-    let mut script = format!("{wal}{}\n", table(engine).trim_end());
-    for migration in MIGRATIONS {
-        let Migration { version, name, compatible_since, .. } = migration;
-        let _ = write!(
-            script,
-            "\n{}\n\nINSERT INTO queue_migrations (version, name, compatible_since)\n\
-             VALUES ({version}, '{name}', {compatible_since});\n",
-            migration.sql(engine).trim_end()
-        );
-    }
-    script
-}
-
-const fn table(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Postgres => include_str!("../postgres/sql/migrations.sql"),
-        Engine::MySql => include_str!("../mysql/sql/migrations.sql"),
-        Engine::Sqlite => include_str!("../sqlite/sql/migrations.sql"),
-    }
-}
 
 /// [`migrate`](crate::migrate()), in a task that survives its caller.
 pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
@@ -154,13 +97,13 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
         let there =
             there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
-        let (there, script) = (there.doing(DOING)?, script(DB::KIND));
+        let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script());
         let names = foreign(&there, &script);
         if !names.is_empty() {
             return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
         }
     }
-    DB::raw(conn, table(DB::KIND)).await.doing(DOING)?;
+    DB::raw(conn, schema(DB::KIND).table).await.doing(DOING)?;
     let found = match versions::<DB>(conn).await {
         Err(error @ sqlx::Error::Database(_)) if !DB::is_transient(&error) => {
             return Err(in_the_way(&format!("`queue_migrations` ({error})")));
@@ -168,9 +111,9 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         found => found.doing(DOING)?,
     };
     let version = found.as_ref().map_or(0, |found| found.version);
-    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+    for (migration, sql) in schema(DB::KIND).steps().filter(|(migration, _)| migration.version > version) {
         let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
-        DB::raw(conn, migration.sql(DB::KIND)).await.doing(doing())?;
+        DB::raw(conn, sql).await.doing(doing())?;
         let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
         execute::<DB>(conn, include_str!("sql/migrated.sql"), &binds).await.doing(doing())?;
         tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
@@ -293,6 +236,8 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
+    use crate::store::schema::MIGRATIONS;
 
     #[test]
     fn migrations_are_numbered_from_one_and_never_demand_the_future() {
@@ -300,11 +245,14 @@ mod tests {
             assert_eq!(migration.version, at as i64 + 1);
             assert!((1..=migration.version).contains(&migration.compatible_since));
         }
+        for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
+            assert_eq!(schema(engine).migrations.len(), MIGRATIONS.len(), "{engine:?}");
+        }
     }
 
     #[test]
     fn another_programs_tables_are_told_from_ours() {
-        let script = script(Engine::MySql);
+        let script = schema(Engine::MySql).script();
         let paused = columns_of(&script, "queue_paused").expect("a table");
         assert_eq!(paused, "queue,paused_at");
         let it = |name: &str, of_type: &str, columns: &str| (name.to_owned(), of_type.to_owned(), columns.to_owned());
@@ -325,7 +273,7 @@ mod tests {
     #[test]
     fn everything_is_prefixed() {
         for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
-            let script = script(engine);
+            let script = schema(engine).script();
             for line in script.lines().filter(|line| line.starts_with("CREATE")) {
                 let name = line.split_whitespace().find(|word| {
                     !matches!(

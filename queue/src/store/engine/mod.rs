@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
-//! | what engines differ in | [`dialect`], [`admin_dialect`]; [`settings`] of sessions |
+//! | what engines differ in | [`dialect`], [`admin_dialect`] |
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`feature`], [`steps`] |
 //! | shapes of statements | [`script`], [`ends`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
@@ -36,7 +36,6 @@ pub(crate) mod read;
 pub(crate) mod savepoint;
 pub(crate) mod script;
 pub(crate) mod session;
-pub(crate) mod settings;
 pub(crate) mod steps;
 mod upkeep;
 pub(crate) mod write_queue;

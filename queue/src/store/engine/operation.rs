@@ -333,7 +333,7 @@ impl<DB: Dialect> SqlStore<DB> {
             && let Some(sql) = DB::PLAIN_SESSION
             && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()
         {
-            // see settings.rs
+            // see `Dialect::OPEN_LINE`
             conn.close_on_drop();
             open_line::<DB>(&mut conn, false).await?;
         }

@@ -13,7 +13,7 @@ use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, qu
 use crate::store::engine::many_lanes::{LANES, Part, ask_of, united};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{claimed, lane_of, shares};
-use crate::store::engine::settings::mysql as settings;
+use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, WorkerId};
 

@@ -6,7 +6,7 @@ use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
 use crate::store::engine::dialect::{Cells, Dialect, rows};
 use crate::store::engine::insert::fitting;
 use crate::store::engine::savepoint::Together;
-use crate::store::engine::settings::mysql as settings;
+use crate::store::mysql::settings;
 use crate::store::values::NewJob;
 use crate::store::values::Whose;
 

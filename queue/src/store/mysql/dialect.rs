@@ -1,0 +1,221 @@
+//! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
+use sqlx::{AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
+
+use crate::engine::Engine;
+
+use crate::store::engine::admin_dialect::admin_dialect;
+use crate::store::engine::dialect::Sessions;
+use crate::store::engine::dialect::json;
+use crate::store::engine::dialect::{
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, driver, question_marks,
+    refused_by_sqlstate, rows, without_signals,
+};
+use crate::store::engine::feature::Feature;
+use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
+use crate::store::engine::script::{Script, script};
+use crate::store::mysql::insert::Refused;
+use crate::store::mysql::settings;
+use crate::store::mysql::{claim, discovery, insert};
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Reach, Share, WorkerId};
+
+impl Cells for MySqlRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        self.try_get_unchecked(column)
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        self.try_get_unchecked(column)
+    }
+}
+
+admin_dialect!(MySql, "mysql");
+
+impl Dialect for MySql {
+    const KIND: Engine = Engine::MySql;
+    const ENGINE: &'static str = "MySQL or MariaDB";
+    const CONNECTIONS: u32 = 4;
+    const ONE_WRITER: bool = false;
+    const BEGIN: &'static str = "BEGIN";
+    const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
+    const END_SILENT: Option<&'static str> =
+        Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
+    // two of these plus the time limit of a ping are less than the server's limit
+    const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
+    const BEGIN_LENT: Option<&'static str> = None;
+    const SESSION: Option<&'static str> = None;
+    // Galera: a worker's connections may lead to different nodes, or to another node after an outage. Reads, updates
+    // and inserts (1, 2, 4) first wait for what was committed elsewhere. Otherwise a worker is told that it has no row,
+    // or that its jobs are not its own.
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = Some((
+        "SHOW VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON'",
+        "SET SESSION wsrep_sync_wait = 7, @queue_in_cluster = 1",
+    ));
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
+    const BEFORE_MIGRATION: &'static [&'static str] = settings::LINE;
+    const LOCK_MIGRATION: Option<&'static str> =
+        Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
+    const UNLOCK_MIGRATION: Option<&'static str> =
+        Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
+    const DDL_IN_TRANSACTION: bool = false;
+    const CLAIM_LOCK: Option<ClaimLock> =
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    // workers poll often, because there is no signal
+    const HEARTBEAT_DISCOVERS: bool = false;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds)).boxed());
+
+    const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.sql"));
+    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
+    const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.sql");
+    const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
+    const HEARTBEAT: Script = script!("mysql", "heartbeat");
+    const SESSIONS: Option<Sessions> = Some(Sessions {
+        hold: include_str!("sql/session_hold.sql"),
+        busy: include_str!("sql/session_busy.sql"),
+        idle: include_str!("sql/session_idle.sql"),
+        run: include_str!("sql/session_run.sql"),
+    });
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const FEATURES: &'static [Feature<Self>] = &[
+        #[cfg(test)]
+        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
+    ];
+    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
+    const STARTED: Script = script!("mysql", "started");
+    const FINISH: Script = script!("mysql", "finish");
+    const PUT_BACK: Script = script!("mysql", "put_back");
+    const BURY: Script = script!("mysql", "bury");
+    const DECLARE_LOST: Script = script!("mysql", "declare_lost");
+    const FORGET_CLAIMS: Option<Script> = Some(script!("mysql", "forget_claims"));
+    const LOST: &'static str = include_str!("sql/lost.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
+    const RESCUE: Script = script!("mysql", "rescue");
+    const OVER: &'static str = include_str!("sql/over.sql");
+    const PURGE: Script = script!("mysql", "purge");
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
+
+    fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
+        options.clone()
+    }
+
+    fn finish_list(batch: &[Finish]) -> List {
+        let row =
+            |it: &'_ Finish| (it.hold.id, it.hold.fence, it.ran_us, it.state, it.result.clone(), it.error.clone());
+        json(&batch.iter().map(row).collect::<Vec<_>>()).into()
+    }
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        let (sql, places) = question_marks(sql);
+        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut MySqlConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        let done = sqlx::query_with(AssertSqlSafe(sql), arguments).execute(conn).await?;
+        Ok(done.last_insert_id().cast_signed())
+    }
+
+    async fn savepoint(conn: &mut MySqlConnection) -> Result<bool, Error> {
+        Self::raw(conn, SAVEPOINT).await?;
+        if conn.is_in_transaction() {
+            return Ok(true);
+        }
+        // Outside a transaction the savepoint is already gone. sqlx does not know of a transaction that was begun by
+        // SQL, or by `autocommit = 0`.
+        match Self::raw(conn, RELEASE).await {
+            Ok(()) => Self::raw(conn, SAVEPOINT).await.map(|()| true),
+            Err(Error::Database(error))
+                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1305) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        // deadlock, lock wait timeout, MariaDB: the record has changed since the last read
+        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| matches!(e.number(), 1213 | 1205 | 1020))
+    }
+
+    fn is_refusal(error: &Error) -> bool {
+        refused_by_sqlstate(error)
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        let Error::Database(error) = error else { return false };
+        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
+    }
+
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
+    fn poll_interval(idle: Duration) -> Duration {
+        without_signals(idle)
+    }
+
+    async fn discover(
+        conn: &mut MySqlConnection,
+        kinds: &[String],
+        behind_these: &[Lane],
+        most: usize,
+    ) -> Result<Seen, Error> {
+        discovery::discover(conn, kinds, behind_these, most).await
+    }
+
+    async fn preview(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+        claim::preview(conn, asks, reach).await
+    }
+
+    async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        claim::claim(conn, worker, asks).await
+    }
+
+    async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
+        match insert::insert(conn, jobs, whose).await {
+            Err(Refused::NotCommitted) => {
+                // a session whose statements do not commit by themselves
+                Self::raw(conn, settings::BEGIN).await?;
+                let written = insert::insert(conn, jobs, Whose::InTransaction).await;
+                let end = if written.is_ok() { settings::COMMIT } else { settings::ROLLBACK };
+                Self::raw(conn, end).await?;
+                written.map_err(Refused::into_error)
+            }
+            result => result.map_err(Refused::into_error),
+        }
+    }
+
+    async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
+        let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
+        Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
+    }
+
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        Ok(None)
+    }
+
+    async fn watch(
+        _pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        _wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,465 @@
+//! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde::Serialize;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
+use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
+
+use crate::engine::Engine;
+use crate::store::engine::notify::{self, Signals};
+
+use crate::store::engine::admin_dialect::admin_dialect;
+use crate::store::engine::connection::alone;
+use crate::store::engine::dialect::Sessions;
+use crate::store::engine::dialect::{
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
+    refused_by_sqlstate, rows,
+};
+use crate::store::engine::feature::Feature;
+use crate::store::engine::insert::{alike, fitting};
+use crate::store::engine::operation::LIMIT;
+use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
+use crate::store::engine::savepoint::{SAVEPOINT, Together};
+use crate::store::engine::script::{Script, script};
+use crate::store::postgres::settings;
+use crate::store::values::Whose;
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+
+/// The channel that announces enqueues.
+pub(crate) const CHANNEL: &str = "queue_jobs";
+/// A listener that hears nothing for this long checks its connection.
+const WATCHDOG: Duration = Duration::from_secs(60);
+/// The application name of our connections, unless the user has set one.
+const APPLICATION: &str = "queue";
+/// Approximate bytes of arguments in one INSERT. A value is limited to a gigabyte.
+const CHUNK_BYTES: usize = 64 * 1024 * 1024;
+/// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
+const EPOCH: i64 = 946_684_800_000_000;
+
+impl Cells for PgRow {
+    fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
+        let value = self.try_get_raw(column)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        let wrong = |source| Error::ColumnDecode { index: column.to_string(), source };
+        let bytes = value.as_bytes().map_err(wrong)?;
+        let width = || wrong("neither a whole number nor a time".into());
+        let int = match *bytes {
+            [byte] => i64::from(byte),
+            [a, b] => i64::from(i16::from_be_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
+            _ => i64::from_be_bytes(bytes.try_into().map_err(|_| width())?),
+        };
+        Ok(Some(if value.type_info().name() == "TIMESTAMPTZ" { int.saturating_add(EPOCH) } else { int }))
+    }
+
+    fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
+        let value = self.try_get_raw(column)?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        // JSON arrives as text; in a database with the encoding SQL_ASCII, any bytes are text
+        let bytes = value.as_bytes().map_err(|source| Error::ColumnDecode { index: column.to_string(), source })?;
+        Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
+    }
+}
+
+#[derive(Serialize)]
+struct PgAsk<'a> {
+    ask: usize,
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+    take: u32,
+    after_us: i64,
+    after_id: i64,
+    newest: bool,
+    max_retries: u32,
+}
+
+/// The values that most ends lack, in the order of the ends. None: no end has one.
+#[derive(Serialize)]
+struct Rare<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<Vec<Option<Outcome>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Vec<Option<&'a str>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Vec<Option<&'a str>>>,
+}
+
+impl<'a> Rare<'a> {
+    fn of(ends: &[&'a Finish]) -> Option<String> {
+        fn list<'a, T>(ends: &[&'a Finish], of: fn(&'a Finish) -> Option<T>) -> Option<Vec<Option<T>>> {
+            ends.iter().any(|end| of(end).is_some()).then(|| ends.iter().map(|end| of(end)).collect())
+        }
+        let told = Self {
+            state: list(ends, |end| Some(end.state).filter(|state| *state != Outcome::Completed)),
+            result: list(ends, |end| end.result.as_deref()),
+            error: list(ends, |end| end.error.as_deref()),
+        };
+        let has_any = told.state.is_some() || told.result.is_some() || told.error.is_some();
+        has_any.then(|| serde_json::to_string(&told).expect("text serializes"))
+    }
+}
+
+/// A claimed row. That column holds the id of its claim record.
+fn noted(row: &PgRow, column: usize, lane: Lane) -> Result<Claimed, Error> {
+    Ok(Claimed { claim: row.maybe_int(column)?, ..claimed(row, lane)? })
+}
+
+fn asks_json(asks: &[Ask]) -> String {
+    let list: Vec<_> = asks
+        .iter()
+        .enumerate()
+        .map(|(number, ask)| PgAsk {
+            ask: number,
+            kind: &ask.lane.kind,
+            queue: &ask.lane.queue,
+            priority: ask.lane.priority,
+            take: ask.take,
+            after_us: behind(ask).0,
+            after_id: behind(ask).1,
+            newest: ask.newest_first,
+            max_retries: ask.max_retries.min(i32::MAX as u32),
+        })
+        .collect();
+    serde_json::to_string(&list).expect("plain structs of numbers and text serialize")
+}
+
+/// The place behind which a claim starts. Without one, it is before every time that can be stored.
+fn behind(ask: &Ask) -> (i64, i64) {
+    ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
+}
+
+impl Signals for Postgres {
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
+        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
+    }
+}
+
+admin_dialect!(Postgres, "postgres");
+
+impl Dialect for Postgres {
+    const KIND: Engine = Engine::Postgres;
+    const ENGINE: &'static str = "PostgreSQL";
+    const CONNECTIONS: u32 = 5;
+    const ONE_WRITER: bool = false;
+    const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    const BEFORE_BEGIN: Option<&'static str> = None;
+    const OPEN_LINE: &'static [&'static str] = settings::LINE;
+    const END_SILENT: Option<&'static str> = None;
+    const SILENCE: Option<Duration> = None;
+    const BEGIN_LENT: Option<&'static str> = Some(settings::BEGIN_LENT);
+    const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
+    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
+    const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
+    const BEFORE_MIGRATION: &'static [&'static str] = &[];
+    // the number is "queue" in ASCII
+    const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
+    const UNLOCK_MIGRATION: Option<&'static str> = None;
+    const DDL_IN_TRANSACTION: bool = true;
+    const CLAIM_LOCK: Option<ClaimLock> =
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
+    const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
+    const HEARTBEAT_DISCOVERS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
+
+    const IN_THE_WAY: Option<&'static str> = None;
+    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
+    const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
+    const JOIN: &'static str = include_str!("sql/join.sql");
+    const JOIN_HEARTBEAT: Option<&'static str> = None;
+    const HEARTBEAT: Script = script!("postgres", "heartbeat");
+    const SESSIONS: Option<Sessions> = Some(Sessions {
+        hold: include_str!("sql/session_hold.sql"),
+        busy: include_str!("sql/session_busy.sql"),
+        idle: include_str!("sql/session_idle.sql"),
+        run: include_str!("sql/session_run.sql"),
+    });
+    const HOLDING: &'static str = include_str!("sql/holding.sql");
+    const LEAVE: &'static str = include_str!("sql/leave.sql");
+    const FEATURES: &'static [Feature<Self>] = &[
+        #[cfg(test)]
+        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
+    ];
+    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
+    const STARTED: Script = script!("postgres", "started");
+    const FINISH: Script = script!("postgres", "finish");
+    const PUT_BACK: Script = script!("postgres", "put_back");
+    const BURY: Script = script!("postgres", "bury");
+    const DECLARE_LOST: Script = script!("postgres", "declare_lost");
+    const FORGET_CLAIMS: Option<Script> = Some(script!("postgres", "forget_claims"));
+    const LOST: &'static str = include_str!("sql/lost.sql");
+    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
+    const RESCUE: Script = script!("postgres", "rescue");
+    const OVER: &'static str = include_str!("sql/over.sql");
+    const PURGE: Script = script!("postgres", "purge");
+    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
+
+    fn named(options: &PgConnectOptions) -> PgConnectOptions {
+        match options.get_application_name() {
+            Some(_) => options.clone(),
+            None => options.clone().application_name(APPLICATION),
+        }
+    }
+
+    fn finish_list(batch: &[Finish]) -> List {
+        // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
+        // thousand million claims lie between them)
+        let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
+        for end in batch {
+            ends.pop_if(|before| before.hold.id == end.hold.id);
+            ends.push(end);
+        }
+        let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
+        List {
+            numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
+            text: Rare::of(&ends),
+        }
+    }
+
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+        Ok((Cow::Borrowed(sql), add_binds!(Self, binds, std::convert::identity)))
+    }
+
+    driver!();
+
+    async fn insert_row(
+        conn: &mut PgConnection,
+        sql: Cow<'static, str>,
+        arguments: Self::Arguments,
+    ) -> Result<i64, Error> {
+        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
+    }
+
+    async fn savepoint(conn: &mut PgConnection) -> Result<bool, Error> {
+        match Self::raw(conn, SAVEPOINT).await {
+            Ok(()) => Ok(true),
+            // no transaction, neither one of sqlx nor one that was begun by SQL
+            Err(Error::Database(error)) if error.code().is_some_and(|code| code == "25P01") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_transient(error: &Error) -> bool {
+        // serialization failure, deadlock, lock not available
+        matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
+    }
+
+    fn is_refusal(error: &Error) -> bool {
+        refused_by_sqlstate(error)
+    }
+
+    fn is_missing_table(error: &Error) -> bool {
+        matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
+    }
+
+    fn warn_of_options(_pool: &Pool<Self>) {}
+
+    fn poll_interval(_idle: Duration) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
+        let begins = begins(kinds, behind);
+        let binds = [begins.as_str().into(), (most as i64).into()];
+        let rows = rows::<Self>(conn, include_str!("sql/discover.sql"), &binds).await?;
+        seen(&rows, kinds, most)
+    }
+
+    async fn preview(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+        let list = asks_json(asks);
+        let numbers = reach.numbers().into_iter().chain(Reach::rank(reach.until)).map(Bind::from);
+        let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
+        shares(asks, &rows::<Self>(conn, include_str!("sql/preview.sql"), &binds).await?, number)
+    }
+
+    async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+        if let [ask] = asks
+            && !ask.newest_first
+        {
+            return claim_one(conn, worker, ask, None).await;
+        }
+        let list = asks_json(asks);
+        let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
+        let rows = rows::<Self>(conn, include_str!("sql/claim_many.sql"), &binds).await?;
+        rows.iter().map(|row| noted(row, 13, lane_of(row, asks)?)).collect()
+    }
+
+    async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
+        if let [job] = jobs {
+            let binds = job.binds();
+            return match (job.delay_us, job.run_at_us) {
+                (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sql"), &binds[..5]).await,
+                _ => ids::<Self>(conn, include_str!("sql/insert_one_later.sql"), &binds).await,
+            };
+        }
+        if fitting(jobs, usize::MAX, CHUNK_BYTES) == jobs.len() {
+            return insert_chunk(conn, jobs).await;
+        }
+        let mut together = Together::<Self>::begin(conn, whose).await?;
+        let ids = insert_chunks(together.connection(), jobs).await;
+        together.end(ids).await
+    }
+
+    async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        Ok(None)
+    }
+
+    async fn watch(
+        pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
+        listener.eager_reconnect(false);
+        sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
+        listener.listen(CHANNEL).await?;
+        wake(); // for earlier enqueues
+        loop {
+            match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
+                Ok(Ok(Some(signal))) if notify::is_known(pool, signal.payload()) => {}
+                Ok(Ok(Some(_))) => wake(),
+                Ok(Ok(None)) => return Err(lost("the connection was closed")),
+                Ok(Err(error)) => return Err(error),
+                // A half-open connection looks like a quiet one. Only a round trip can tell.
+                Err(_quiet) => {
+                    match tokio::time::timeout(Duration::from_secs(5), sqlx::raw_sql("").execute(&mut listener)).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => return Err(error),
+                        Err(_) => return Err(lost("the connection does not answer")),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The next jobs of one lane. With kinds, only if no rows of these wait in another lane.
+async fn claim_one(
+    conn: &mut PgConnection,
+    worker: WorkerId,
+    ask: &Ask,
+    kinds: Option<&[String]>,
+) -> Result<Vec<Claimed>, Error> {
+    let kinds = kinds.map(|kinds| serde_json::to_string(kinds).expect("text serializes"));
+    let lane = &ask.lane;
+    let binds = [
+        worker.into(),
+        (&*lane.kind).into(),
+        (&*lane.queue).into(),
+        i64::from(lane.priority).into(),
+        behind(ask).0.into(),
+        behind(ask).1.into(),
+        i64::from(ask.take).into(),
+        i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+        MOST_ARGS,
+        kinds.as_deref().into(),
+    ];
+    let rows = rows::<Postgres>(conn, include_str!("sql/claim.sql"), &binds).await?;
+    rows.iter().map(|row| noted(row, 10, lane.clone())).collect()
+}
+
+async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let mut all = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
+        all.extend(insert_chunk(conn, chunk).await?);
+        rest = later;
+    }
+    Ok(all)
+}
+
+async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
+    let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
+    if alike(jobs) {
+        let common = &jobs[0];
+        return sqlx::query_scalar(include_str!("sql/insert_alike.sql"))
+            .bind(common.kind)
+            .bind(&*common.queue)
+            .bind(common.priority)
+            .bind(common.max_retries)
+            .bind(args)
+            .fetch_all(conn)
+            .await;
+    }
+    sqlx::query_scalar(include_str!("sql/insert.sql"))
+        .bind(jobs.iter().map(|job| job.kind).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
+        .bind(args)
+        .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
+        .fetch_all(conn)
+        .await
+}
+
+fn lost(why: &'static str) -> Error {
+    Error::Io(std::io::Error::new(std::io::ErrorKind::ConnectionReset, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::values::Hold;
+
+    #[test]
+    fn what_no_end_has_is_not_sent() {
+        let end = |id, fence| Finish {
+            hold: Hold::example(id, fence),
+            ran_us: 9,
+            state: Outcome::Completed,
+            result: None,
+            error: None,
+        };
+        let numbers = |ids: &[i64], fences: &[i64]| vec![ids.to_vec(), fences.to_vec(), vec![9; ids.len()]];
+        let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
+        assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
+        let with_result = Finish { result: Some("[]".into()), ..end(2, 3) };
+        let cancelled = Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
+        let list = Postgres::finish_list(&[end(1, 1), with_result.clone()]);
+        assert_eq!(list.text.unwrap(), r#"{"result":[null,"[]"]}"#);
+        let list = Postgres::finish_list(&[with_result, cancelled]);
+        let all = r#"{"state":[null,"cancelled"],"result":["[]",null],"error":[null,"why"]}"#;
+        assert_eq!(list.text.unwrap(), all);
+    }
+
+    #[test]
+    fn a_job_is_in_a_list_once() {
+        let end = |id, fence| Finish {
+            hold: Hold::example(id, fence),
+            ran_us: 9,
+            state: Outcome::Completed,
+            result: None,
+            error: None,
+        };
+        let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
+        assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
+    }
+}

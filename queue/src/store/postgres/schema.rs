@@ -1,0 +1,9 @@
+//! The tables, as scripts.
+
+use crate::store::schema::Schema;
+
+pub(crate) const SCHEMA: Schema = Schema {
+    settings: "",
+    table: include_str!("sql/migrations.sql"),
+    migrations: &[include_str!("../../../migrations/postgres/0001_jobs.sql")],
+};

@@ -1,0 +1,48 @@
+//! The schema of an engine, as scripts.
+
+use std::fmt::Write;
+
+/// One version of the schema. It has the same number on every engine.
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    /// The oldest schema version that a binary may know and still work with this one.
+    pub(crate) compatible_since: i64,
+}
+
+/// All versions.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration { version: 1, name: "jobs", compatible_since: 1 }];
+
+/// The schema version that this binary was written for.
+pub(crate) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
+
+/// The schema of an engine.
+pub(crate) struct Schema {
+    /// What a script of the whole schema begins with.
+    pub(crate) settings: &'static str,
+    /// The table of migrations.
+    pub(crate) table: &'static str,
+    /// The script of each version, in order.
+    pub(crate) migrations: &'static [&'static str],
+}
+
+impl Schema {
+    /// The versions, and the script of each.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (&'static Migration, &'static str)> {
+        MIGRATIONS.iter().zip(self.migrations.iter().copied())
+    }
+
+    /// The whole schema as one script.
+    pub(crate) fn script(&self) -> String {
+        let mut script = format!("{}{}\n", self.settings, self.table.trim_end());
+        for (Migration { version, name, compatible_since }, sql) in self.steps() {
+            let _ = write!(
+                script,
+                "\n{}\n\nINSERT INTO queue_migrations (version, name, compatible_since)\n\
+                 VALUES ({version}, '{name}', {compatible_since});\n",
+                sql.trim_end()
+            );
+        }
+        script
+    }
+}

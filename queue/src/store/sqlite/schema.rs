@@ -1,0 +1,9 @@
+//! The tables, as scripts.
+
+use crate::store::schema::Schema;
+
+pub(crate) const SCHEMA: Schema = Schema {
+    settings: "PRAGMA journal_mode = WAL;\n\n",
+    table: include_str!("sql/migrations.sql"),
+    migrations: &[include_str!("../../../migrations/sqlite/0001_jobs.sql")],
+};
