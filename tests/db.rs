@@ -213,7 +213,8 @@ impl Db {
             Engine::Postgres => {
                 "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
                  UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-                 UNION ALL SELECT typname FROM pg_type WHERE typnamespace = 'public'::regnamespace AND typrelid = 0 AND typelem = 0
+                 UNION ALL SELECT typname FROM pg_type WHERE typnamespace = 'public'::regnamespace \
+                 AND typrelid = 0 AND typelem = 0
                  UNION ALL SELECT tgname FROM pg_trigger"
             }
             Engine::MariaDb | Engine::MySql => {
@@ -465,7 +466,8 @@ impl Db {
     pub async fn hand_over_all(&self, which: &str, worker: i64, max_retries: u32) {
         self.note_claim(which, worker).await;
         self.sql(format!(
-            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started_fence = fence + 1, fence = fence + 1, claimed_at = {},
+            "UPDATE queue_jobs SET worker_id = {worker}, attempt = attempt + 1, started_fence = fence + 1, \
+             fence = fence + 1, claimed_at = {},
                  max_retries = COALESCE(max_retries, {max_retries})
              WHERE {which}",
             self.time(0)

@@ -1,7 +1,7 @@
 //! Generates the code for a valid function. Mistakes are handled elsewhere.
 //!
 //! A type that cannot be stored is reported once, at the type. So the generated code never derives on the user's types.
-//! It uses the traits `Argument`, `StateValue`, `Outcome` and `Failure` of `queue::__private`, in expressions with the
+//! It uses the traits `Argument`, `StateValue`, `ReturnValue` and `ReturnedError` of `queue::__private`, in expressions with the
 //! span of the type from end to end: the compiler prints equal messages at one span only once.
 
 use std::time::Duration;
@@ -322,7 +322,7 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
         // not through the whole type: its error type may be private although the job is public
         Some(ty) => match types::ok_of_result(ty) {
             Some(ok) => ok.to_token_stream(),
-            None => on_type(&ty.to_token_stream(), quote!(#private::Outcome), "Output"),
+            None => on_type(&ty.to_token_stream(), quote!(#private::ReturnValue), "Output"),
         },
     };
     let context = Ident::new("context", Span::mixed_site());
@@ -390,10 +390,10 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
             let ty = ty.to_token_stream();
             let result = Ident::new("result", Span::mixed_site());
             let error = Ident::new("error", Span::mixed_site());
-            let split = on_type(&ty, quote!(#private::Outcome), "into_result");
+            let split = on_type(&ty, quote!(#private::ReturnValue), "into_result");
             let split_call = call(&ty, quote!(#result));
-            let error_type = on_type(&ty, quote!(#private::Outcome), "Error");
-            let failed = on_type(&error_type, quote!(#private::Failure<_>), "into_job_error");
+            let error_type = on_type(&ty, quote!(#private::ReturnValue), "Error");
+            let failed = on_type(&error_type, quote!(#private::ReturnedError<_>), "into_job_error");
             let failed_call = call(&ty, quote!(#error));
             quote! {{
                 let #result = #value;

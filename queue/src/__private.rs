@@ -21,14 +21,14 @@ pub fn state<T: Clone + Send + Sync + 'static>(ctx: &JobContext) -> State<T> {
 /// Runs a `#[job(blocking)]` function on a blocking thread. A panic continues in the caller. If the attempt is dropped
 /// while the function waits for a thread, the function never starts, because another attempt may be current by then.
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    struct Guard<R>(tokio::task::JoinHandle<R>);
-    impl<R> Drop for Guard<R> {
+    struct TaskGuard<R>(tokio::task::JoinHandle<R>);
+    impl<R> Drop for TaskGuard<R> {
         fn drop(&mut self) {
             self.0.abort(); // has no effect once the function has started
         }
     }
     let span = tracing::Span::current();
-    let mut task = Guard(tokio::task::spawn_blocking(move || span.in_scope(work)));
+    let mut task = TaskGuard(tokio::task::spawn_blocking(move || span.in_scope(work)));
     match (&mut task.0).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
@@ -150,7 +150,7 @@ impl<T: Never> StateParameter<IsNot> for T {
     label = "a job returns nothing or a `Result`",
     note = "return `Result<T, E>` where `T: serde::Serialize` (kept as the job's result) and `E` is any error type"
 )]
-pub trait Outcome {
+pub trait ReturnValue {
     /// The value that is kept as the job's result.
     type Output;
     /// The error that is recorded for the attempt.
@@ -159,7 +159,7 @@ pub trait Outcome {
     fn into_result(self) -> Result<Self::Output, Self::Error>;
 }
 
-impl Outcome for () {
+impl ReturnValue for () {
     type Output = ();
     type Error = std::convert::Infallible;
     fn into_result(self) -> Result<(), Self::Error> {
@@ -167,7 +167,7 @@ impl Outcome for () {
     }
 }
 
-impl<T, E> Outcome for Result<T, E> {
+impl<T, E> ReturnValue for Result<T, E> {
     type Output = T;
     type Error = E;
     fn into_result(self) -> Self {
@@ -182,18 +182,18 @@ impl<T, E> Outcome for Result<T, E> {
     note = "implement `std::error::Error` for it, or return `Result<_, queue::JobError>` and use `?`",
     note = "a boxed error has to be `Box<dyn std::error::Error + Send + Sync>`"
 )]
-pub trait Failure<M> {
+pub trait ReturnedError<M> {
     /// Converts the error into the outcome of the attempt.
     fn into_job_error(self) -> JobError;
 }
 
-impl<E: IntoJobError> Failure<Is> for E {
+impl<E: IntoJobError> ReturnedError<Is> for E {
     fn into_job_error(self) -> JobError {
         IntoJobError::into_job_error(self)
     }
 }
 
-impl<E: Never> Failure<IsNot> for E {
+impl<E: Never> ReturnedError<IsNot> for E {
     fn into_job_error(self) -> JobError {
         unreachable!()
     }

@@ -11,7 +11,7 @@ use crate::limits::check_name;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
 use crate::store::AdminStore;
-use crate::store::view::{Among, Filter, Job, JobDetail, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
@@ -49,7 +49,7 @@ impl Admin {
     }
 
     /// Lists jobs by ascending id, one page at a time. Takes two minutes at most.
-    pub async fn jobs(&self, filter: &Filter) -> Result<Page<Job>, Error> {
+    pub async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
         self.store.jobs(filter).await
     }
 

@@ -32,9 +32,9 @@ pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 /// }
 /// ```
 #[derive(Clone)]
-pub struct JobContext(Arc<Inner>);
+pub struct JobContext(Arc<ContextData>);
 
-struct Inner {
+struct ContextData {
     id: JobId,
     attempt: u32,
     max_attempts: u32,
@@ -61,7 +61,7 @@ impl JobContext {
     pub(crate) fn new(parts: ContextParts) -> Self {
         let ContextParts { id, attempt, max_attempts, kind, queue, enqueued_at, token, states } = parts;
         let cancelled = Cancellation(token);
-        Self(Arc::new(Inner { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
+        Self(Arc::new(ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
     }
 
     /// The job's number.

@@ -47,7 +47,8 @@ const YEAR_9999: i64 = 253_370_764_800_000_000;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job",
     label = "not a job",
-    note = "annotate the function with `#[queue::job]` and use the struct that it generates (`send_email` gives `SendEmail`)"
+    note = "annotate the function with `#[queue::job]` and use the struct that it generates (`send_email` gives \
+            `SendEmail`)"
 )]
 pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     /// The name in the `kind` column, which selects the handler. At most 128 bytes.

@@ -106,7 +106,7 @@ pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
 #[doc(inline)]
 pub use queue_macros::job;
 pub use state::{JobState, UnknownState};
-pub use store::view::{Attempt, Filter, Job as JobRow, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 pub use worker::{Worker, WorkerBuilder};
 
 /// Setup for the examples in this documentation.

@@ -139,7 +139,10 @@ async fn is_refused_for_jobs_that_are_over(db: Db) {
     for (id, in_state) in [(completed, JobState::Completed), (dead, JobState::Dead)] {
         let error = db.admin().cancel(id).await.expect_err("it is over");
         assert!(
-            matches!(error, Error::Conflict { id: it, operation: "cancel", state, .. } if it == id && state == in_state),
+            matches!(
+                error,
+                Error::Conflict { id: it, operation: "cancel", state, .. } if it == id && state == in_state
+            ),
             "{error}"
         );
         assert!(error.to_string().contains(in_state.as_str()), "{error}");

@@ -24,7 +24,7 @@ conformance! {
     counts_a_lost_lease,
     rescues_after_a_dropped_run,
     rescues_each_job_once,
-    loses_no_job_to_whoever_holds_the_file,
+    loses_no_job_to_a_writer_that_holds_the_file,
 }
 
 fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
@@ -325,7 +325,7 @@ async fn hasty(db: &Db) -> queue::WorkerBuilder {
 }
 
 /// The application writes for longer than a lease: it keeps every rescuer from the file as well.
-async fn loses_no_job_to_whoever_holds_the_file(db: Db) {
+async fn loses_no_job_to_a_writer_that_holds_the_file(db: Db) {
     let AnyPool::Sqlite(same) = db.pool() else { return };
     let AnyPool::Sqlite(other) = &db.open(2).await else { panic!("another engine") };
     let worker = db.start(hasty(&db).await.register::<Play>());

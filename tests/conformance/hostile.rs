@@ -159,7 +159,8 @@ async fn times_at_their_end_are_in_the_past_or_wait(db: Db) {
     for time in past.iter().chain(future) {
         for enqueued_at in enqueued {
             db.sql(format!(
-                "INSERT INTO queue_jobs (kind, args, run_at, enqueued_at) VALUES ('note', '{{\"label\":\"a\"}}', {time}, {enqueued_at})"
+                "INSERT INTO queue_jobs (kind, args, run_at, enqueued_at) \
+                 VALUES ('note', '{{\"label\":\"a\"}}', {time}, {enqueued_at})"
             ))
             .await;
         }

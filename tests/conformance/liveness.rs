@@ -54,7 +54,8 @@ async fn held(db: &Db, worker: i64) {
     let sql = match db.engine() {
         Engine::Postgres => {
             format!(
-                "SELECT (NOT pg_try_advisory_xact_lock_shared('queue_workers'::regclass::oid::integer, {worker}))::integer"
+                "SELECT (NOT pg_try_advisory_xact_lock_shared('queue_workers'::regclass::oid::integer, \
+                 {worker}))::integer"
             )
         }
         _ => format!("SELECT 1 - IS_FREE_LOCK({})", name(worker)),

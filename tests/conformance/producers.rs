@@ -133,7 +133,8 @@ async fn see_every_job_in_one_view(db: Db) {
     let worker = one_of_each(&db).await;
     let rows = db
         .sql(
-            "SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
+            "SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, \
+             finished_at,
                     worker_id, args, result, error
              FROM queue_all ORDER BY id",
         )

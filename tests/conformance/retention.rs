@@ -72,7 +72,8 @@ async fn removes_many_in_bounded_batches(db: Db) {
     for some in ids.chunks(1000) {
         let some: Vec<_> = some.iter().map(ToString::to_string).collect();
         db.sql(format!(
-            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at,
+            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, \
+             enqueued_at, run_at,
                                         finished_at)
              SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at, {} FROM queue_jobs
              WHERE id IN ({list});

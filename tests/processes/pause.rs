@@ -71,7 +71,8 @@ pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
         scene.engine(),
         "SIGSTOP past the lease",
         &format!(
-            "{late} handlers ended late, {refused} writes refused; runs a new job {} ms after its enqueue, {} ms after SIGCONT",
+            "{late} handlers ended late, {refused} writes refused; runs a new job {} ms after its enqueue, {} ms \
+             after SIGCONT",
             back / 1000,
             (enqueued + back - continued) / 1000
         ),
@@ -155,7 +156,8 @@ pub(crate) async fn sigstop_around_the_lease(scene: &Scene) {
         scene.engine(),
         "SIGSTOP around the lease",
         &format!(
-            "{lost} of {JOBS} jobs taken away, {refused} writes refused, {} completed by the stopped worker, {} by the other",
+            "{lost} of {JOBS} jobs taken away, {refused} writes refused, {} completed by the stopped worker, {} by \
+             the other",
             by(stopped.id()),
             by(other.id())
         ),

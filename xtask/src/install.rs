@@ -54,7 +54,7 @@ fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
             FAKETIME,
             GALERA,
         ],
-        // Comes without being installed: see `mysql_packages.rs` in tests/servers.
+        // Comes without being installed: see `mysql.rs` in tests/servers.
         Engine::MySql => vec![FAKETIME],
     }
 }

@@ -120,8 +120,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let to_start: Vec<Engine> = engines.iter().copied().filter(|engine| !given(engine)).collect();
     ensure!(
         args.postgres.is_none() || to_start.contains(&Engine::Postgres),
-        "--postgres chooses the server that is started, and none is: leave it out, or unset QUEUE_TEST_POSTGRES_URL and \
-         ask for the engine postgres"
+        "--postgres chooses the server that is started, and none is: leave it out, or unset QUEUE_TEST_POSTGRES_URL \
+         and ask for the engine postgres"
     );
     let postgres = args.postgres.or_else(postgres::version);
     install(&to_start, postgres)?;

@@ -48,23 +48,23 @@ const SIGNALS_ARE_FULL: &str = "54000";
 const TRIES: u32 = 6;
 
 /// An enqueue that waits for its id.
-struct Waiting {
+struct PendingInsert {
     job: NewJob,
     written: oneshot::Sender<Result<i64, Error>>,
 }
 
 /// A pool and the runtime that drives it. The pool's engine and the address of its options identify it.
-type Key = (TypeId, usize, runtime::Id);
+type DeskKey = (TypeId, usize, runtime::Id);
 
 /// The [`Desk`] of each pool that is in use.
-static DESKS: LazyLock<Mutex<HashMap<Key, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
+static DESKS: LazyLock<Mutex<HashMap<DeskKey, Box<dyn Any + Send>>>> = LazyLock::new(Mutex::default);
 
 /// The state of the enqueues through one pool.
 struct Desk<DB: Dialect> {
     /// Whether an enqueue is writing its own job.
     alone: bool,
     /// The input of the running task.
-    task: Option<mpsc::UnboundedSender<Waiting>>,
+    task: Option<mpsc::UnboundedSender<PendingInsert>>,
     /// The kept connection, and when it was last used.
     kept: Option<(PoolConnection<DB>, Instant)>,
     /// Whether a task will release the kept connection.
@@ -76,7 +76,7 @@ struct Desk<DB: Dialect> {
 /// A pool and the key of its desk.
 struct DeskOf<DB: Dialect> {
     pool: Pool<DB>,
-    key: Key,
+    key: DeskKey,
     options: Arc<dyn Any + Send + Sync>,
 }
 
@@ -215,7 +215,7 @@ pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -
         return Finished::new(async move { alone.write(job).await }).await;
     }
     let (written, number) = oneshot::channel();
-    place.hand_over(Waiting { job, written });
+    place.hand_over(PendingInsert { job, written });
     // the task answers every enqueue, unless its runtime ends
     number.await.unwrap_or(Err(Error::WorkerCrashed))
 }
@@ -249,7 +249,7 @@ impl<DB: Dialect + Signals> Drop for Alone<DB> {
 
 impl<DB: Dialect + Signals> DeskOf<DB> {
     /// Hands a job to the task. Starts the task if none runs.
-    fn hand_over(&self, waiting: Waiting) {
+    fn hand_over(&self, waiting: PendingInsert) {
         // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
         let begun = self.desk(|desk| {
             let waiting = match &desk.task {
@@ -274,7 +274,7 @@ impl<DB: Dialect + Signals> DeskOf<DB> {
 /// The task that writes the jobs of several enqueues.
 struct Task<DB: Dialect + Signals> {
     place: DeskOf<DB>,
-    receiver: mpsc::UnboundedReceiver<Waiting>,
+    receiver: mpsc::UnboundedReceiver<PendingInsert>,
 }
 
 impl<DB: Dialect + Signals> Drop for Task<DB> {
@@ -336,7 +336,7 @@ impl<DB: Dialect + Signals> Task<DB> {
 }
 
 /// Collects the jobs that have arrived, as many as fit into one statement.
-fn gather(first: Waiting, receiver: &mut mpsc::UnboundedReceiver<Waiting>) -> Vec<Waiting> {
+fn gather(first: PendingInsert, receiver: &mut mpsc::UnboundedReceiver<PendingInsert>) -> Vec<PendingInsert> {
     let mut bytes = first.job.args.len();
     let mut group = vec![first];
     while group.len() < MOST && bytes < MOST_BYTES {
@@ -353,7 +353,7 @@ async fn write_group<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
     turn: Turn,
-    group: Vec<Waiting>,
+    group: Vec<PendingInsert>,
     announce: Option<&str>,
 ) -> bool {
     let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
@@ -376,7 +376,7 @@ async fn write_group<DB: Dialect>(
         }
         return sound;
     }
-    refuse(jobs.into_iter().zip(answers).map(|(job, written)| Waiting { job, written }).collect(), error);
+    refuse(jobs.into_iter().zip(answers).map(|(job, written)| PendingInsert { job, written }).collect(), error);
     false
 }
 
@@ -443,7 +443,7 @@ async fn insert<DB: Dialect>(
 }
 
 /// Answers every enqueue of the group with the same error.
-fn refuse(group: Vec<Waiting>, error: Error) {
+fn refuse(group: Vec<PendingInsert>, error: Error) {
     let again = |error: &Error| match error {
         Error::PoolTimedOut => Error::PoolTimedOut,
         Error::PoolClosed => Error::PoolClosed,

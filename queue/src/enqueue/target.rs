@@ -16,36 +16,36 @@ use crate::store::{AdminStore, Store};
     note = "give a `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, and enable queue's cargo feature \
             `postgres`, `mysql` or `sqlite` (the default)"
 )]
-pub trait Pool: sealed::Pool {}
+pub trait Pool: sealed::SealedPool {}
 
 /// What a job can be enqueued through: `&PgPool`, `&MySqlPool`, `&SqlitePool`, or a `&mut` connection or transaction of
 /// one. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a job cannot be enqueued into `{Self}`",
-    note = "give `&pool`, `&mut connection` or `&mut transaction` of PostgreSQL, MySQL or SQLite (sqlx 0.9), and enable \
-            queue's cargo feature `postgres`, `mysql` or `sqlite` (the default)"
+    note = "give `&pool`, `&mut connection` or `&mut transaction` of PostgreSQL, MySQL or SQLite (sqlx 0.9), and \
+            enable queue's cargo feature `postgres`, `mysql` or `sqlite` (the default)"
 )]
-pub trait Target: sealed::Target {}
+pub trait Target: sealed::SealedTarget {}
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
     use super::{AdminStore, Arc, NewJob, Store};
 
-    pub trait Pool: Send + Sync {
+    pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
         fn store(&self) -> Arc<dyn Store>;
         #[doc(hidden)]
         fn admin_store(&self) -> Arc<dyn AdminStore>;
     }
 
-    pub trait Target: Send {
+    pub trait SealedTarget: Send {
         #[doc(hidden)]
         fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
     }
 }
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
-impl<P: sealed::Pool + ?Sized> sealed::Pool for &P {
+impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
     fn store(&self) -> Arc<dyn Store> {
         (**self).store()
     }
@@ -77,8 +77,8 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
     jobs: Vec<NewJob>,
 ) -> Result<Vec<i64>, sqlx::Error> {
-    struct Guard<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
-    impl<DB: Dialect> Drop for Guard<'_, DB> {
+    struct CloseUnlessDone<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
+    impl<DB: Dialect> Drop for CloseUnlessDone<'_, DB> {
         fn drop(&mut self) {
             // SQLite never leaves a connection in that state, and closing one could lose a database in memory
             if !self.1 && !DB::ONE_WRITER {
@@ -86,7 +86,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
             }
         }
     }
-    let mut guard = Guard(conn, false);
+    let mut guard = CloseUnlessDone(conn, false);
     let result = steps::insert::<DB>(guard.0, &jobs, Whose::Callers).await;
     guard.1 = true;
     notify::maybe_committed_later::<DB>();
@@ -98,7 +98,7 @@ macro_rules! database {
         #[cfg(feature = $feature)]
         #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
         const _: () = {
-            impl sealed::Pool for sqlx::Pool<$db> {
+            impl sealed::SealedPool for sqlx::Pool<$db> {
                 fn store(&self) -> Arc<dyn Store> {
                     notify::introduce(self);
                     Arc::new(SqlStore::<$db>::new(self.clone()))
@@ -111,14 +111,14 @@ macro_rules! database {
             }
             impl Pool for sqlx::Pool<$db> {}
 
-            impl sealed::Target for &sqlx::Pool<$db> {
+            impl sealed::SealedTarget for &sqlx::Pool<$db> {
                 fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
                     write_through_pool(self, jobs)
                 }
             }
             impl Target for &sqlx::Pool<$db> {}
 
-            impl sealed::Target for &mut $connection {
+            impl sealed::SealedTarget for &mut $connection {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
                     let ids = steps::insert::<$db>(self, &jobs, Whose::Callers).await?;
                     notify::maybe_committed_later::<$db>();
@@ -127,16 +127,16 @@ macro_rules! database {
             }
             impl Target for &mut $connection {}
 
-            impl sealed::Target for &mut sqlx::pool::PoolConnection<$db> {
+            impl sealed::SealedTarget for &mut sqlx::pool::PoolConnection<$db> {
                 fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
                     write_through_connection(self, jobs)
                 }
             }
             impl Target for &mut sqlx::pool::PoolConnection<$db> {}
 
-            impl sealed::Target for &mut sqlx::Transaction<'_, $db> {
+            impl sealed::SealedTarget for &mut sqlx::Transaction<'_, $db> {
                 fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
-                    sealed::Target::write(&mut **self, jobs)
+                    sealed::SealedTarget::write(&mut **self, jobs)
                 }
             }
             impl Target for &mut sqlx::Transaction<'_, $db> {}

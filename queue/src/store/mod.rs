@@ -22,10 +22,10 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, PutBack, Reach, Rescued, Scope,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
     Share, Start, WorkerId,
 };
-use crate::store::view::{Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
 /// Its effect lasts until it is dropped.
 pub(crate) type Guard = Box<dyn Send>;
@@ -157,7 +157,7 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
 
     /// running → scheduled or ready. Returns the accepted ids.
-    fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>>;
+    fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>>;
 
     /// running → dead. Returns the accepted ids.
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
@@ -221,7 +221,7 @@ pub(crate) trait AdminStore: Upkeep {
     fn stats(&self) -> Reply<'_, Vec<Stat>>;
 
     /// See [`crate::Admin::jobs`].
-    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<Job>>;
+    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<JobRow>>;
 
     /// See [`crate::Admin::job`].
     fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>>;

@@ -373,7 +373,7 @@ pub(crate) struct Finish {
 
 /// A running job that returns to waiting: a failure with retries left, a snooze or a release.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct PutBack {
+pub(crate) struct Requeue {
     #[serde(flatten)]
     pub(crate) hold: Hold,
     pub(crate) ran_us: i64,

@@ -25,7 +25,7 @@ pub struct Stat {
 /// A job in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Job {
+pub struct JobRow {
     /// Its id.
     pub id: JobId,
     /// Its kind.
@@ -62,7 +62,7 @@ pub struct Job {
 pub struct JobDetail {
     /// What lists show.
     #[serde(flatten)]
-    pub job: Job,
+    pub job: JobRow,
     /// The arguments, as JSON text.
     pub args: String,
     /// The result of a completed job, as JSON text. `None` for `()`.

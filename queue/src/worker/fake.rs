@@ -20,7 +20,7 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, PutBack, Reach, Rescued,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, Reach, Requeue, Rescued,
     Scope, Share, WorkerId,
 };
 use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
@@ -39,7 +39,7 @@ pub(super) enum Asked {
     Holding(WorkerId),
     Claim(WorkerId),
     Finish(Vec<i64>),
-    PutBack(Vec<i64>),
+    Requeue(Vec<i64>),
     Bury(Vec<i64>),
 }
 
@@ -67,7 +67,7 @@ pub(super) const LOCKED: Answer = Answer::No("5", LOCKED_TEXT);
 const LOCKED_TEXT: &str = "database is locked";
 
 /// What runs a job.
-pub(super) type Start = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
+pub(super) type StartFn = fn(&str, JobContext) -> Result<Running, serde_json::Error>;
 
 /// What an operation may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -132,7 +132,7 @@ impl MadeUp {
     }
 
     async fn ended(&self, asked: Asked) -> Result<Vec<i64>, Error> {
-        let (Asked::Finish(ids) | Asked::PutBack(ids) | Asked::Bury(ids)) = &asked else { unreachable!("an end") };
+        let (Asked::Finish(ids) | Asked::Requeue(ids) | Asked::Bury(ids)) = &asked else { unreachable!("an end") };
         let ids = ids.clone();
         self.answer(asked).await?;
         self.held.lock().unwrap().retain(|(id, _)| !ids.contains(id));
@@ -140,7 +140,7 @@ impl MadeUp {
     }
 
     /// A worker's configuration that serves the kind `k`.
-    pub(super) fn config(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Config {
+    pub(super) fn config(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: StartFn) -> Config {
         // less than two of them want, so that they have to share
         let concurrency = queues.values().max().copied().unwrap_or(4);
         let definition = JobDefinition {
@@ -166,7 +166,7 @@ impl MadeUp {
     }
 
     /// What the loops of such a worker share. It has the number 1, and a lease that holds for a day.
-    pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: Start) -> Scene {
+    pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: StartFn) -> Scene {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
         let shared = Arc::new(Shared::new(self.config(queues, timing, start), recorder, starts, Arc::default()));
@@ -349,8 +349,8 @@ impl Jobs for MadeUp {
         Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.hold.id).collect())))
     }
 
-    fn put_back<'a>(&'a self, _worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::PutBack(batch.iter().map(|it| it.hold.id).collect())))
+    fn requeue<'a>(&'a self, _worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>> {
+        Box::pin(self.ended(Asked::Requeue(batch.iter().map(|it| it.hold.id).collect())))
     }
 
     fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {

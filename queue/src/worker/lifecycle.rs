@@ -22,7 +22,7 @@ use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::{Ended, Stop};
 use crate::worker::run::note_starts;
-use crate::worker::run::starts::{Asked, Starts};
+use crate::worker::run::starts::{StartRequest, Starts};
 use crate::worker::shared::Shared;
 
 /// How long dropped attempts may take to end.
@@ -81,7 +81,7 @@ impl Run {
     async fn start(
         shared: Arc<Shared>,
         ends: mpsc::UnboundedReceiver<(WorkerId, Ended)>,
-        begun: mpsc::UnboundedReceiver<Asked>,
+        begun: mpsc::UnboundedReceiver<StartRequest>,
     ) -> Result<Self, Error> {
         // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();

@@ -8,8 +8,8 @@ use super::*;
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, job, nothing};
 
-/// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the database
-/// was asked at the end, and how long that took.
+/// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the
+/// database was asked at the end, and how long that took.
 async fn ended(store: &Arc<MadeUp>, hurry: bool) -> (Vec<Asked>, Duration) {
     let config = store.config(Default::default(), Timing::default(), nothing);
     let claims = store.clone();
@@ -36,7 +36,7 @@ async fn what_a_slow_claim_brings_to_a_worker_that_ends_at_once_goes_back() {
     });
     store.brings.lock().unwrap().push(job("q", 7));
     let (last, took) = ended(&store, true).await;
-    assert_eq!(last, [Asked::PutBack(vec![7]), Asked::Holding(2), Asked::Leave(2)]);
+    assert_eq!(last, [Asked::Requeue(vec![7]), Asked::Holding(2), Asked::Leave(2)]);
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
@@ -48,12 +48,12 @@ async fn what_a_claim_took_whose_answer_was_lost_goes_back_at_the_end() {
     });
     store.held.lock().unwrap().extend([(7, 1), (8, 3)]);
     let (last, _) = ended(&store, false).await;
-    assert_eq!(last, [Asked::Holding(2), Asked::PutBack(vec![7, 8]), Asked::Leave(2)]);
+    assert_eq!(last, [Asked::Holding(2), Asked::Requeue(vec![7, 8]), Asked::Leave(2)]);
 }
 
 /// Its lease runs out, which others see.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_know_what_it_holds_does_not_leave() {
+async fn a_worker_that_does_not_know_what_it_holds_does_not_leave() {
     let store = MadeUp::new(|asked| match asked {
         Asked::Holding(_) => Answer::Silence,
         _ => Answer::Yes,
@@ -72,7 +72,7 @@ async fn what_is_claimed_at_once_is_not_given_back_for_want_of_a_lease() {
         let config = store.config(Default::default(), Timing::default(), nothing);
         let ends = store.clone();
         let recorded = async move {
-            ends.was_asked(|asked| matches!(asked, Asked::Finish(_) | Asked::PutBack(_))).await;
+            ends.was_asked(|asked| matches!(asked, Asked::Finish(_) | Asked::Requeue(_))).await;
         };
         supervise(config, recorded, pending()).await.expect("a good end");
         assert!(store.all().contains(&Asked::Finish(vec![7])), "{:?}", store.all());

@@ -100,7 +100,8 @@ struct Producer {
 async fn watch(db: Db, waiting: Arc<AtomicI64>, over: Arc<AtomicBool>) {
     while !over.load(Ordering::Relaxed) {
         let count = async {
-            each!(&db, pool => sqlx::query_scalar("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").fetch_one(pool).await)
+            each!(&db, pool =>
+                sqlx::query_scalar("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").fetch_one(pool).await)
         };
         if let Ok(Ok(count)) = timeout(PATIENCE, count).await {
             waiting.store(count, Ordering::Relaxed);

@@ -86,7 +86,7 @@ impl Database {
         Ok(())
     }
 
-    /// finish.sql, put_back.sql, bury.sql: a batch of ends under one worker number. A row that the fence protects does
+    /// finish.sql, requeue.sql, bury.sql: a batch of ends under one worker number. A row that the fence protects does
     /// not change. Returns the jobs whose row a later transaction has to delete.
     pub fn end(&mut self, rules: Rules, number: Number, ends: &[End]) -> Result<Vec<usize>, Violation> {
         let mut undone = Vec::new();

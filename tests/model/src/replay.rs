@@ -263,7 +263,7 @@ impl Replay {
             ));
         }
         if outcome == Outcome::Failed && was.attempt > self.database.jobs[job].retries {
-            return Err("put back after its last attempt".to_owned());
+            return Err("requeued after its last attempt".to_owned());
         }
         let end = End { job, fence: was.fence, claim: was.fence, outcome };
         self.database.end(Rules::default(), number, &[end]).map_err(|violation| violation.to_string())?;

@@ -67,15 +67,15 @@ pub enum Outcome {
     Completed,
     /// finish
     Cancelled,
-    /// put back after a delay; counts
+    /// requeued after a delay; counts
     Failed,
     /// bury; counts
     FailedLast,
-    /// put back after a delay
+    /// requeued after a delay
     Snoozed,
-    /// put back, on record
+    /// requeued, on record
     Released,
-    /// put back, not on record
+    /// requeued, not on record
     Unstarted,
 }
 

@@ -39,12 +39,12 @@ fn without_the_fence_a_stale_worker_ends_a_newer_attempt() {
 }
 
 #[test]
-fn without_the_fences_worker_a_put_back_that_is_sent_again_counts_twice() {
+fn without_the_fences_worker_a_requeue_that_is_sent_again_counts_twice() {
     breaks(&[Guard::FenceWorker], Promise::NoStaleWrite, 1, 1);
 }
 
 #[test]
-fn without_the_fences_lease_a_late_put_back_ends_the_same_workers_next_attempt() {
+fn without_the_fences_lease_a_late_requeue_ends_the_same_workers_next_attempt() {
     let story = breaks(&[Guard::FenceLease], Promise::CurrentAttemptKept, 1, 1);
     tells(&story, &["may still arrive", "sends again", "claims job 1", "arrives after all: job 1 under fence 1"]);
 }

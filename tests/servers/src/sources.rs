@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn the_mirror_is_found_in_both_formats() {
         let one_line = "# comment\ndeb [arch=amd64 signed-by=/k.gpg] http://m.example/debian bookworm main contrib\n\
-                        deb-src http://m.example/debian bookworm main\ndeb http://m.example/security bookworm-security main";
+                        deb-src http://m.example/debian bookworm main\n\
+                        deb http://m.example/security bookworm-security main";
         assert_eq!(uris(one_line), ["deb [signed-by=/k.gpg] http://m.example/debian unstable main\n"]);
         let stanzas = "Types: deb\n# comment\nURIs: http://m.example/debian\nSuites: bookworm bookworm-updates\n\
                        Components: main\nSigned-By: /k.gpg\n\nTypes: deb\nURIs: http://m.example/security\n\

@@ -141,7 +141,8 @@ impl Db {
         };
         let row = |table: &str, state: &str, error: &str| {
             AssertSqlSafe(format!(
-                "SELECT id, {state}, CAST(attempt AS {int}), CAST(fence AS {int}), worker_id, COALESCE({error}, ''), CAST(args AS {text}) FROM {table}"
+                "SELECT id, {state}, CAST(attempt AS {int}), CAST(fence AS {int}), worker_id, \
+                 COALESCE({error}, ''), CAST(args AS {text}) FROM {table}"
             ))
         };
         let mut tables = Tables::default();

@@ -58,8 +58,8 @@ impl By {
                 By::Macro => write!(text, "#[job(max_retries = 3)]\n{function}"),
                 By::Hand => write!(
                     text,
-                    "#[derive(Debug, Clone, Serialize, Deserialize)]\npub struct Job{file}x{job} {{\n    pub n: i64,\n    \
-                     pub s: String,\n}}\n\n{function}"
+                    "#[derive(Debug, Clone, Serialize, Deserialize)]\npub struct Job{file}x{job} {{\n    \
+                     pub n: i64,\n    pub s: String,\n}}\n\n{function}"
                 ),
             };
         }
@@ -70,7 +70,8 @@ impl By {
     fn root(self) -> String {
         let mut text: String = (0..FILES).map(|file| format!("pub mod part_{file};\n")).collect();
         if let By::Hand = self {
-            text += "\npub async fn run(kind: &str, args: &str) -> Result<(), Box<dyn std::error::Error>> {\n    match kind {\n";
+            text += "\npub async fn run(kind: &str, args: &str) -> Result<(), Box<dyn std::error::Error>> {\n    \
+                     match kind {\n";
             for (file, job) in (0..FILES).flat_map(|file| (0..JOBS).map(move |job| (file, job))) {
                 let _ = writeln!(
                     text,

@@ -167,7 +167,8 @@ fn compile_rows(record: &Record, known: Option<&Record>) -> Option<String> {
         .filter(|row| row.workload == "compile" && !known.is_some_and(|known| known.rows.contains(row)))
         .collect();
     (!rows.is_empty()).then(|| {
-        let head = "## The compiler\n\n| workload | figure | by hand | `#[job]` | ratio | measured |\n|---|---|---|---|---|---|\n";
+        let head = "## The compiler\n\n\
+                    | workload | figure | by hand | `#[job]` | ratio | measured |\n|---|---|---|---|---|---|\n";
         rows.iter().fold(head.to_owned(), |text, row| text + &line(row))
     })
 }

@@ -4,8 +4,8 @@
 //! cargo run -p queue-example-web --bin shop-worker
 //! ```
 //!
-//! Start as many as you like. Ctrl-C (or TERM) lets it finish what it runs; a second Ctrl-C ends it at once, and what it
-//! ran is given to another worker.
+//! Start as many as you like. Ctrl-C (or TERM) lets it finish what it runs; a second Ctrl-C ends it at once, and what
+//! it ran is given to another worker.
 
 use queue_example_web::{db::Db, shutdown_signal};
 

@@ -4,9 +4,9 @@
 //! cargo run -p queue-example-web --bin shop
 //! ```
 //!
-//! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs by
-//! state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work. It listens on `ADDRESS`,
-//! 127.0.0.1:3000 by default.
+//! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs
+//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work. It listens on
+//! `ADDRESS`, 127.0.0.1:3000 by default.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

@@ -20,7 +20,7 @@ use crate::store::values::{Features, Hold};
 
 /// A job to change, with the values that the statements of a change need.
 #[derive(Serialize)]
-struct Target<'a> {
+struct ChangedJob<'a> {
     id: i64,
     #[serde(flatten)]
     with: &'a With,
@@ -171,7 +171,7 @@ fn ids_of(jobs: &[Hold]) -> impl Iterator<Item = i64> {
 }
 
 fn list(ids: impl Iterator<Item = i64>, with: &With) -> Result<String, sqlx::Error> {
-    let targets: Vec<_> = ids.map(|id| Target { id, with }).collect();
+    let targets: Vec<_> = ids.map(|id| ChangedJob { id, with }).collect();
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 

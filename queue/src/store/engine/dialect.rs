@@ -126,7 +126,7 @@ pub(crate) struct Seen {
 pub(crate) struct ClaimLock {
     /// Waits up to a second. One row: 1 if it was taken. Anything else, or an error: it was not.
     pub(crate) take: &'static str,
-    pub(crate) give: &'static str,
+    pub(crate) release: &'static str,
 }
 
 /// A worker's own connections outside the user's pool, each in a pool of one.
@@ -165,8 +165,11 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// How many connections a worker keeps outside the user's pool.
     const CONNECTIONS: u32;
     /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
-    /// Every operation takes its connection from the pool.
+    /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
+    /// Only where the engine may end a transaction by itself, so that a connection of the pool believes itself inside one
+    /// that is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
+    const IN_A_FILE: Option<&'static str>;
     /// Begins a transaction that writes.
     const BEGIN: &'static str;
     /// Sent before `BEGIN` on a connection of the user's pool.
@@ -177,7 +180,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     ///   Otherwise a connection gets these settings, and is closed afterwards.
     /// * An enqueue is one round trip, so its statement carries the check. It writes nothing if a setting would lose or
     ///   change the job. Only then is the cause determined ([`insert`](Self::insert)).
-    /// * What somebody has forbidden stays forbidden. The error names the setting ([`cure`](crate::store::engines::cure)).
+    /// * What somebody has forbidden stays forbidden. The error names the setting
+    ///   ([`cure`](crate::store::engines::cure)).
     ///
     /// The test `settings` of the conformance suite tries the worst values.
     const OPEN_LINE: &'static [&'static str];
@@ -255,15 +259,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const FEATURES: &'static [Feature<Self>];
     /// Binds: a list of `[id, features]`, of jobs that were just inserted.
     const MARK_FEATURES: &'static str;
-    /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked if
-    /// others may remove them.
+    /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked
+    /// if others may remove them.
     const FEATURES_OF: &'static str;
     /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;
     /// Binds: worker, the result of [`finish_list`](Self::finish_list).
     const FINISH: Script;
-    /// Binds: worker, a list of [`PutBack`](crate::store::values::PutBack).
-    const PUT_BACK: Script;
+    /// Binds: worker, a list of [`Requeue`](crate::store::values::Requeue).
+    const REQUEUE: Script;
     /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).
     const BURY: Script;
     /// Declares a worker lost if its last heartbeat is the one given. Binds: worker, heartbeat, and 1 if its lease has

@@ -13,7 +13,7 @@ use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::number;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, Start, WorkerId};
+use crate::store::values::{Bury, Finish, Hold, Outcome, Requeue, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
 /// older ones.
@@ -154,8 +154,8 @@ impl Ending for Finish {
     }
 }
 
-impl Ending for PutBack {
-    const EDGE: Edge = Edge::PutBack;
+impl Ending for Requeue {
+    const EDGE: Edge = Edge::Requeue;
 
     fn hold(&self) -> Hold {
         self.hold
@@ -171,12 +171,12 @@ impl Ending for PutBack {
     }
     fn list<DB: Dialect>(batch: &[Self]) -> List {
         #[derive(serde::Serialize)]
-        struct Item<'a> {
+        struct EndJson<'a> {
             #[serde(flatten)]
-            end: &'a PutBack,
+            end: &'a Requeue,
             forget: Option<i32>,
         }
-        json(&batch.iter().map(|end| Item { end, forget: end.forget() }).collect::<Vec<_>>()).into()
+        json(&batch.iter().map(|end| EndJson { end, forget: end.forget() }).collect::<Vec<_>>()).into()
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Edge {
     /// The attempt ended as completed or cancelled.
     Finish,
     /// The job was released, snoozed, or will be retried. If its cancellation was requested, it is in the history now.
-    PutBack,
+    Requeue,
     /// The job became a dead letter.
     Bury,
     /// The job's worker was lost. The job waits again, or is over.

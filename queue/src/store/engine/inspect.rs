@@ -13,7 +13,7 @@ use crate::store::engine::migrate;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::read::{YEAR_1, YEAR_9999};
-use crate::store::view::{Among, Attempt, Filter, Job, JobDetail, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{AdminStore, Reply};
 
 /// Ordered by kind, queue and state.
@@ -31,7 +31,7 @@ pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> R
 pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     filter: &Filter,
-) -> Result<Page<Job>, Error> {
+) -> Result<Page<JobRow>, Error> {
     store
         // a page of rare jobs may read many rows
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
@@ -47,7 +47,7 @@ pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
 async fn page<DB: Dialect + AdminDialect>(
     conn: &mut DB::Connection,
     filter: &Filter,
-) -> Result<Page<Job>, sqlx::Error> {
+) -> Result<Page<JobRow>, sqlx::Error> {
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
     let size = filter.page() as usize;
     let after = filter.after.map_or(i64::MIN, JobId::get);
@@ -74,7 +74,7 @@ async fn page<DB: Dialect + AdminDialect>(
         }
     }
     let more = jobs.len() > size;
-    let items: Vec<Job> = jobs.into_values().take(size).collect();
+    let items: Vec<JobRow> = jobs.into_values().take(size).collect();
     let next = items.last().filter(|_| more).map(|job| job.id);
     Ok(Page { items, next })
 }
@@ -196,8 +196,8 @@ fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
 }
 
 /// Reads the columns that every list of jobs begins with.
-fn read_job(row: &impl Cells) -> Result<Job, sqlx::Error> {
-    Ok(Job {
+fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
+    Ok(JobRow {
         id: row.int(0)?.into(),
         kind: row.text(1)?,
         queue: row.text(2)?,
@@ -241,7 +241,7 @@ impl<DB: Dialect + AdminDialect + Signals> AdminStore for SqlStore<DB> {
         stats(self).boxed()
     }
 
-    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<Job>> {
+    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<JobRow>> {
         jobs(self, filter).boxed()
     }
 

@@ -12,7 +12,7 @@ use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Hold, Lane, PutBack, Reach, Scope, Share, Start, WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Hold, Lane, Reach, Requeue, Scope, Share, Start, WorkerId,
 };
 use crate::store::{Jobs, Reply};
 
@@ -100,16 +100,16 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
 
     fn take_claim_lock(&self) -> Reply<'_, bool> {
         async move {
-            let Some(turn) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
-            self.run(Via::Claims, Mode::Read, "cannot take the claim lock", turn, |conn, turn| {
+            let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
+            self.run(Via::Claims, Mode::Read, "cannot take the claim lock", lock, |conn, lock| {
                 async move {
-                    match rows::<DB>(conn, turn.take, &[]).await {
+                    match rows::<DB>(conn, lock.take, &[]).await {
                         Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
                         // It took too long, or this server has no such locks. The lock may still have been granted at
                         // the last moment.
                         Err(sqlx::Error::Database(error)) => {
                             tracing::debug!(%error, "did not get the claim lock");
-                            rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(|_| false)
+                            rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(|_| false)
                         }
                         Err(error) => Err(error),
                     }
@@ -124,12 +124,12 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn release_claim_lock(&self) -> Reply<'_, ()> {
         async move {
             // the lock ended with its connection
-            let Some(turn) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
+            let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
             if !self.keeps_claims().await {
                 return Ok(());
             }
-            self.run(Via::Claims, Mode::Read, "cannot release the claim lock", turn, |conn, turn| {
-                async move { rows::<DB>(conn, turn.give, &[]).await.map_err(unsound).map(drop) }.boxed()
+            self.run(Via::Claims, Mode::Read, "cannot release the claim lock", lock, |conn, lock| {
+                async move { rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(drop) }.boxed()
             })
             .await
         }
@@ -182,8 +182,8 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
     }
 
-    fn put_back<'a>(&'a self, worker: WorkerId, batch: &'a [PutBack]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot return jobs to the queue", DB::PUT_BACK, worker, batch).boxed()
+    fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>> {
+        self.ending("cannot return jobs to the queue", DB::REQUEUE, worker, batch).boxed()
     }
 
     fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {

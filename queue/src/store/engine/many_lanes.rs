@@ -4,7 +4,7 @@ use crate::store::engine::dialect::{Bind, question_marks};
 use crate::store::values::Ask;
 
 /// A statement for one lane, and its values.
-pub(crate) type Part<'a> = (&'static str, Vec<Bind<'a>>);
+pub(crate) type LanePart<'a> = (&'static str, Vec<Bind<'a>>);
 
 /// The placeholder for the lanes in the statement around them.
 pub(crate) const LANES: &str = "/* lanes */";
@@ -31,7 +31,7 @@ pub(crate) fn united<'a>(
     outer: &[Bind<'a>],
     [open, close]: [&str; 2],
     asks: &'a [Ask],
-    part: impl Fn(&'a Ask, bool) -> Part<'a>,
+    part: impl Fn(&'a Ask, bool) -> LanePart<'a>,
 ) -> Union<'a> {
     let (head, tail) = around.split_once(LANES).unwrap_or((around, ""));
     let ((head, before), (tail, after)) = (question_marks(head), question_marks(tail));

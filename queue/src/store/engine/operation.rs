@@ -31,9 +31,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const COUNT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The store on a pool. Cheap to clone.
-pub(crate) struct SqlStore<DB: Dialect>(Arc<Inner<DB>>);
+pub(crate) struct SqlStore<DB: Dialect>(Arc<StoreParts<DB>>);
 
-struct Inner<DB: Dialect> {
+struct StoreParts<DB: Dialect> {
     pool: Pool<DB>,
     turns: Turns,
     housekeeping: Housekeeping,
@@ -119,7 +119,7 @@ impl<DB: Dialect> SqlStore<DB> {
     where
         DB: Signals,
     {
-        Self(Arc::new(Inner {
+        Self(Arc::new(StoreParts {
             turns: Turns::of(&pool),
             pool,
             housekeeping: Housekeeping::new(),
@@ -370,7 +370,7 @@ impl<DB: Dialect> SqlStore<DB> {
         if self.0.pinged.swap(true, Ordering::Relaxed) {
             return;
         }
-        let store: Weak<Inner<DB>> = Arc::downgrade(&self.0);
+        let store: Weak<StoreParts<DB>> = Arc::downgrade(&self.0);
         tokio::spawn(async move {
             let silence = DB::SILENCE.unwrap_or(SILENCE);
             loop {
@@ -418,7 +418,7 @@ impl<DB: Dialect> SqlStore<DB> {
 
     /// Closes the worker's own connections.
     pub(crate) async fn release(&self) {
-        let Inner { claims, ends, heartbeats, duties, discovery, .. } = &*self.0;
+        let StoreParts { claims, ends, heartbeats, duties, discovery, .. } = &*self.0;
         join5(claims.close(), ends.close(), heartbeats.close(), duties.close(), discovery.close()).await;
         let beside = self.0.beside.lock().await.take().flatten();
         if let Some(Beside { claims, ends, upkeep }) = beside {

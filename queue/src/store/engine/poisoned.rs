@@ -11,15 +11,12 @@ use sqlx::{Connection, Pool};
 
 use crate::store::engine::dialect::{Dialect, rows};
 
-/// A database in memory is lost with its connection.
-const IN_A_FILE: &str = "SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''";
-
 /// Takes a connection from the pool. Nobody has a transaction on it. If a connection of an embedded database believes
 /// otherwise, it is closed, and another one is taken.
 pub(crate) async fn acquire<DB: Dialect>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
     loop {
         let mut conn = pool.acquire().await?;
-        if !DB::ONE_WRITER || !is_entangled::<DB>(&mut conn).await? {
+        if !is_entangled::<DB>(&mut conn).await? {
             return Ok(conn);
         }
         conn.close_on_drop();
@@ -27,11 +24,9 @@ pub(crate) async fn acquire<DB: Dialect>(pool: &Pool<DB>) -> Result<PoolConnecti
 }
 
 async fn is_entangled<DB: Dialect>(conn: &mut DB::Connection) -> Result<bool, sqlx::Error> {
-    if !conn.is_in_transaction() {
-        return Ok(false);
-    }
+    let Some(in_a_file) = DB::IN_A_FILE.filter(|_| conn.is_in_transaction()) else { return Ok(false) };
     // a rollback may still be queued; this answer comes after it
-    let in_a_file = !rows::<DB>(conn, IN_A_FILE, &[]).await?.is_empty();
+    let in_a_file = !rows::<DB>(conn, in_a_file, &[]).await?.is_empty();
     Ok(in_a_file && conn.is_in_transaction())
 }
 

@@ -39,8 +39,8 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, features`. `args` is NULL if
-/// it is too large; otherwise the size may be NULL.
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, features`. `args` is NULL
+/// if it is too large; otherwise the size may be NULL.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -208,10 +208,16 @@ mod tests {
 
         /// A row of the right types is always read, whatever its numbers: it is already claimed.
         #[test]
-        fn any_claimed_row_is_read(numbers in prop::array::uniform8(number()), fence in any::<i32>(), args in any::<Option<String>>()) {
+        fn any_claimed_row_is_read(
+            numbers in prop::array::uniform8(number()),
+            fence in any::<i32>(),
+            args in any::<Option<String>>(),
+        ) {
             let [id, attempt, max_retries, run_at, enqueued_at, size, losses, features] = numbers;
-            let mut cells: Vec<_> =
-                [id, fence.into(), attempt, max_retries, run_at, enqueued_at, size].into_iter().map(Cell::Int).collect();
+            let mut cells: Vec<_> = [id, fence.into(), attempt, max_retries, run_at, enqueued_at, size]
+                .into_iter()
+                .map(Cell::Int)
+                .collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
             cells.extend([losses, features].map(Cell::Int));
             let job = claimed(&Row(cells), lane(0)).unwrap();
@@ -219,7 +225,12 @@ mod tests {
         }
 
         #[test]
-        fn any_lane_is_read(run_at in prop::option::of(number()), now in number(), priority in any::<i16>(), id in number()) {
+        fn any_lane_is_read(
+            run_at in prop::option::of(number()),
+            now in number(),
+            priority in any::<i16>(),
+            id in number(),
+        ) {
             let text = |text: &str| Cell::Text(text.to_owned());
             let time = run_at.map_or(Cell::Null, Cell::Int);
             let row = Row(vec![text("k"), text("q"), Cell::Int(priority.into()), time, Cell::Int(now), Cell::Int(id)]);

@@ -32,11 +32,11 @@ struct Current {
     held: WorkerId,
     busy: WorkerId,
     /// The run of the server.
-    run: Run,
+    run: ServerRun,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Run {
+enum ServerRun {
     /// Not queried yet.
     #[default]
     Unknown,
@@ -62,9 +62,9 @@ impl Session {
         let (Some(sessions), Some(sql)) = (DB::SESSIONS, DB::SESSION) else { return Ok(()) };
         let run = self.told::<DB>(conn, sessions.run, &[]).await?;
         let session = rows::<DB>(conn, sql, &[]).await?.first().ok_or(Error::RowNotFound)?.int(0)?;
-        let run = run.ok().flatten().map_or(Run::Untold, Run::Known);
+        let run = run.ok().flatten().map_or(ServerRun::Untold, ServerRun::Known);
         let mut state = self.state();
-        let known = run != Run::Untold && run == state.run;
+        let known = run != ServerRun::Untold && run == state.run;
         if !known {
             *state = Current { number: state.number + 1, mute: true, run, ..Current::default() };
         }
@@ -94,12 +94,12 @@ impl Session {
             (false, true) if self.ask::<DB>(conn, sessions.idle, worker).await? => self.state().busy = 0,
             _ => {}
         }
-        if state.run == Run::Unknown {
+        if state.run == ServerRun::Unknown {
             let run = self.told::<DB>(conn, sessions.run, &[]).await?;
             let mut state = self.state();
             state.run = match run {
-                Ok(run) => run.map_or(Run::Unknown, Run::Known),
-                Err(Untold) => Run::Untold,
+                Ok(run) => run.map_or(ServerRun::Unknown, ServerRun::Known),
+                Err(Untold) => ServerRun::Untold,
             };
         }
         Ok(())
@@ -164,8 +164,8 @@ impl Session {
     /// The run of the server that the session belongs to, if known.
     pub(crate) fn run(&self) -> Option<i64> {
         match self.state().run {
-            Run::Known(run) => Some(run),
-            Run::Unknown | Run::Untold => None,
+            ServerRun::Known(run) => Some(run),
+            ServerRun::Unknown | ServerRun::Untold => None,
         }
     }
 

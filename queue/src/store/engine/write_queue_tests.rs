@@ -89,7 +89,7 @@ async fn calls(pool: &SqlitePool, store: &SqlStore<sqlx::Sqlite>, delay_us: Opti
 }
 
 #[tokio::test]
-async fn an_enqueue_of_what_is_due_calls_who_claims_by_a_connection_of_its_own() {
+async fn an_enqueue_of_a_due_job_calls_a_claimer_on_its_own_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
     for (url, listens) in [(url.as_str(), true), ("sqlite::memory:", false)] {

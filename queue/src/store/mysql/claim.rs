@@ -10,7 +10,7 @@ use crate::limits::ARGS_AT_CLAIM_BYTES;
 
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, question_marks, rows};
-use crate::store::engine::many_lanes::{LANES, Part, ask_of, united};
+use crate::store::engine::many_lanes::{LANES, LanePart, ask_of, united};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{claimed, lane_of, shares};
 use crate::store::mysql::settings;
@@ -24,7 +24,7 @@ use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, of_kinds};
 pub(super) const FEW: usize = 32;
 
 /// The due rows of an ask.
-pub(super) enum Due {
+pub(super) enum DueRows {
     /// The ids of these few rows: all that is due, or the one that is wanted.
     Numbers(Vec<i64>),
     /// No more than this ask says, starting at its first due row.
@@ -49,7 +49,7 @@ pub(super) fn retries(ask: &Ask) -> Bind<'_> {
     most_retries(ask).into()
 }
 
-pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
+pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> LanePart<'_> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
         return (include_str!("sql/preview_newest.sql"), vec![kind, queue, priority, limit.into()]);
@@ -61,7 +61,7 @@ pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> Part<'_> {
     )
 }
 
-pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
+pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> LanePart<'_> {
     let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
     if ask.newest_first {
         let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
@@ -72,7 +72,7 @@ pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> Part<'_> {
     (include_str!("sql/claim.sql"), binds)
 }
 
-pub(super) fn one_of_many(ask: &Ask, take: u32) -> Part<'_> {
+pub(super) fn one_of_many(ask: &Ask, take: u32) -> LanePart<'_> {
     let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
     if ask.newest_first {
         return (include_str!("sql/next_newest.sql"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
@@ -106,13 +106,13 @@ pub(super) async fn due(
     conn: &mut MySqlConnection,
     ask: &Ask,
     served: Option<&[String]>,
-) -> Result<Option<Due>, Error> {
+) -> Result<Option<DueRows>, Error> {
     if let Some(known) = known_start(ask) {
         let free = match served {
             Some(kinds) => !others_wait(conn, ask, kinds).await?,
             None => true,
         };
-        return Ok(free.then_some(Due::Behind(known)));
+        return Ok(free.then_some(DueRows::Behind(known)));
     }
     let (sql, binds) = preview_one(ask, ask.take.into(), NEVER);
     let due = match served {
@@ -131,12 +131,12 @@ pub(super) async fn due(
     }
     if due.len() <= FEW && (ask.take == 1 || due.len() < ask.take as usize) {
         let number = |row: &MySqlRow| row.int(2).map(|id| if ask.newest_first { -1 - id } else { id });
-        return Ok(Some(Due::Numbers(due.iter().map(number).collect::<Result<_, _>>()?)));
+        return Ok(Some(DueRows::Numbers(due.iter().map(number).collect::<Result<_, _>>()?)));
     }
     // invalid times, written with the checks off, come first
     let place = if ask.newest_first { None } else { first.maybe_int(1)?.zip(first.maybe_int(2)?) };
     let behind = place.map(|(time, id)| (time, id.saturating_sub(1))).or(ask.behind);
-    Ok(Some(Due::Behind(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() })))
+    Ok(Some(DueRows::Behind(Ask { take: u32::try_from(due.len()).unwrap_or(ask.take), behind, ..ask.clone() })))
 }
 
 /// A query whether rows of the served kinds wait in another lane than this one.
@@ -285,8 +285,8 @@ pub(super) async fn claim_lane(
 ) -> Result<Vec<Claimed>, Error> {
     let locked = match due(conn, ask, served).await? {
         None => return Ok(Vec::new()),
-        Some(Due::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers).await,
-        Some(Due::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask)).await,
+        Some(DueRows::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers).await,
+        Some(DueRows::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask)).await,
     };
     take(conn, worker, std::slice::from_ref(ask), locked).await
 }

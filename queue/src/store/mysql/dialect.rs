@@ -42,6 +42,7 @@ impl Dialect for MySql {
     const ENGINE: &'static str = "MySQL or MariaDB";
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
+    const IN_A_FILE: Option<&'static str> = None;
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -66,7 +67,7 @@ impl Dialect for MySql {
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
     const CLAIM_LOCK: Option<ClaimLock> =
-        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
@@ -95,7 +96,7 @@ impl Dialect for MySql {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("mysql", "started");
     const FINISH: Script = script!("mysql", "finish");
-    const PUT_BACK: Script = script!("mysql", "put_back");
+    const REQUEUE: Script = script!("mysql", "requeue");
     const BURY: Script = script!("mysql", "bury");
     const DECLARE_LOST: Script = script!("mysql", "declare_lost");
     const FORGET_CLAIMS: Option<Script> = Some(script!("mysql", "forget_claims"));

@@ -162,6 +162,7 @@ impl Dialect for Postgres {
     const ENGINE: &'static str = "PostgreSQL";
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
+    const IN_A_FILE: Option<&'static str> = None;
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -177,7 +178,7 @@ impl Dialect for Postgres {
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_LOCK: Option<ClaimLock> =
-        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), give: include_str!("sql/claim_unlock.sql") });
+        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
@@ -205,7 +206,7 @@ impl Dialect for Postgres {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("postgres", "started");
     const FINISH: Script = script!("postgres", "finish");
-    const PUT_BACK: Script = script!("postgres", "put_back");
+    const REQUEUE: Script = script!("postgres", "requeue");
     const BURY: Script = script!("postgres", "bury");
     const DECLARE_LOST: Script = script!("postgres", "declare_lost");
     const FORGET_CLAIMS: Option<Script> = Some(script!("postgres", "forget_claims"));

@@ -107,8 +107,8 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
         Err(error) if Sqlite::is_transient(&error) => "another mode".to_owned(),
         Err(error) => return Err(error),
     };
-    let why = "which keeps connections from working side by side: leave `journal_mode` out of the options (`queue::migrate` \
-               sets WAL), or give the pool `max_connections(1)`";
+    let why = "which keeps connections from working side by side: leave `journal_mode` out of the options \
+               (`queue::migrate` sets WAL), or give the pool `max_connections(1)`";
     Ok((next != journal_mode)
         .then(|| format!("the pool's connections set `journal_mode` to {next} where it is {journal_mode}, {why}")))
 }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_forces_nothing_is_taken_at_their_word() {
+    async fn a_pool_that_forces_nothing_is_not_overruled() {
         let folder = tempfile::tempdir().expect("a folder");
         let by_options = migrated(file(&folder).synchronous(SqliteSynchronous::Off)).await;
         let by_pragma = migrated(file(&folder)).await;

@@ -20,7 +20,7 @@ use crate::store::engine::dialect::{
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, args_list, fitting};
-use crate::store::engine::many_lanes::{Part, ask_of, united};
+use crate::store::engine::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::script::{Script, script};
@@ -89,7 +89,7 @@ impl End<'_> {
 }
 
 /// The statement for the next rows of an ask: `oldest` or `newest`, by its order.
-fn places<'a>(ask: &'a Ask, [oldest, newest]: [&'static str; 2], limit: i64) -> Part<'a> {
+fn places<'a>(ask: &'a Ask, [oldest, newest]: [&'static str; 2], limit: i64) -> LanePart<'a> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
         return (newest, vec![kind, queue, priority, limit.into()]);
@@ -131,6 +131,8 @@ impl Dialect for Sqlite {
     const ENGINE: &'static str = "SQLite";
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
+    const IN_A_FILE: Option<&'static str> =
+        Some("SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''");
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
@@ -167,7 +169,7 @@ impl Dialect for Sqlite {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("sqlite", "started");
     const FINISH: Script = script!("sqlite", "finish");
-    const PUT_BACK: Script = script!("sqlite", "put_back");
+    const REQUEUE: Script = script!("sqlite", "requeue");
     const BURY: Script = script!("sqlite", "bury");
     const DECLARE_LOST: Script = script!("sqlite", "declare_lost");
     const FORGET_CLAIMS: Option<Script> = None;
@@ -416,7 +418,7 @@ mod tests {
     /// plans the statement anew at each execution, which takes 0.1 ms of the turn to write. A `+` prevents that.
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
-        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::PUT_BACK, Sqlite::BURY, Sqlite::HEARTBEAT];
+        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::REQUEUE, Sqlite::BURY, Sqlite::HEARTBEAT];
         let statements = scripts.into_iter().flat_map(Script::steps).map(|(_, sql)| sql);
         for sql in statements {
             for (at, _) in sql.match_indices("worker_id = $") {

@@ -11,12 +11,12 @@ const LOOK: Duration = Duration::from_millis(3);
 const LOOK_ALL_THE_SAME: Duration = Duration::from_millis(100);
 
 /// A file's length and time of change.
-type State = Option<(u64, SystemTime)>;
+type FileState = Option<(u64, SystemTime)>;
 
 /// Detects writes to one file, which need not exist yet.
 pub(crate) struct Writes {
     file: PathBuf,
-    seen: State,
+    seen: FileState,
     told: told::Notice,
 }
 
@@ -47,7 +47,7 @@ impl Writes {
 
 /// A stat takes microseconds, less than a hand-over to another thread. The file is not opened: closing a descriptor of
 /// a file that SQLite has open would drop SQLite's locks.
-fn state(file: &Path) -> State {
+fn state(file: &Path) -> FileState {
     let meta = std::fs::metadata(file).ok()?;
     Some((meta.len(), meta.modified().ok()?))
 }

@@ -24,7 +24,7 @@ pub(super) const REST: Duration = Duration::from_secs(2);
 const MOST_LANES: usize = 5_000;
 
 /// The result of a discovery in the background, and how long it took.
-type Ended = (Result<Found, Error>, Duration);
+type LookEnded = (Result<Found, Error>, Duration);
 
 /// The state of discovery.
 pub(super) struct Discovery {
@@ -34,7 +34,7 @@ pub(super) struct Discovery {
     took: Duration,
     cost: Cost,
     /// A discovery in the background.
-    beside: Option<oneshot::Receiver<Ended>>,
+    beside: Option<oneshot::Receiver<LookEnded>>,
     /// Where the last one stopped midway. A kind that was read to its end starts over, so that the lanes of small kinds
     /// are found each time.
     stopped: Vec<Lane>,

@@ -82,7 +82,7 @@ async fn a_claim_goes_on_behind_the_one_before_until_a_scan_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_starts_at_the_cursor_knows_where_the_next_row_is() {
+async fn a_claim_from_the_cursor_knows_the_next_row() {
     let at = 1_700_000_000_000_000;
     let mut lanes = lanes(&[("a", 0, at), ("newest", 0, at)]);
     let next = |lanes: &Lanes| {
@@ -146,7 +146,7 @@ async fn a_lane_that_was_looked_at_lately_is_not_scanned_for_giving_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_before_anything_is_due_forgets_no_time() {
+async fn a_claim_before_anything_is_due_keeps_the_due_time() {
     let mut lanes = lanes(&[("a", 0, 10)]);
     lanes.claimed(&asks(&lanes, 1).0, &ten("a", 10), Instant::now());
     let later = LaneHead { lane: lane("a", 0), first: before(20), due_in: RESCAN / 2 };

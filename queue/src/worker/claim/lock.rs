@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_much_longer_than_it_claims_does_without() {
+    async fn a_wait_much_longer_than_a_claim_is_not_repeated() {
         let mut patience = LockBackoff::default();
         patience.turn_came(30 * MS, MS);
         assert!(patience.waits());

@@ -260,10 +260,10 @@ impl Claims {
             return Ok(claimed + self.claim(&less_one(wants)).await?);
         }
         if !self.discovery.is_beside() {
-            let put_back = self.shared.notices.take_rescued();
+            let requeue = self.shared.notices.take_rescued();
             // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
-            if put_back || goes_on || self.discovery.is_due(now) {
+            if requeue || goes_on || self.discovery.is_due(now) {
                 self.look_again().await?;
                 if !self.discovery.is_beside() {
                     return self.claim(wants).await;

@@ -146,9 +146,9 @@ impl<R: Fn(&Lane) -> Option<u32>> Plan<'_, R> {
             }
             return Step::Claim(Next::all(self.slots, self.take, asks));
         }
-        // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the first
-        // 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot block the
-        // claim.
+        // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the
+        // first 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot block
+        // the claim.
         let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
         Step::Preview(asks, Reach { most: self.take, least, before, until: self.until })
     }

@@ -12,7 +12,7 @@ use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::engine::write_queue::Turns;
 use crate::store::values::{
-    Bury, Finish, Found, Heartbeat, Hold, Holding, LaneHead, NewWorker, Place, PutBack, Rank, Reach, Rescued, Scope,
+    Bury, Finish, Found, Heartbeat, Hold, Holding, LaneHead, NewWorker, Place, Rank, Reach, Requeue, Rescued, Scope,
     Share, Start,
 };
 use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
@@ -282,7 +282,7 @@ impl Jobs for Fake {
 
     unused! {
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
-        fn put_back(worker: WorkerId, batch: &'a [PutBack]) -> Vec<i64>;
+        fn requeue(worker: WorkerId, batch: &'a [Requeue]) -> Vec<i64>;
         fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
     }
 }
@@ -415,7 +415,7 @@ impl Scene {
 const LOOK: Duration = Duration::from_secs(5);
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_jobs_listens() {
+async fn a_claim_loop_that_waits_for_jobs_listens() {
     let scene = Scene::start(Duration::from_millis(100));
     let listeners = async |after_ms| {
         sleep(Duration::from_millis(after_ms)).await;
@@ -704,7 +704,7 @@ async fn many_are_claimed_in_turn_and_few_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_no_turn_claims_all_the_same_and_asks_for_none_for_a_while() {
+async fn without_the_claim_lock_a_worker_claims_and_backs_off_from_the_lock() {
     let scene = Scene::start(Duration::ZERO);
     scene.shared.lease.set_others(true);
     scene.store.tables().no_turns = true;
@@ -726,7 +726,7 @@ async fn alone_there_are_no_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_much_is_not_counted_by_who_is_alone() {
+async fn a_lone_worker_does_not_count_the_rest_of_a_backlog() {
     for others in [false, true] {
         let scene = Scene::start(Duration::ZERO);
         scene.shared.lease.set_others(others);
@@ -754,9 +754,9 @@ async fn turns_that_are_slow_to_come_are_given_up() {
     assert_eq!(scene.store.tables().turns, 1, "its own claims take no time at all");
 }
 
-/// Lets a worker drain made-up jobs of so many lanes in each of these queues, at every pace: a lane gives much for a while and
-/// then nothing, thousands are due at one time, and then few for long. Every claim takes the next jobs in order. Returns how
-/// many rows were read to compare lanes for each job.
+/// Lets a worker drain made-up jobs of so many lanes in each of these queues, at every pace: a lane gives much for a
+/// while and then nothing, thousands are due at one time, and then few for long. Every claim takes the next jobs in
+/// order. Returns how many rows were read to compare lanes for each job.
 async fn drained_in_order(lanes: usize, queues: &[&'static str], look_takes: Duration) -> f64 {
     const JOBS: i64 = 40_000;
     // the queues that have limits have a lane for each priority
@@ -891,7 +891,8 @@ async fn lanes_that_are_empty_by_now_make_room_for_the_next() {
     assert!(tables.peeks < claims * 5, "{} for {claims} claims", tables.peeks);
 }
 
-/// Three queues that each have room for a job of each of 200 lanes: one statement would have 384 parts (the fake refuses it).
+/// Three queues that each have room for a job of each of 200 lanes: one statement would have 384 parts (the fake
+/// refuses it).
 #[tokio::test(start_paused = true)]
 async fn many_lanes_of_many_queues_are_not_asked_at_once() {
     let queues = ["a", "b", "c"];
@@ -989,7 +990,7 @@ async fn a_job_of_a_queue_that_is_not_served_goes_back() {
     let (shared, mut ends) = store.shared([("q".to_owned(), 4)].into(), Timing::default(), nothing);
     Claims::new(shared.clone()).hand_over(1, vec![job("other", 1), job("q", 2)]);
     let (worker, ended) = ends.recv().await.expect("it is recorded");
-    assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
+    assert!(matches!(ended, Ended::Requeue(_)), "{ended:?}");
     assert_eq!((worker, ended.key()), (1, (1, 1)));
     assert_eq!(shared.work.slots[0].keys().len() + shared.work.held().len(), 1, "the other one is at hand");
 }

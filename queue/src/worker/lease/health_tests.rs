@@ -28,9 +28,9 @@ impl Log {
     }
 }
 
-struct Line<'a>(&'a mut String);
+struct LogLine<'a>(&'a mut String);
 
-impl Visit for Line<'_> {
+impl Visit for LogLine<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{field}={value:?} ");
     }
@@ -51,7 +51,7 @@ impl Subscriber for Log {
 
     fn event(&self, event: &Event<'_>) {
         let mut text = self.0.lock().unwrap();
-        event.record(&mut Line(&mut text));
+        event.record(&mut LogLine(&mut text));
         text.push('\n');
     }
 

@@ -11,7 +11,7 @@ use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::run::attempt::{Attempt, Ended, Stop, until};
+use crate::worker::run::attempt::{Ended, Execution, Stop, until};
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
@@ -209,7 +209,8 @@ async fn send(
     tokio::select! {
         biased;
         answer = store.heartbeat(id, lease, holding, look_for) => match answer {
-            Err(error) if Instant::now() >= deadline && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
+            Err(error)
+                if Instant::now() >= deadline && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
             answer => Some(answer),
         },
         () = tokio::time::sleep_until(deadline), if !may_wait => None,
@@ -285,7 +286,7 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     };
     for held in stuck {
         held.switch.stop(Stop::Timeout);
-        let ended = Attempt::timed_out(&held.job, &held.definition, held.ran());
+        let ended = Execution::timed_out(&held.job, &held.definition, held.ran());
         shared.leave_behind(&held, ended);
     }
 }

@@ -11,7 +11,7 @@ fn short() -> Timing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_beat_stops_before_the_lease_has_run_out_however_short_it_is() {
+async fn a_worker_without_heartbeats_stops_before_its_lease_runs_out() {
     for _ in 0..20 {
         let store = MadeUp::new(|asked| match asked {
             Asked::Heartbeat(_) => Answer::Away,
@@ -26,8 +26,8 @@ async fn who_cannot_beat_stops_before_the_lease_has_run_out_however_short_it_is(
     }
 }
 
-/// When the database answers again, after so long, it hears of the old number first: once that has answered, the next one is
-/// taken. Returns what it was asked, and when the worker had its new number.
+/// When the database answers again, after so long, it hears of the old number first: once that has answered, the next
+/// one is taken. Returns what it was asked, and when the worker had its new number.
 async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
     let began = Instant::now();
     let store = MadeUp::new(move |asked| match asked {
@@ -84,7 +84,7 @@ async fn on_a_file(first: impl Fn() -> Answer + Send + Sync + 'static, lease_lef
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_holds_the_file_costs_no_lease() {
+async fn a_writer_that_holds_the_file_costs_no_lease() {
     let lease = Timing::default().lease;
     let waits = [2, 4, 5, 6, 7, 60].map(|secs| Answer::Late(Duration::from_secs(secs)));
     for first in [LOCKED].into_iter().chain(waits) {
@@ -106,7 +106,7 @@ async fn a_file_that_cannot_be_written_at_all_costs_the_lease() {
 
 /// Somebody may have written meanwhile, and taken over.
 #[tokio::test(start_paused = true)]
-async fn who_stood_still_beyond_its_lease_gives_up_although_the_file_is_held_now() {
+async fn a_worker_suspended_beyond_its_lease_gives_up_while_the_file_is_held() {
     let (asked, _) = on_a_file(|| LOCKED, Duration::ZERO).await;
     assert_eq!(asked[..2], [Asked::Leave(1), Asked::Join]);
 }

@@ -39,7 +39,7 @@ fn whose_row_says_nothing_of_this_run_of_the_server_is_not_judged() {
 }
 
 #[test]
-fn who_beats_in_time_lives_whatever_becomes_of_its_lock() {
+fn a_worker_with_a_heartbeat_in_time_lives_even_without_its_lock() {
     assert!(ids(&[missing(7, -SECOND), missing(8, 0)]).is_empty());
 }
 
@@ -56,7 +56,7 @@ fn judged(witness: &mut Witness, looks: &[(u64, [Lease; 1])]) -> Vec<usize> {
 }
 
 #[test]
-fn who_stops_beating_is_gone_when_its_lease_runs_out() {
+fn a_worker_without_heartbeats_is_lost_when_its_lease_runs_out() {
     let looks = [(2, lease(10, 2)), (4, lease(10, 4)), (7, lease(10, 7)), (8, lease(10, 8))];
     assert_eq!(judged(&mut Witness::default(), &looks), [0, 0, 0, 1]);
 }
@@ -75,7 +75,7 @@ fn a_clock_that_is_set_forward_takes_no_lease() {
 }
 
 #[test]
-fn who_could_not_beat_has_seen_nothing() {
+fn a_worker_without_heartbeats_has_seen_nothing() {
     let mut witness = Witness::default();
     assert_eq!(judged(&mut witness, &[(1, lease(10, 1)), (2, lease(10, 2))]), [0, 0]);
     witness.forget();
@@ -138,7 +138,7 @@ fn an_idle_worker_that_takes_a_job_may_beat_sooner() {
 }
 
 #[test]
-fn who_is_missed_is_looked_at_again_as_soon_as_it_may_be_judged() {
+fn a_missed_worker_is_checked_again_as_soon_as_possible() {
     let mut pace = Rhythm::new(BEAT);
     pace.pause(false, &Heartbeat::default());
     pace.promise(false);
@@ -156,7 +156,10 @@ fn sights() -> impl Strategy<Value = Vec<Sight>> {
 proptest! {
     /// Whatever is seen meanwhile, the next heartbeat comes as early as was promised.
     #[test]
-    fn promises_are_kept(looks in prop::collection::vec((any::<[bool; 4]>(), sights()), 1..20), beat_ms in 1u64..60_000) {
+    fn promises_are_kept(
+        looks in prop::collection::vec((any::<[bool; 4]>(), sights()), 1..20),
+        beat_ms in 1u64..60_000,
+    ) {
         let mut pace = Rhythm::new(Duration::from_millis(beat_ms));
         for ([then_busy, busy, unheld, vouched], others) in looks {
             let promised = pace.promise(then_busy);

@@ -12,19 +12,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::store::values::{Claimed, WorkerId};
 
 /// A job and its fence.
-type Key = (i64, i32);
+type JobKey = (i64, i32);
 
 #[derive(Default)]
-pub(crate) struct ClaimRecords(Mutex<Inner>);
+pub(crate) struct ClaimRecords(Mutex<RecordSets>);
 
 #[derive(Default)]
-struct Inner {
+struct RecordSets {
     /// The number under which all this was claimed.
     worker: WorkerId,
     /// The session in which the last heartbeat was answered. Nothing is learnt before the first one.
     session: Option<u64>,
     /// The jobs that have not ended, with their claims.
-    open: HashMap<Key, i64>,
+    open: HashMap<JobKey, i64>,
     /// How many jobs of each claim have not ended.
     left: HashMap<i64, usize>,
     settled: Vec<i64>,
@@ -33,10 +33,10 @@ struct Inner {
 impl ClaimRecords {
     /// The state for this worker. Claims of another number are rescued together with their records, so they are
     /// forgotten.
-    fn of(&self, worker: WorkerId) -> MutexGuard<'_, Inner> {
+    fn of(&self, worker: WorkerId) -> MutexGuard<'_, RecordSets> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.worker != worker {
-            *inner = Inner { worker, ..Inner::default() };
+            *inner = RecordSets { worker, ..RecordSets::default() };
         }
         inner
     }
@@ -55,7 +55,7 @@ impl ClaimRecords {
     }
 
     /// The database answered that these jobs ended, or that they are not held under these fences.
-    pub(crate) fn ended(&self, worker: WorkerId, jobs: impl Iterator<Item = Key>) {
+    pub(crate) fn ended(&self, worker: WorkerId, jobs: impl Iterator<Item = JobKey>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.worker != worker || inner.open.is_empty() {
             return;
@@ -82,7 +82,7 @@ impl ClaimRecords {
         if inner.session == Some(session) {
             inner.settled.drain(..count);
         } else {
-            *inner = Inner { worker, session: Some(session), ..Inner::default() };
+            *inner = RecordSets { worker, session: Some(session), ..RecordSets::default() };
         }
     }
 }

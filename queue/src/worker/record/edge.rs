@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::limits::{ascii, ascii_json, bytes_in_json, cut, micros};
 use crate::state::JobState;
 use crate::store::Store;
-use crate::store::values::{Bury, Finish, Hold, Outcome, PutBack, WorkerId};
+use crate::store::values::{Bury, Finish, Hold, Outcome, Requeue, WorkerId};
 use crate::telemetry;
 use crate::worker::run::attempt::Ended;
 
@@ -66,7 +66,7 @@ macro_rules! edge {
 
         edge!(@dead);
     };
-    (@texts put_back) => {
+    (@texts requeue) => {
         fn texts(&mut self) -> [Option<&mut String>; 2] {
             [None, self.error.as_mut()]
         }
@@ -96,7 +96,7 @@ macro_rules! edge {
             );
             let (hold, ran_us, outcome) = (self.hold, self.ran_us, self.outcome);
             let (delay_us, error) = (Some(micros(Duration::MAX)), Some(cut(error)));
-            Ended::PutBack(PutBack { hold, ran_us, outcome, delay_us, uncount: 0, record: true, error })
+            Ended::Requeue(Requeue { hold, ran_us, outcome, delay_us, uncount: 0, record: true, error })
         }
     };
     (@dead) => {
@@ -114,7 +114,7 @@ macro_rules! edge {
     };
 }
 edge!(Finish, finish, false, Completed, |it| bytes(&it.result) + bytes(&it.error));
-edge!(PutBack, put_back, true, Completed, |it| bytes(&it.error));
+edge!(Requeue, requeue, true, Completed, |it| bytes(&it.error));
 edge!(Bury, bury, false, Dead, |it| bytes_in_json(&it.error));
 
 /// What an error text begins with when it replaces texts that the database rejected.

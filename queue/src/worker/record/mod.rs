@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use tokio::sync::mpsc;
 
-use crate::store::values::{Bury, Finish, PutBack, WorkerId};
+use crate::store::values::{Bury, Finish, Requeue, WorkerId};
 use crate::worker::run::attempt::{Ended, until};
 use crate::worker::shared::Shared;
 use recorder::{BACKLOG, BATCH};
@@ -27,16 +27,16 @@ const FEW: usize = 32;
 #[derive(Default)]
 struct Batch {
     finish: Vec<Finish>,
-    put_back: Vec<PutBack>,
+    requeue: Vec<Requeue>,
     bury: Vec<Bury>,
 }
 
 /// Records until the run is over.
 pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<(WorkerId, Ended)>) {
     let mut ends = Vec::with_capacity(BATCH);
-    let (mut finish, mut put_back, mut bury) = (Aside::default(), Aside::default(), Aside::default());
+    let (mut finish, mut requeue, mut bury) = (Aside::default(), Aside::default(), Aside::default());
     loop {
-        let again = [finish.due, put_back.due, bury.due].into_iter().flatten().min();
+        let again = [finish.due, requeue.due, bury.due].into_iter().flatten().min();
         tokio::select! {
             count = receiver.recv_many(&mut ends, BATCH) => if count == 0 { return },
             () = until(again) => {}
@@ -59,19 +59,19 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
             });
             match ended {
                 Ended::Finish(it) => batches[at].1.finish.push(it),
-                Ended::PutBack(it) => batches[at].1.put_back.push(it),
+                Ended::Requeue(it) => batches[at].1.requeue.push(it),
                 Ended::Bury(it) => batches[at].1.bury.push(it),
             }
         }
         for (worker, batch) in batches {
             finish.write(&shared, worker, batch.finish).await;
-            put_back.write(&shared, worker, batch.put_back).await;
+            requeue.write(&shared, worker, batch.requeue).await;
             bury.write(&shared, worker, batch.bury).await;
         }
-        for unrecordable in [finish.again(&shared).await, put_back.again(&shared).await, bury.again(&shared).await] {
+        for unrecordable in [finish.again(&shared).await, requeue.again(&shared).await, bury.again(&shared).await] {
             match unrecordable {
                 Some((worker, Ended::Bury(end))) => bury.last_words(worker, end),
-                Some((worker, Ended::PutBack(end))) => put_back.last_words(worker, end),
+                Some((worker, Ended::Requeue(end))) => requeue.last_words(worker, end),
                 Some((_, Ended::Finish(_))) | None => {}
             }
         }

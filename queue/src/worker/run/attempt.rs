@@ -16,7 +16,7 @@ use crate::context::{ContextParts, JobContext, States};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, cut, depth, micros};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
-use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, PutBack};
+use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue};
 use crate::telemetry;
 
 /// Why an attempt was told to stop.
@@ -63,7 +63,7 @@ impl Switch {
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finish(Finish),
-    PutBack(PutBack),
+    Requeue(Requeue),
     Bury(Bury),
 }
 
@@ -72,14 +72,14 @@ impl Ended {
     pub(crate) fn key(&self) -> (i64, i32) {
         match self {
             Self::Finish(it) => it.hold.key(),
-            Self::PutBack(it) => it.hold.key(),
+            Self::Requeue(it) => it.hold.key(),
             Self::Bury(it) => it.hold.key(),
         }
     }
 
     /// Releases a job that was running, without counting the attempt.
     pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
-        Self::PutBack(PutBack {
+        Self::Requeue(Requeue {
             hold: job.hold(),
             ran_us: micros(ran),
             outcome: Outcome::Released,
@@ -92,7 +92,7 @@ impl Ended {
 
     /// Releases a job that was never started.
     pub(crate) fn unstarted(hold: Hold) -> Self {
-        Self::PutBack(PutBack {
+        Self::Requeue(Requeue {
             hold,
             ran_us: 0,
             outcome: Outcome::Released,
@@ -105,7 +105,7 @@ impl Ended {
 }
 
 /// An attempt about to run.
-pub(crate) struct Attempt {
+pub(crate) struct Execution {
     pub(crate) job: Arc<Claimed>,
     pub(crate) definition: Arc<JobDefinition>,
     pub(crate) states: Arc<States>,
@@ -137,7 +137,7 @@ enum Raw {
     Undecodable(String),
 }
 
-impl Attempt {
+impl Execution {
     /// Runs the attempt to its end. None: the lease was lost, so there is nothing to record.
     pub(crate) async fn run(mut self) -> Option<Ended> {
         let span = tracing::info_span!(
@@ -227,7 +227,7 @@ impl Attempt {
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
                 let delay_us = micros(delay);
                 tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
-                self.put_back(Outcome::Snoozed, Some(delay_us), 1, None)
+                self.requeue(Outcome::Snoozed, Some(delay_us), 1, None)
             }
             Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
             Raw::Returned(Err(JobError(Failure::Dead { error }))) => {
@@ -296,16 +296,16 @@ impl Attempt {
             "failed; will be retried"
         );
         tracing::trace!(error, "error of the failed attempt");
-        self.put_back(outcome, Some(delay_us), 0, Some(error))
+        self.requeue(outcome, Some(delay_us), 0, Some(error))
     }
 
     fn released(&self) -> Ended {
         tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
-        self.put_back(Outcome::Released, None, 1, None)
+        self.requeue(Outcome::Released, None, 1, None)
     }
 
-    fn put_back(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
-        Ended::PutBack(PutBack {
+    fn requeue(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
+        Ended::Requeue(Requeue {
             hold: self.job.hold(),
             ran_us: micros(self.started.elapsed()),
             outcome,

@@ -39,29 +39,29 @@ pub(crate) fn most(losses: u32, attempt: u32, max_retries: u32, concurrency: u32
 
 /// The jobs that one worker runs.
 pub(crate) struct Isolation {
-    inner: Mutex<Inner>,
+    inner: Mutex<IsolationState>,
     /// Notified when a job need not wait any more.
     room: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct IsolationState {
     running: u32,
     /// The limits of the running jobs, and how many jobs have each.
     limits: BTreeMap<u32, u32>,
     /// The jobs that wait to start, in order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Entrant>,
     /// How many jobs have ever waited. It numbers them.
     waited: u64,
 }
 
-struct Waiting {
+struct Entrant {
     number: u64,
     most: Option<u32>,
     go: oneshot::Sender<()>,
 }
 
-impl Inner {
+impl IsolationState {
     /// Whether one more job may start.
     fn admits(&self, most: Option<u32>) -> bool {
         let limit = self.limits.keys().next().copied();
@@ -96,7 +96,7 @@ impl Isolation {
         Arc::new(Self { inner: Mutex::default(), room })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, IsolationState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl Isolation {
         self.place(&mut self.lock(), most)
     }
 
-    fn place(self: &Arc<Self>, inner: &mut Inner, most: Option<u32>) -> Option<Admission> {
+    fn place(self: &Arc<Self>, inner: &mut IsolationState, most: Option<u32>) -> Option<Admission> {
         (inner.waiting.is_empty() && inner.admits(most)).then(|| {
             inner.add(most);
             Admission { isolation: self.clone(), most }
@@ -127,7 +127,7 @@ impl Isolation {
             let (go, gone) = oneshot::channel();
             inner.waited += 1;
             let number = inner.waited;
-            inner.waiting.push_back(Waiting { number, most, go });
+            inner.waiting.push_back(Entrant { number, most, go });
             Waiter { isolation: self, number, most, go: gone, taken: false }
         };
         tokio::select! {
@@ -145,7 +145,7 @@ impl Isolation {
     }
 
     /// Starts the waiting jobs that may start. Notifies `room` when nobody has to wait any more.
-    fn advance(&self, inner: &mut Inner) {
+    fn advance(&self, inner: &mut IsolationState) {
         while let Some(first) = inner.waiting.front()
             && inner.admits(first.most)
         {

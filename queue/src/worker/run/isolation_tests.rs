@@ -77,7 +77,7 @@ async fn one_alone_waits_for_all_and_all_wait_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_not_the_next_one_goes_back() {
+async fn a_job_that_is_not_next_is_released() {
     let company = company();
     let running = place(&company, None).await;
     let next = enter(&company, Some(1));
@@ -122,7 +122,7 @@ async fn the_claim_loop_hears_when_it_opens() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Act {
     Enter(Option<u32>),
     /// The n-th of those that run or wait ends, or waits no longer.
     Leave(usize),
@@ -130,12 +130,12 @@ enum Step {
     Pass,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => prop::option::weighted(0.4, 1..5u32).prop_map(Step::Enter),
-        3 => any::<usize>().prop_map(Step::Leave),
-        1 => any::<usize>().prop_map(Step::Open),
-        1 => Just(Step::Pass),
+        4 => prop::option::weighted(0.4, 1..5u32).prop_map(Act::Enter),
+        3 => any::<usize>().prop_map(Act::Leave),
+        1 => any::<usize>().prop_map(Act::Open),
+        1 => Just(Act::Pass),
     ]
 }
 
@@ -150,13 +150,13 @@ proptest! {
             let mut places: Vec<Admission> = Vec::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
-                    Step::Enter(most) => drop(tasks.insert(number, enter(&company, most))),
-                    Step::Leave(n) if !places.is_empty() && n % 2 == 0 => drop(places.swap_remove(n % places.len())),
-                    Step::Leave(n) if !tasks.is_empty() => {
+                    Act::Enter(most) => drop(tasks.insert(number, enter(&company, most))),
+                    Act::Leave(n) if !places.is_empty() && n % 2 == 0 => drop(places.swap_remove(n % places.len())),
+                    Act::Leave(n) if !tasks.is_empty() => {
                         let key = *tasks.keys().nth(n % tasks.len()).unwrap();
                         tasks.remove(&key).unwrap().abort();
                     }
-                    Step::Open(n) if !places.is_empty() => {
+                    Act::Open(n) if !places.is_empty() => {
                         let n = n % places.len();
                         places[n].open();
                     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::store::values::Start;
 use crate::worker::run::attempt::until;
-use crate::worker::run::starts::Asked;
+use crate::worker::run::starts::StartRequest;
 use crate::worker::shared::Shared;
 
 /// How soon the first start after a pause is recorded.
@@ -23,7 +23,7 @@ const LATER: Duration = Duration::from_secs(1);
 const BATCH: usize = 1000;
 
 /// Records starts until the run is over.
-pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<Asked>) {
+pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<StartRequest>) {
     let mut asked = Vec::new();
     let mut look: Option<Instant> = None;
     let mut looked: Option<Instant> = None;
@@ -54,13 +54,13 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
 }
 
 /// Records the starts that wait for it. If that fails, their answers are dropped.
-async fn answer(shared: &Shared, asked: &mut Vec<Asked>) {
+async fn answer(shared: &Shared, asked: &mut Vec<StartRequest>) {
     while let Some(worker) = asked.first().map(|first| first.worker) {
-        let batch: Vec<Asked> = asked.extract_if(.., |it| it.worker == worker).collect();
+        let batch: Vec<StartRequest> = asked.extract_if(.., |it| it.worker == worker).collect();
         let starts: Vec<Start> = batch.iter().map(|it| it.start).collect();
         match shared.config.store.started(worker, &starts).await {
             Ok(accepted) => {
-                for Asked { start, answer, .. } in batch {
+                for StartRequest { start, answer, .. } in batch {
                     let _ = answer.send(accepted.contains(&start.hold.id));
                 }
             }

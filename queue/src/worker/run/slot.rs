@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use crate::limits::MAX_ARGS_BYTES;
 use crate::store::values::{Claimed, Start};
 use crate::telemetry;
-use crate::worker::run::attempt::{Attempt, Ended, LongArgs};
+use crate::worker::run::attempt::{Ended, Execution, LongArgs};
 use crate::worker::run::held::Held;
 use crate::worker::run::isolation::{self, Admission};
 use crate::worker::shared::Shared;
@@ -217,7 +217,7 @@ impl Shared {
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
         }
-        let attempt = Attempt {
+        let attempt = Execution {
             job: held.job.clone(),
             definition: held.definition.clone(),
             states: self.config.states.clone(),
@@ -245,7 +245,7 @@ impl Shared {
             }
             _ => run.await,
         };
-        ended.unwrap_or_else(|panic| Some(Attempt::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))
+        ended.unwrap_or_else(|panic| Some(Execution::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))
     }
 
     /// Lets others run at the same time as an attempt that has been isolated for long enough.

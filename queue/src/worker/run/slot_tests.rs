@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::worker::config::Timing;
-use crate::worker::fake::{Answer, Asked, MadeUp, Start, job};
+use crate::worker::fake::{Answer, Asked, MadeUp, StartFn, job};
 
-/// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is held
-/// up right before it puts the job in hand; then the number is gone, and all that is in hand is told to stop.
+/// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is
+/// held up right before it puts the job in hand; then the number is gone, and all that is in hand is told to stop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -33,14 +33,14 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     };
     starts();
     let (worker, ended) = ends.recv().await.expect("it is recorded");
-    assert!(matches!(ended, Ended::PutBack(_)), "{ended:?}");
+    assert!(matches!(ended, Ended::Requeue(_)), "{ended:?}");
     assert_eq!((worker, ended.key(), STARTED.load(Ordering::Relaxed)), (1, (1, 1), 0));
     assert!(shared.work.held().is_empty());
 }
 
-/// A worker that serves some of these queues, which have this limit each, and all together no more. `a` has jobs without end,
-/// and `b` gets one. Returns how long it takes until that one has ended.
-async fn beside_a_queue_without_end(queues: usize, limit: u32, start: Start) -> Duration {
+/// A worker that serves some of these queues, which have this limit each, and all together no more. `a` has jobs
+/// without end, and `b` gets one. Returns how long it takes until that one has ended.
+async fn beside_a_queue_without_end(queues: usize, limit: u32, start: StartFn) -> Duration {
     let store = MadeUp::new(|_| Answer::Yes);
     *store.endless.lock().unwrap() = Some("a");
     let queues = ["a", "b", "c", "d"].iter().take(queues).map(|queue| ((*queue).to_owned(), limit));

@@ -28,12 +28,12 @@ pub(crate) struct Slots {
     number: usize,
     limit: u32,
     total: Arc<Total>,
-    inner: Mutex<Inner>,
+    inner: Mutex<SlotsState>,
 }
 
 #[derive(Default)]
-struct Inner {
-    waiting: BinaryHeap<Waiting>,
+struct SlotsState {
+    waiting: BinaryHeap<WaitingJob>,
     /// Slots that have a job in hand.
     busy: u32,
     pace: Pace,
@@ -42,14 +42,14 @@ struct Inner {
 }
 
 /// A claimed job that waits for a slot.
-struct Waiting {
+struct WaitingJob {
     job: Claimed,
     worker: i64,
     newest_first: bool,
     since: Instant,
 }
 
-impl Waiting {
+impl WaitingJob {
     /// The greatest runs first.
     fn rank(&self) -> impl Ord {
         let key = (self.job.run_at, self.job.id.get());
@@ -58,22 +58,22 @@ impl Waiting {
     }
 }
 
-impl Ord for Waiting {
+impl Ord for WaitingJob {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
-impl PartialOrd for Waiting {
+impl PartialOrd for WaitingJob {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl PartialEq for Waiting {
+impl PartialEq for WaitingJob {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Waiting {}
+impl Eq for WaitingJob {}
 
 /// How long jobs take: the mean of the last ones. It says how many will start soon: as many as the slots finish within
 /// [`AHEAD`]. A rate of starts would not, because slots that fill all at once look like fast jobs.
@@ -207,7 +207,7 @@ impl Slots {
         Self { queue, number, limit, total, inner: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, SlotsState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -258,7 +258,7 @@ impl Slots {
     pub(crate) fn admit(&self, worker: i64, jobs: impl IntoIterator<Item = (Claimed, bool)>) {
         let since = Instant::now();
         let jobs = jobs.into_iter();
-        self.lock().waiting.extend(jobs.map(|(job, newest_first)| Waiting { job, worker, newest_first, since }));
+        self.lock().waiting.extend(jobs.map(|(job, newest_first)| WaitingJob { job, worker, newest_first, since }));
     }
 
     /// How many slots to start for the waiting jobs. They count as busy from now on.
@@ -291,7 +291,7 @@ impl Slots {
     }
 
     /// Whether a slot that has ended a job leaves its share of the total to another queue.
-    fn is_anothers_turn(&self, inner: &Inner, now: Instant) -> bool {
+    fn is_anothers_turn(&self, inner: &SlotsState, now: Instant) -> bool {
         let Some(lines) = &self.total.lines else { return false };
         if inner.pace.ahead(inner.busy, now) > 0 {
             lines.brisk.store(lines.micros(now + AHEAD * 2), Relaxed);
@@ -313,7 +313,7 @@ impl Slots {
         self.free_one(&mut self.lock());
     }
 
-    fn free_one(&self, inner: &mut Inner) {
+    fn free_one(&self, inner: &mut SlotsState) {
         inner.busy = inner.busy.saturating_sub(1);
         self.total.release();
     }
@@ -328,7 +328,7 @@ impl Slots {
         let now = Instant::now();
         let mut inner = self.lock();
         let (stale, fresh) = std::mem::take(&mut inner.waiting).into_iter().partition(|w| now - w.since > STALE);
-        let (stale, fresh): (Vec<Waiting>, Vec<Waiting>) = (stale, fresh);
+        let (stale, fresh): (Vec<WaitingJob>, Vec<WaitingJob>) = (stale, fresh);
         inner.waiting = fresh.into();
         if !stale.is_empty() {
             // the running jobs are slower than the mean says: claim nothing ahead until some of them have ended
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_was_denied_claims_the_next_share() {
+    async fn a_denied_queue_claims_the_next_share() {
         let [a, b] = two(1, 1);
         for _ in 0..3 {
             assert_eq!((wants(&a, 1), wants(&b, 0)), (1, 0));
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_denied_claims_one_ahead_of_a_share_that_comes_soon() {
+    async fn a_denied_queue_claims_one_ahead_of_a_share_that_comes_soon() {
         let [a, b] = two(4, 4);
         a.admit(1, (0..100).map(|id| (job(id, 0, id), false)));
         a.start();

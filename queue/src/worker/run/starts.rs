@@ -13,20 +13,20 @@ use crate::store::values::{Start, WorkerId};
 
 /// The channel to the loop that records starts.
 pub(crate) struct Starts {
-    asked: mpsc::UnboundedSender<Asked>,
+    asked: mpsc::UnboundedSender<StartRequest>,
     pub(crate) begun: Notify,
     one: Mutex<()>,
 }
 
 /// An attempt that waits until its start is recorded.
-pub(crate) struct Asked {
+pub(crate) struct StartRequest {
     pub(crate) worker: WorkerId,
     pub(crate) start: Start,
     pub(crate) answer: oneshot::Sender<bool>,
 }
 
 impl Starts {
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Asked>) {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<StartRequest>) {
         let (asked, receiver) = mpsc::unbounded_channel();
         (Self { asked, begun: Notify::new(), one: Mutex::default() }, receiver)
     }
@@ -34,7 +34,7 @@ impl Starts {
     /// Records a start and waits for the answer: whether it was accepted. None: the database failed, so nobody knows.
     pub(crate) async fn note(&self, worker: WorkerId, start: Start) -> Option<bool> {
         let (answer, answered) = oneshot::channel();
-        self.asked.send(Asked { worker, start, answer }).ok()?;
+        self.asked.send(StartRequest { worker, start, answer }).ok()?;
         answered.await.ok()
     }
 

@@ -155,13 +155,29 @@ async fn claim(connection: &mut MySqlConnection, limit: i64) -> Result<Vec<(i64,
         return Ok(jobs);
     }
     let listed = list(jobs.iter().map(|(id, _)| id));
-    raw(connection, format!("update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({listed}); commit")).await?;
+    raw(
+        connection,
+        format!(
+            "update floor_jobs set state = 1, attempts = attempts + 1, locked_at = now(6) where id in ({listed}); \
+             commit"
+        ),
+    )
+    .await?;
     Ok(jobs)
 }
 
 async fn finish(connection: &mut MySqlConnection, ids: &[i64]) -> Result<()> {
     let ids = list(ids.iter());
-    raw(connection, format!("begin; insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload from floor_jobs where id in ({ids}) and state = 1; delete from floor_jobs where id in ({ids}) and state = 1; commit")).await
+    raw(
+        connection,
+        format!(
+            "begin; \
+             insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, now(6), kind, payload \
+             from floor_jobs where id in ({ids}) and state = 1; \
+             delete from floor_jobs where id in ({ids}) and state = 1; commit"
+        ),
+    )
+    .await
 }
 
 /// One for each errand.

@@ -135,7 +135,10 @@ async fn pickup(url: &str) -> Result<Vec<f64>> {
     listener.batch_execute("listen floor").await?;
     let (producer, worker) = (connect(url).await?, connect(url).await?);
     let insert = producer
-        .prepare("with i as (insert into floor_jobs(payload) values ($1::text::jsonb) returning id) select pg_notify('floor', '') from i")
+        .prepare(
+            "with i as (insert into floor_jobs(payload) values ($1::text::jsonb) returning id) \
+             select pg_notify('floor', '') from i",
+        )
         .await?;
     let claim = Arc::new(worker.prepare(CLAIM).await?);
     let mut ms = Vec::new();

@@ -148,10 +148,14 @@ async fn pickup(mut producer: SqliteConnection, mut worker: SqliteConnection) ->
 async fn finish(connection: &mut SqliteConnection, ids: &[i64]) -> Result<()> {
     let ids = serde_json::to_string(ids)?;
     let mut tx = connection.begin_with("begin immediate").await?;
-    sqlx::query("insert into floor_done select id, queue, 2, priority, attempts, run_at, locked_at, unixepoch(), kind, payload from floor_jobs where id in (select value from json_each(?)) and state = 1")
-        .bind(&ids)
-        .execute(&mut *tx)
-        .await?;
+    sqlx::query(
+        "insert into floor_done \
+         select id, queue, 2, priority, attempts, run_at, locked_at, unixepoch(), kind, payload from floor_jobs \
+         where id in (select value from json_each(?)) and state = 1",
+    )
+    .bind(&ids)
+    .execute(&mut *tx)
+    .await?;
     sqlx::query("delete from floor_jobs where id in (select value from json_each(?)) and state = 1")
         .bind(&ids)
         .execute(&mut *tx)

@@ -33,7 +33,9 @@ impl Reading {
         Ok(match db.engine() {
             Engine::Postgres => Reading {
                 log_bytes: db.number("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").await?,
-                commits: db.number("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").await?,
+                commits: db
+                    .number("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
+                    .await?,
                 ..cpu
             },
             Engine::MySql => Reading {
@@ -41,7 +43,8 @@ impl Reading {
                 // read-write ones; those that only read are free
                 commits: db
                     .number(
-                        "SELECT CAST(count AS SIGNED) FROM information_schema.innodb_metrics WHERE name = 'trx_rw_commits'",
+                        "SELECT CAST(count AS SIGNED) FROM information_schema.innodb_metrics \
+                         WHERE name = 'trx_rw_commits'",
                     )
                     .await?,
                 binlog_bytes: binlog(db).await?,
@@ -100,7 +103,8 @@ pub(super) async fn run(db: Db) -> Result<Value> {
     let per_job = |amount: f64| amount / MANY as f64;
     Ok(json!({
         "log_bytes": per_job((after.log_bytes - before.log_bytes) as f64),
-        "binlog_bytes": after.binlog_bytes.zip(before.binlog_bytes).map(|(after, before)| per_job((after - before) as f64)),
+        "binlog_bytes":
+            after.binlog_bytes.zip(before.binlog_bytes).map(|(after, before)| per_job((after - before) as f64)),
         "commits": per_job((after.commits - before.commits) as f64) * 1000.0,
         "client_cpu": per_job(own_cpu - before.own_cpu) * 10_000.0,
         "server_cpu": after.server_cpu.zip(before.server_cpu).map(|(after, before)| per_job(after - before) * 10_000.0),
@@ -121,7 +125,8 @@ impl Db {
                  WHERE table_schema = DATABASE() AND table_name = '{table}'"
             ),
             format!(
-                "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_schema WHERE tbl_name = '{table}')"
+                "SELECT sum(pgsize) FROM dbstat \
+                 WHERE name IN (SELECT name FROM sqlite_schema WHERE tbl_name = '{table}')"
             ),
         ))
         .await

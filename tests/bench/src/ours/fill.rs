@@ -55,12 +55,14 @@ async fn rows(db: &Db, table: &str, columns: &[(&str, String)], rows: i64) -> Re
         let sql = match db.engine() {
             Engine::Postgres => format!("{insert} SELECT {values} FROM generate_series({from} + 1, {to}) n"),
             Engine::MySql => {
-                let digit = "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL \
-                             SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+                let digit = "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 \
+                             UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 \
+                             UNION ALL SELECT 9)";
                 let count = to - from;
                 format!(
-                    "{insert} SELECT {values} FROM (SELECT {from} + 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d \
-                     + 100000 * g.d AS n FROM {digit} g, {digit} f, {digit} e, {digit} c, {digit} b, {digit} a) numbers \
+                    "{insert} SELECT {values} FROM (SELECT {from} + 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d \
+                     + 10000 * f.d + 100000 * g.d AS n \
+                     FROM {digit} g, {digit} f, {digit} e, {digit} c, {digit} b, {digit} a) numbers \
                      WHERE n <= {from} + {count} ORDER BY n"
                 )
             }

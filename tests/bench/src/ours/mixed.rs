@@ -33,7 +33,12 @@ macro_rules! kinds {
     ($($function:ident $kind:ident $queue:literal,)*) => {
         $(
             #[job(queue = $queue, backoff = fixed("100ms"))]
-            async fn $function(ctx: JobContext, State(seen): State<Seen>, n: i64, s: String) -> Result<(), &'static str> {
+            async fn $function(
+                ctx: JobContext,
+                State(seen): State<Seen>,
+                n: i64,
+                s: String,
+            ) -> Result<(), &'static str> {
                 let _ = s;
                 work(&seen, &ctx, n)
             }

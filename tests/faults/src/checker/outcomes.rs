@@ -55,8 +55,8 @@ impl Checker<'_> {
                 broken(
                     Rule::StaleWrite,
                     format!(
-                        "attempt {attempt} {outcome} in process {process} under fence {}, {count} times, and it ended so \
-                         there {ends} times while it was current",
+                        "attempt {attempt} {outcome} in process {process} under fence {}, {count} times, and it ended \
+                         so there {ends} times while it was current",
                         it.fence
                     ),
                 );

@@ -349,7 +349,7 @@ fn too_many_attempts() {
 }
 
 #[test]
-fn who_claims_a_job_first_says_how_often_it_is_retried() {
+fn the_first_claim_says_how_often_a_job_is_retried() {
     let plot = |default: i64, attempts: i64| {
         let options = Options { by_claimer: true, ..Options::default() };
         let mut plot = Plot::committed(options).event(1, ONE, What::Retries { by_default: default });

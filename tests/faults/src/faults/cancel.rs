@@ -54,8 +54,8 @@ pub(super) async fn beside_kills(ground: &Ground) -> Result<Vec<String>> {
         bail!("{accepted} cancellations were accepted, and {stopped} handlers stopped: this shows nothing");
     }
     scene.note(format!(
-        "{rounds} kills; {accepted} cancellations accepted, {too_late} too late; {} jobs cancelled, in {stopped} of them \
-         the handler stopped",
+        "{rounds} kills; {accepted} cancellations accepted, {too_late} too late; {} jobs cancelled, in {stopped} of \
+         them the handler stopped",
         ends("cancelled")
     ));
     Ok(scene.notes)

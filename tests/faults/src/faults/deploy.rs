@@ -44,8 +44,8 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let dead: HashSet<i64> = dead.map(|row| serde_json::from_str(&row.args).map_or(-1, |Tag { tag }| tag)).collect();
     if dead != enqueued.failing {
         bail!(
-            "dead letters: {dead:?}, jobs that fail in every attempt: {:?}: the others are those of one binary that the other \
-             one does not understand\n{}",
+            "dead letters: {dead:?}, jobs that fail in every attempt: {:?}: the others are those of one binary that \
+             the other one does not understand\n{}",
             enqueued.failing,
             scene.logs()
         );
@@ -53,8 +53,8 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let by_claimer = enqueued.by_claimer(&scene)?;
     ensure!(by_claimer.len() > 1, "only one binary claimed jobs first whose rows do not say how often to retry them");
     scene.note(format!(
-        "{} jobs of four kinds, two of them known to one binary only; {} failed to the end; of those whose rows say nothing so \
-         many were retried so often: {by_claimer:?}",
+        "{} jobs of four kinds, two of them known to one binary only; {} failed to the end; of those whose rows say \
+         nothing so many were retried so often: {by_claimer:?}",
         enqueued.count,
         dead.len()
     ));

@@ -104,7 +104,8 @@ pub(super) async fn full(ground: &Ground) -> Result<Vec<String>> {
     }
     scene.judge(Some(load), crew).await?;
     scene.note(format!(
-        "the disk was full {rounds} times, to somebody else the database said: {words}; the server ended by itself {ends} times"
+        "the disk was full {rounds} times, to somebody else the database said: {words}; the server ended by itself \
+         {ends} times"
     ));
     // before its disk
     let notes = std::mem::take(&mut scene.notes);

@@ -60,7 +60,8 @@ pub(super) async fn bad_rows(ground: &Ground) -> Result<Vec<String>> {
         .map(|(rows, micros)| rows as f64 / Duration::from_micros(micros).as_secs_f64().max(1e-6));
     scene.note(format!(
         "{count} good rows alone: {alone:.0} a second; among {} bad ones, of which {ahead} were worked off before the \
-         last good one: {among:.0} good ones a second ({:.2}), {all:.0} rows ({:.2}); {} completed, {} dead, {} left alone",
+         last good one: {among:.0} good ones a second ({:.2}), {all:.0} rows ({:.2}); {} completed, {} dead, {} left \
+         alone",
         bad(&End::TAKEN),
         among / alone,
         all / alone,

@@ -100,9 +100,12 @@ macro_rules! faults {
 faults! {
     "kill9" on ALL: kill::at_random, "kill -9 of worker processes at random moments, default lease";
     "kill9-apart" on SERVERS: kill::apart, "kill -9 of one worker at a time, with seconds between, default lease";
-    "kill9-points" on ALL: kill::at_points, "workers kill themselves after a claim, in the handler, before and in the write of its end";
-    "kill9-claimer" on ALL: kill::the_only_claimer, "kill -9 of the only worker of a queue that is run one by one: the order holds";
-    "calm" on SERVERS: calm::nobody_dies, "no fault, but more to compute than there are cores: nobody is taken for gone (--rounds: seconds)";
+    "kill9-points" on ALL: kill::at_points,
+        "workers kill themselves after a claim, in the handler, before and in the write of its end";
+    "kill9-claimer" on ALL: kill::the_only_claimer,
+        "kill -9 of the only worker of a queue that is run one by one: the order holds";
+    "calm" on SERVERS: calm::nobody_dies,
+        "no fault, but more to compute than there are cores: nobody is taken for gone (--rounds: seconds)";
     "cancel" on ALL: cancel::beside_kills, "jobs are cancelled in every state, while workers are killed";
     "sigstop" on ALL: stop::past_the_lease, "SIGSTOP of a worker beyond its lease, then SIGCONT";
     "server-kill" on SERVERS: server::killed, "kill -9 of the database server under load, and its restart";
@@ -121,16 +124,19 @@ faults! {
     "copy" on SQLITE: sqlite::copied, "a copy is taken while all is running, and is consistent";
     "abort" on ALL: handler::aborts, "handlers that abort their process";
     "abort-crowd" on ALL: handler::aborts_in_a_crowd, "one handler of a hundred aborts its process, in each attempt";
-    "abort-stubborn" on ALL: handler::aborts_stubbornly, "the same a while after it began, with more retries than its neighbours have";
+    "abort-stubborn" on ALL: handler::aborts_stubbornly,
+        "the same a while after it began, with more retries than its neighbours have";
     "memory-crowd" on ALL: handler::eats_in_a_crowd, "one handler of a hundred takes all memory, in each attempt";
     "block" on ALL: handler::blocks, "handlers that block their thread, never yield, or ignore their cancellation";
     "memory" on ALL: handler::eats, "handlers that take all memory that the process may have";
     "disk-full" on ALL: disk::full, "the disk of the database is full, and is freed";
     "clock-workers" on SERVERS: clock::of_workers, "worker processes whose clocks are a day ahead and a day behind";
     "clock-server" on SERVERS: clock::of_the_server, "the database's clock is set back by an hour, and put right again";
-    "failover" on POSTGRES: failover::to_the_replica, "the primary is killed and its synchronous replica promoted, behind one address";
+    "failover" on POSTGRES: failover::to_the_replica,
+        "the primary is killed and its synchronous replica promoted, behind one address";
     "galera" on MARIADB: galera::a_node_is_killed, "workers on three nodes, one of which is killed with -9 and rejoins";
-    "galera-lag" on MARIADB: galera::nodes_lag, "a node falls behind, with workers whose connections lead to several of them";
+    "galera-lag" on MARIADB: galera::nodes_lag,
+        "a node falls behind, with workers whose connections lead to several of them";
     "bad-rows" on ALL: hostile::bad_rows, "as many bad rows as good ones, written by SQL";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }

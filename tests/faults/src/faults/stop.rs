@@ -36,8 +36,8 @@ pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
         bail!("{stops} stops, {learned} leases lost, {overtaken} ends while another attempt ran: this shows nothing");
     }
     scene.note(format!(
-        "{stops} stops of 1.05 to 2 leases, {learned} leases lost; {overtaken} handlers failed, snoozed or gave up while a \
-         later attempt ran"
+        "{stops} stops of 1.05 to 2 leases, {learned} leases lost; {overtaken} handlers failed, snoozed or gave up \
+         while a later attempt ran"
     ));
     Ok(scene.notes)
 }

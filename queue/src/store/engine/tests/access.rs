@@ -27,8 +27,8 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
     db.sql("DELETE FROM queue_jobs").await;
 }
 
-/// A transaction of a worker that is cut off midway ends, though its connection stays open. A line on which nothing is to be
-/// said does not.
+/// A transaction of a worker that is cut off midway ends, though its connection stays open. A line on which nothing is
+/// to be said does not.
 async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     let session = match DB::KIND {
         crate::engine::Engine::Postgres => "SELECT pg_backend_pid()::bigint",

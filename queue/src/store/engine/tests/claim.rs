@@ -257,9 +257,10 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     assert_eq!(notes().await, 0);
 }
 
-/// A server that fails may lose what it has acknowledged, with its sessions: a new one believes nothing that was learnt before.
+/// A server that fails may lose what it has acknowledged, with its sessions: a new one believes nothing that was learnt
+/// before.
 async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB>) {
-    let (put_back, others, end) = match DB::KIND {
+    let (requeue, others, end) = match DB::KIND {
         crate::engine::Engine::Postgres => (
             "INSERT INTO queue_jobs OVERRIDING SYSTEM VALUE SELECT * FROM as_before",
             "SELECT pid::bigint FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
@@ -267,7 +268,8 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
         ),
         crate::engine::Engine::MySql => (
             "INSERT INTO queue_jobs SELECT * FROM as_before",
-            "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+            "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
+             WHERE db = DATABASE() AND id <> CONNECTION_ID()",
             "KILL $",
         ),
         crate::engine::Engine::Sqlite => return,
@@ -279,7 +281,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     db.sql("CREATE TABLE as_before AS SELECT * FROM queue_jobs").await;
     assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
     db.sql("DELETE FROM queue_history").await;
-    db.sql(put_back).await;
+    db.sql(requeue).await;
     let mut conn = db.pool.acquire().await.unwrap();
     for session in ids::<DB>(&mut conn, others, &[]).await.unwrap() {
         // it may have ended by itself

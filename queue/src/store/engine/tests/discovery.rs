@@ -123,8 +123,8 @@ pub(super) async fn counted<DB: TestDb>(conn: &mut DB::Connection, what: &'stati
     rows[0].text(1).unwrap().parse().unwrap()
 }
 
-/// A look does not walk over the rows of a lane (asked where the engine tells what it has read), and misses none behind a
-/// long one.
+/// A look does not walk over the rows of a lane (asked where the engine tells what it has read), and misses none behind
+/// a long one.
 async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     const STATEMENTS: &str = "SHOW SESSION STATUS LIKE 'Com_stmt_execute'";
     const ODD: &str = "it's \\ \"é";

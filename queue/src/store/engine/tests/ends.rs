@@ -3,7 +3,7 @@
 use super::*;
 
 on_each!(
-    an_end_waits_for_whoever_moves_the_job,
+    an_end_waits_for_a_transaction_that_moves_the_job,
     late_writes_are_refused,
     an_end_is_kept_as_it_was_told,
     attempts_without_count_are_not_kept_without_end,
@@ -14,7 +14,7 @@ on_each!(
 );
 
 /// Who moves a job has its row locked: an end waits for that, and does not go by what was there before.
-async fn an_end_waits_for_whoever_moves_the_job<DB: TestDb>(db: Db<DB>) {
+async fn an_end_waits_for_a_transaction_that_moves_the_job<DB: TestDb>(db: Db<DB>) {
     db.insert(&vec![job("a"); 8]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 8).await;
@@ -32,7 +32,7 @@ async fn an_end_waits_for_whoever_moves_the_job<DB: TestDb>(db: Db<DB>) {
             match number {
                 0 => ends.finish(worker, &[done(&kept), done(&moved)]).await,
                 1 => ends.finish(worker, &[cancelled(&kept), cancelled(&moved)]).await,
-                2 => ends.put_back(worker, &[back(&kept), back(&moved)]).await,
+                2 => ends.requeue(worker, &[back(&kept), back(&moved)]).await,
                 _ => ends.bury(worker, &[buried(&kept), buried(&moved)]).await,
             }
         });
@@ -54,7 +54,7 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     // given back unstarted: keeps its place, nothing counted, nothing recorded
     let release: Vec<_> = first
         .iter()
-        .map(|j| PutBack {
+        .map(|j| Requeue {
             delay_us: None,
             uncount: 1,
             record: false,
@@ -63,7 +63,7 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
             ..back(j)
         })
         .collect();
-    assert_eq!(db.store.put_back(worker, &release).await.unwrap().len(), 3);
+    assert_eq!(db.store.requeue(worker, &release).await.unwrap().len(), 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 0);
     let second = db.take(worker, 3).await;
     assert_eq!(second.len(), 3);
@@ -72,20 +72,20 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     }
     // same worker, older fence
     assert!(db.store.finish(worker, &[done(&first[0])]).await.unwrap().is_empty());
-    assert!(db.store.put_back(worker, &[back(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.requeue(worker, &[back(&first[0])]).await.unwrap().is_empty());
     assert!(db.store.bury(worker, &[buried(&first[0])]).await.unwrap().is_empty());
     // another worker
     let other = db.worker().await;
     assert!(db.store.finish(other, &[done(&second[0])]).await.unwrap().is_empty());
-    assert!(db.store.put_back(other, &[back(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.requeue(other, &[back(&second[0])]).await.unwrap().is_empty());
     assert!(db.store.bury(other, &[buried(&second[0])]).await.unwrap().is_empty());
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 3);
     // a batch of good and bad, one job under both fences
     let batch = [done(&second[0]), done(&first[1]), done(&first[0])];
     let accepted = db.store.finish(worker, &batch).await.unwrap();
     assert_eq!(accepted, [second[0].id.get()]);
-    let both = [PutBack { delay_us: Some(0), ..back(&first[1]) }, back(&second[1])];
-    assert_eq!(db.store.put_back(worker, &both).await.unwrap(), [second[1].id.get()]);
+    let both = [Requeue { delay_us: Some(0), ..back(&first[1]) }, back(&second[1])];
+    assert_eq!(db.store.requeue(worker, &both).await.unwrap(), [second[1].id.get()]);
     let both = [buried(&second[2]), Bury { error: "stale".into(), ..buried(&first[2]) }];
     assert_eq!(db.store.bury(worker, &both).await.unwrap(), [second[2].id.get()]);
     assert_eq!(db.text("SELECT result FROM queue_history").await, "{\"a\":\"\\u0000é\"}");
@@ -94,7 +94,8 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.text("SELECT outcome FROM queue_attempts ORDER BY job_id").await, "failed");
     let (soon, late) = (DB::in_seconds(3_500), DB::in_seconds(3_700));
     let waiting = format!(
-        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0 AND attempt = 1 AND fence = 2 AND max_retries = 1 AND run_at BETWEEN {soon} AND {late}"
+        "SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0 AND attempt = 1 AND fence = 2 \
+         AND max_retries = 1 AND run_at BETWEEN {soon} AND {late}"
     );
     assert_eq!(db.int(waiting).await, 1);
 }
@@ -141,28 +142,28 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
     db.insert(&[job("a"), job("b")]).await;
     let worker = db.worker().await;
     let failed = db.take(worker, 1).await;
-    db.store.put_back(worker, &[PutBack { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
+    db.store.requeue(worker, &[Requeue { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
     let other = db.store.claim(worker, &[ask("b", 1)], None).await.unwrap();
     for fence in 2..=350 {
         let mut jobs = db.take(worker, 1).await;
         let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {fence}"));
         assert_eq!(job.fence, fence);
         let outcome = if fence % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
-        let snoozed = PutBack { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
+        let snoozed = Requeue { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
         if fence == 300 {
-            let stale = PutBack { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
+            let stale = Requeue { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
             let count = "SELECT COUNT(*) FROM queue_attempts";
             let before = db.int(count).await;
-            assert!(db.store.put_back(worker, &[stale]).await.unwrap().is_empty());
+            assert!(db.store.requeue(worker, &[stale]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
             // one that is not accepted forgets nothing, whatever it says
-            let foreign = PutBack { hold: Hold { fence: 400, ..snoozed.hold }, ..snoozed.clone() };
-            assert!(db.store.put_back(worker, &[foreign]).await.unwrap().is_empty());
+            let foreign = Requeue { hold: Hold { fence: 400, ..snoozed.hold }, ..snoozed.clone() };
+            assert!(db.store.requeue(worker, &[foreign]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
         }
         // beside another that forgets nothing
         let batch = if fence == 200 { vec![back(&other[0]), snoozed] } else { vec![snoozed] };
-        assert_eq!(db.store.put_back(worker, &batch).await.unwrap().len(), batch.len());
+        assert_eq!(db.store.requeue(worker, &batch).await.unwrap().len(), batch.len());
     }
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence > 200 AND fence <= 350").await, 150);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence BETWEEN 2 AND 200").await, 0);
@@ -176,9 +177,13 @@ async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     let jobs = db.take(worker, 3).await;
     // a row that should not be there, of another fence: SQLite's trigger would take the job
     db.sql(format!(
-        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at, finished_at)
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, \
+         run_at, finished_at)
          SELECT id, kind, queue, 'completed', args, priority, attempt, 0, worker_id, enqueued_at, run_at, run_at
-         FROM queue_jobs WHERE id = {}", jobs[1].id)).await;
+         FROM queue_jobs WHERE id = {}",
+        jobs[1].id
+    ))
+    .await;
     let batch: Vec<_> = jobs.iter().map(done).collect();
     let error = db.store.finish(worker, &batch).await.unwrap_err();
     assert!(error.blames_the_row(), "{error}");
@@ -216,7 +221,7 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     let mut told: Vec<_> = beat.cancelled.iter().map(|(id, fence)| (id.get(), *fence)).collect();
     told.sort_unstable();
     assert_eq!(told, asked.iter().map(|id| (*id, 1)).collect::<Vec<_>>());
-    let mut accepted = db.store.put_back(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
+    let mut accepted = db.store.requeue(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
     accepted.sort_unstable();
     assert_eq!(accepted, [asked[0], last[0].id.get()]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 1);
@@ -255,7 +260,8 @@ async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE started_fence = fence AND max_neighbours = 3").await, 1);
 }
 
-/// The rows of a run are read from its first to its last, and the one behind it, which may be locked by anybody, is not.
+/// The rows of a run are read from its first to its last, and the one behind it, which may be locked by anybody, is
+/// not.
 async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == crate::engine::Engine::Sqlite {
         return; // one writer at a time

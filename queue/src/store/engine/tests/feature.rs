@@ -25,7 +25,7 @@ macro_rules! ledger {
                 ]),
                 (Edge::Start, &[ledger!(@ "start", $rows)]),
                 (Edge::Finish, &[ledger!(@ "finish", $rows)]),
-                (Edge::PutBack, &[ledger!(@ "put_back", $rows)]),
+                (Edge::Requeue, &[ledger!(@ "requeue", $rows)]),
                 (Edge::Bury, &[ledger!(@ "bury", $rows)]),
                 (Edge::Rescue, &[ledger!(@ "rescue", $rows)]),
                 (Edge::Cancel, &[ledger!(@ "cancel", $rows)]),
@@ -143,10 +143,10 @@ async fn steps_run_at_every_edge_of_their_jobs_alone<DB: TestDb>(db: Db<DB>) {
     db.store.finish(worker, &[done(of(0)), done(of(1)), stale]).await.unwrap();
     assert_eq!(db.told().await, []);
     db.store
-        .put_back(worker, &[PutBack { hold: Hold { fence: 0, ..of(2).hold() }, ..back(of(2)) }, back(of(2))])
+        .requeue(worker, &[Requeue { hold: Hold { fence: 0, ..of(2).hold() }, ..back(of(2)) }, back(of(2))])
         .await
         .unwrap();
-    assert_eq!(db.told().await, all_at("put_back", &ids[2..3], 1));
+    assert_eq!(db.told().await, all_at("requeue", &ids[2..3], 1));
     db.store.bury(worker, &[buried(of(3)), buried(of(5))]).await.unwrap();
     assert_eq!(db.told().await, all_at("bury", &ids[3..4], 1));
     db.lose(worker).await;
@@ -177,8 +177,8 @@ async fn a_failed_step_undoes_its_edge<DB: TestDb>(db: Db<DB>) {
     let running = "SELECT count(*) FROM queue_jobs WHERE worker_id <> 0";
     in_the_way("finish", ids[0], 1).await;
     assert!(db.store.finish(worker, &[done(&jobs[0]), done(&jobs[2])]).await.is_err());
-    in_the_way("put_back", ids[0], 1).await;
-    assert!(db.store.put_back(worker, &[back(&jobs[0])]).await.is_err());
+    in_the_way("requeue", ids[0], 1).await;
+    assert!(db.store.requeue(worker, &[back(&jobs[0])]).await.is_err());
     in_the_way("bury", ids[1], 1).await;
     assert!(db.store.bury(worker, &[buried(&jobs[1])]).await.is_err());
     assert_eq!(db.int(running).await, 4, "all are as they were");

@@ -5,11 +5,14 @@ macro_rules! on_each {
     ($($(#[$attribute:meta])* $test:ident),* $(,)?) => {
         on_each!(@ sqlite "sqlite", $($(#[$attribute])* $test),*; |test| crate::store::engine::tests::on_sqlite(test));
         on_each!(@ postgres "postgres", $($(#[$attribute])* $test),*;
-            |test| crate::store::engine::tests::on_server::<sqlx::Postgres, _>("QUEUE_TEST_POSTGRES_URL", |o, name| o.database(name), test));
+            |test| crate::store::engine::tests::on_server::<sqlx::Postgres, _>(
+                "QUEUE_TEST_POSTGRES_URL", |o, name| o.database(name), test));
         on_each!(@ mariadb "mysql", $($(#[$attribute])* $test),*;
-            |test| crate::store::engine::tests::on_server::<sqlx::MySql, _>("QUEUE_TEST_MARIADB_URL", |o, name| o.database(name), test));
+            |test| crate::store::engine::tests::on_server::<sqlx::MySql, _>(
+                "QUEUE_TEST_MARIADB_URL", |o, name| o.database(name), test));
         on_each!(@ mysql "mysql", $($(#[$attribute])* $test),*;
-            |test| crate::store::engine::tests::on_server::<sqlx::MySql, _>("QUEUE_TEST_MYSQL_URL", |o, name| o.database(name), test));
+            |test| crate::store::engine::tests::on_server::<sqlx::MySql, _>(
+                "QUEUE_TEST_MYSQL_URL", |o, name| o.database(name), test));
     };
     (@ $engine:ident $feature:literal, $($(#[$attribute:meta])* $test:ident),*; |$t:ident| $run:expr) => {
         #[cfg(feature = $feature)]
@@ -53,7 +56,7 @@ use super::notify::Signals;
 use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Outcome, PutBack, Reach, Rescued, Scope, Share,
+    Ask, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Outcome, Reach, Requeue, Rescued, Scope, Share,
     Start, Whose, WorkerId,
 };
 use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
@@ -196,8 +199,8 @@ fn done(job: &Claimed) -> Finish {
     }
 }
 
-fn back(job: &Claimed) -> PutBack {
-    PutBack {
+fn back(job: &Claimed) -> Requeue {
+    Requeue {
         hold: job.hold(),
         ran_us: 5,
         outcome: Outcome::Failed,

@@ -10,8 +10,9 @@ on_each!(
     rate,
 );
 
-/// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last vacuum,
-/// which then cannot tell a good way to a row from a bad one. Jobs are still looked up by their key or by their lane.
+/// A plan of PostgreSQL's is made once for a connection, when the table is empty, full, or was full before the last
+/// vacuum, which then cannot tell a good way to a row from a bad one. Jobs are still looked up by their key or by their
+/// lane.
 async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != crate::engine::Engine::Postgres {
         return;
@@ -44,7 +45,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             &[r#"[{"kind":"a","queue":"","priority":0}]"#.into(), 99.into()],
         ),
         (DB::FINISH.first(), &finished.behind(1)),
-        (DB::PUT_BACK.first(), &[1.into(), ended.into()]),
+        (DB::REQUEUE.first(), &[1.into(), ended.into()]),
         (DB::BURY.first(), &[1.into(), ended.into()]),
         (DB::HEARTBEAT.first(), &beat),
         (DB::HOLDING, &[1.into()]),
@@ -110,8 +111,8 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     }
 }
 
-/// Where jobs are named by their keys, MySQL and MariaDB look each up. With a handful of rows (or none, by statistics of
-/// before they came) they would read the whole table instead, and lock jobs of others on the way.
+/// Where jobs are named by their keys, MySQL and MariaDB look each up. With a handful of rows (or none, by statistics
+/// of before they came) they would read the whole table instead, and lock jobs of others on the way.
 async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     if DB::KIND != crate::engine::Engine::MySql {
         return;
@@ -124,7 +125,8 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
     )
     .await;
     db.sql(
-        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, run_at)
+        "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, \
+         run_at)
          SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at FROM queue_jobs",
     )
     .await;
@@ -179,7 +181,8 @@ async fn lookups_of<DB: TestDb>(conn: &mut DB::Connection, name: &str, when: Whe
     checked
 }
 
-/// Claim and finish in batches of 500, one worker: `cargo test -p queue --release --all-features -- rate --ignored --nocapture`.
+/// Claim and finish in batches of 500, one worker:
+/// `cargo test -p queue --release --all-features -- rate --ignored --nocapture`.
 async fn rate<DB: TestDb>(db: Db<DB>) {
     const JOBS: usize = 50_000;
     let jobs: Vec<_> =

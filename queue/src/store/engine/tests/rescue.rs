@@ -115,8 +115,8 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     let three = db.worker().await;
     let jobs = db.store.claim(three, &asks(&["fresh", "began"]), None).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.losses).collect::<Vec<_>>(), [2, 2]);
-    let ends = |kind, outcome| PutBack { outcome, ..back(&of(&jobs, kind)) };
-    db.store.put_back(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();
+    let ends = |kind, outcome| Requeue { outcome, ..back(&of(&jobs, kind)) };
+    db.store.requeue(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
 }
 
@@ -145,8 +145,10 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
     let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
     let ids = db.insert(&[doomed("a"), job("a"), job("a"), doomed("a")]).await;
     db.sql(format!(
-        "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at, finished_at, error) \
-         SELECT id, kind, queue, args, priority, 1, 1, 1, enqueued_at, run_at, run_at, 'x' FROM queue_jobs WHERE id = {}",
+        "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at, \
+         finished_at, error) \
+         SELECT id, kind, queue, args, priority, 1, 1, 1, enqueued_at, run_at, run_at, 'x' FROM queue_jobs \
+         WHERE id = {}",
         ids[0]
     ))
     .await;

@@ -16,9 +16,9 @@ use super::*;
 /// sqlx logs each statement. Those of a snapshot are sent inside a span, which names the engine.
 static SENT: LazyLock<Mutex<HashMap<String, Vec<String>>>> = LazyLock::new(Mutex::default);
 
-struct Recorder;
+struct StatementLog;
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StatementLog {
     fn on_new_span(&self, attributes: &tracing::span::Attributes<'_>, id: &tracing::Id, context: Context<'_, S>) {
         if attributes.metadata().name() == "snapshot" {
             let mut engine = Text("engine", String::new());
@@ -171,8 +171,8 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     snapshot.section("start");
     db.store.finish(worker, &[Finish { result: None, ..done(&jobs[0]) }]).await.unwrap();
     snapshot.section("finish");
-    db.store.put_back(worker, &[back(&jobs[1])]).await.unwrap();
-    snapshot.section("put back");
+    db.store.requeue(worker, &[back(&jobs[1])]).await.unwrap();
+    snapshot.section("requeue");
     db.store.bury(worker, &[buried(&jobs[2])]).await.unwrap();
     snapshot.section("bury");
     db.store.holding(worker).await.unwrap();
@@ -212,7 +212,7 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
 fn inside_a_span<F: Future<Output = ()>>(engine: &'static str, test: F) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let subscriber = tracing_subscriber::registry().with(Recorder);
+        let subscriber = tracing_subscriber::registry().with(StatementLog);
         tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
     });
     let _span = tracing::info_span!("snapshot", engine).entered();

@@ -10,9 +10,12 @@ FOR UPDATE
 
 -- step: recorded
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
-SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.outcome, d.error
+SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND,
+    UTC_TIMESTAMP(6), d.outcome, d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us', outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
+        outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome',
+        error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence
 ON DUPLICATE KEY UPDATE queue_attempts.job_id = queue_attempts.job_id
@@ -23,7 +26,8 @@ INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, 
 SELECT j.id, j.kind, j.queue, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
        j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
+        error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence
 

@@ -6,10 +6,12 @@ WHERE worker_id = $1 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) 
   AND (SELECT COUNT(*) FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL) = 1
   AND IF($3 = 1, expires_at < UTC_TIMESTAMP(6),
       server_run = (
-          SELECT (TIMESTAMPDIFF(SECOND, '1970-01-01', UTC_TIMESTAMP(6)) - CAST(variable_value AS SIGNED)) * 1000000 + @@server_id % 1000000
+          SELECT (TIMESTAMPDIFF(SECOND, '1970-01-01', UTC_TIMESTAMP(6)) - CAST(variable_value AS SIGNED)) * 1000000
+              + @@server_id % 1000000
           FROM /*M! information_schema.global_status */ /*!80000 performance_schema.global_status */
           WHERE variable_name = 'Uptime')
-      AND IS_FREE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_workers'), 224), 32), '_', $1)) = 1)
+      AND IS_FREE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_workers'), 224), 32),
+          '_', $1)) = 1)
 FOR UPDATE
 
 -- step: found

@@ -6,7 +6,10 @@ INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max
 SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
        j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.result, d.error
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]', state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]', result LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]', error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS t) AS d
+    id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]',
+        state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]',
+        result LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]',
+        error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence
 FOR UPDATE
@@ -23,9 +26,12 @@ FOR UPDATE
 
 -- step: recorded
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
-SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.state, d.error
+SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND,
+    UTC_TIMESTAMP(6), d.state, d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]', state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]', error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS d
+    id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]',
+        state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]',
+        error TEXT CHARACTER SET utf8mb4 PATH '$[5]')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence AND d.state = 'cancelled'
 ON DUPLICATE KEY UPDATE queue_attempts.job_id = queue_attempts.job_id

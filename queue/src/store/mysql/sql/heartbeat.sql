@@ -44,8 +44,10 @@ SELECT (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats A
                    COALESCE(TIMESTAMPDIFF(MICROSECOND, next_heartbeat_at, UTC_TIMESTAMP(6)), 0),
                    TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at),
                    TIMESTAMPDIFF(MICROSECOND, heartbeat_at, expires_at))) AS CHAR)
-        FROM (SELECT CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_workers'), 224), 32), '_') AS live,
-                     CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32), '_') AS busy) AS name
+        FROM (SELECT CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_workers'), 224), 32), '_')
+            AS live,
+                     CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32), '_')
+                         AS busy) AS name
         CROSS JOIN
              ((SELECT near.id, b.heartbeat_at, b.expires_at, b.server_run, b.next_heartbeat_at
                FROM queue_workers AS near FORCE INDEX (queue_workers_alive)

@@ -22,8 +22,10 @@ SELECT j.id,
        CONCAT('the worker',
               COALESCE((SELECT CONCAT(' (', w.host, ':', w.pid, ')')
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
-              IF(j.started_fence = j.fence, ' running this job was lost', ' was lost before it was known to have started this job'),
-              COALESCE((SELECT CONCAT(' (no heartbeat since ', DATE_FORMAT(w.heartbeat_at, '%Y-%m-%d %H:%i:%s'), ' UTC)')
+              IF(j.started_fence = j.fence, ' running this job was lost',
+                  ' was lost before it was known to have started this job'),
+              COALESCE((SELECT CONCAT(' (no heartbeat since ', DATE_FORMAT(w.heartbeat_at, '%Y-%m-%d %H:%i:%s'),
+                  ' UTC)')
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
               CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
                    WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'

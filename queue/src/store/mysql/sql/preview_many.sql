@@ -2,7 +2,8 @@
 -- first $2 or before priority $3 and place ($4, $5); the number before that place; the number of all; the first and
 -- last time; the lowest and highest id. No locks.
 SELECT ask,
-       COUNT(CASE WHEN number <= $2 OR priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),
+       COUNT(CASE WHEN number <= $2 OR priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5)))
+           THEN 1 END),
        COUNT(CASE WHEN priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),
        COUNT(*), MIN(place), MAX(place), MIN(id), MAX(id)
 FROM (

@@ -57,6 +57,7 @@ SET j.worker_id = 0,
     j.attempt = GREATEST(IF(d.fate = 'ready', j.attempt + d.doubts, j.attempt - 1), 0),
     j.losses = LEAST(d.losses + IF(d.fate = 'unstarted', 0, 1), 1000),
     j.run_at = IF(d.fate = 'ready' AND d.losses > 0,
-                  UTC_TIMESTAMP(6) + INTERVAL FLOOR(RAND() * LEAST(POW(2, LEAST(d.losses, 10)), 600) * 1000000) MICROSECOND,
+                  UTC_TIMESTAMP(6) + INTERVAL FLOOR(RAND() * LEAST(POW(2, LEAST(d.losses, 10)), 600)
+                      * 1000000) MICROSECOND,
                   j.run_at)
 WHERE d.fate IN ('ready', 'unstarted', 'unknown')

@@ -31,7 +31,8 @@ WITH others AS MATERIALIZED (
     WHERE worker_id = 0 AND kind = $2 AND queue = $3 AND priority = $4 AND run_at <= now()
       AND (run_at, +id) > (timestamptz 'epoch' + $5 * interval '1 microsecond', $6)
       AND EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL)
-      AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = $1 ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
+      AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = $1
+          ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
       AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = $3)
       AND NOT (SELECT wait FROM others)
     ORDER BY run_at, +id

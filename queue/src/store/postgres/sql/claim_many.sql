@@ -4,7 +4,8 @@ WITH ask AS MATERIALIZED (
         kind text, queue text, priority smallint, take bigint, after_us bigint, after_id bigint, newest boolean,
         max_retries integer)
     WHERE EXISTS (SELECT FROM queue_workers AS w WHERE w.id = $1 AND w.stopped_at IS NULL)
-      AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = $1 ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
+      AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = $1
+          ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
       AND NOT EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = a.queue)
 ), oldest AS MATERIALIZED (
     SELECT next.id
@@ -43,6 +44,8 @@ SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = least(attempt + 1,
     max_retries = coalesce(j.max_retries, (SELECT ask.max_retries FROM ask WHERE ask.kind = j.kind LIMIT 1))
 WHERE j.id = ANY (ARRAY(SELECT id FROM next))
 RETURNING j.id, j.fence, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
-          CASE WHEN pg_column_size(j.args) > 188 AND octet_length(j.args::text) > $3 THEN octet_length(j.args::text) END,
-          CASE WHEN pg_column_size(j.args) <= 188 OR octet_length(j.args::text) <= $3 THEN j.args END, j.losses, j.features,
+          CASE WHEN pg_column_size(j.args) > 188 AND octet_length(j.args::text) > $3
+              THEN octet_length(j.args::text) END,
+          CASE WHEN pg_column_size(j.args) <= 188 OR octet_length(j.args::text) <= $3 THEN j.args END,
+              j.losses, j.features,
           j.kind, j.queue, j.priority, (SELECT noted.id FROM noted)

@@ -6,9 +6,11 @@ WITH gone AS (
         SELECT heartbeat_at FROM queue_heartbeats
         WHERE worker_id = $1 AND heartbeat_at = timestamptz 'epoch' + $2 * interval '1 microsecond'
           AND CASE WHEN $3 = 1 THEN expires_at < now() ELSE
-              server_run = (SELECT (extract(epoch FROM greatest(pg_postmaster_start_time(), stats_reset)) * 1000000)::bigint
+              server_run = (SELECT (extract(epoch FROM greatest(pg_postmaster_start_time(), stats_reset))
+                  * 1000000)::bigint
                             FROM pg_stat_bgwriter)
-              AND pg_try_advisory_xact_lock_shared('queue_workers'::regclass::oid::integer, ($1 % 2147483648)::integer) END
+              AND pg_try_advisory_xact_lock_shared('queue_workers'::regclass::oid::integer, ($1 % 2147483648)::integer)
+                  END
         FOR UPDATE SKIP LOCKED))
     RETURNING heartbeat_at
 )

@@ -17,5 +17,6 @@ WITH RECURSIVE lanes AS (
         ORDER BY j.queue, j.priority, j.run_at, +j.id LIMIT 1
     ) AS head
 )
-SELECT l.kind, l.queue, l.priority, l.run_at, now(), l.id, EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = l.queue)
+SELECT l.kind, l.queue, l.priority, l.run_at, now(), l.id,
+    EXISTS (SELECT FROM queue_paused AS p WHERE p.queue = l.queue)
 FROM (SELECT * FROM lanes LIMIT $2) AS l

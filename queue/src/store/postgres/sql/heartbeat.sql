@@ -5,10 +5,12 @@
 -- server that has failed may have lost commits that it had acknowledged. In a new session all its records are checked.
 -- The last heartbeat of a worker is the last of its index entries: see queue_heartbeats.
 WITH beat AS (
-    UPDATE queue_heartbeats SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond', server_run = $8,
+    UPDATE queue_heartbeats SET heartbeat_at = now(), expires_at = now() + $2 * interval '1 microsecond',
+        server_run = $8,
                                 next_heartbeat_at = now() + $9 * interval '1 microsecond'
     WHERE worker_id = $1
-      AND heartbeat_at >= (SELECT heartbeat_at FROM queue_heartbeats WHERE worker_id = $1 ORDER BY heartbeat_at DESC LIMIT 1)
+      AND heartbeat_at >= (SELECT heartbeat_at FROM queue_heartbeats WHERE worker_id = $1
+          ORDER BY heartbeat_at DESC LIMIT 1)
       AND EXISTS (SELECT FROM queue_workers WHERE id = $1 AND stopped_at IS NULL)
     RETURNING worker_id
 ), other AS MATERIALIZED (

@@ -1,6 +1,7 @@
 -- Inserts any number of jobs, in order. A delay counts from this statement, not from the start of the transaction.
 INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at)
-SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, queue, priority, max_retries, args::json,
+SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END,
+    queue, priority, max_retries, args::json,
        coalesce(timestamptz 'epoch' + at_us * interval '1 microsecond',
                 statement_timestamp() + delay_us * interval '1 microsecond', now())
 FROM unnest($1::text[], $2::text[], $3::smallint[], $4::integer[], $5::text[], $6::bigint[], $7::bigint[])

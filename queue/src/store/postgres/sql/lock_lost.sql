@@ -14,8 +14,10 @@ SELECT j.id,
             ELSE 'unknown' END,
        doubt.attempts, j.losses,
        'the worker' || coalesce(' (' || w.host || ':' || w.pid || ')', '')
-       || CASE WHEN j.started_fence = j.fence THEN ' running this job was lost' ELSE ' was lost before it was known to have started this job' END
-       || coalesce(' (no heartbeat since ' || to_char(w.heartbeat_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC)', '')
+       || CASE WHEN j.started_fence = j.fence THEN ' running this job was lost'
+           ELSE ' was lost before it was known to have started this job' END
+       || coalesce(' (no heartbeat since ' || to_char(w.heartbeat_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
+           || ' UTC)', '')
        || CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
                WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'
                ELSE '; it ran beside at most ' || j.max_neighbours || ' others' END,
@@ -26,7 +28,8 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS attempts FROM queue_attempts AS a
     WHERE a.job_id = j.id AND a.outcome = 'unstarted' AND j.started_fence = j.fence AND j.max_neighbours = 0) AS doubt
 WHERE j.id = ANY (ARRAY(SELECT d.id FROM json_to_recordset($1::json) AS d (id bigint)))
-  AND (j.id, j.worker_id) IN (SELECT d.id, d.worker_id FROM json_to_recordset($1::json) AS d (id bigint, worker_id bigint))
+  AND (j.id, j.worker_id) IN (SELECT d.id, d.worker_id
+      FROM json_to_recordset($1::json) AS d (id bigint, worker_id bigint))
   AND NOT EXISTS (SELECT FROM queue_workers AS w WHERE w.id = j.worker_id AND w.stopped_at IS NULL)
 ORDER BY j.id
 FOR UPDATE OF j SKIP LOCKED

@@ -1,6 +1,7 @@
 -- step: recorded
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us, value ->> 'outcome' AS outcome, value ->> 'error' AS error
+    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us,
+        value ->> 'outcome' AS outcome, value ->> 'error' AS error
     FROM json_each($2)
 )
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)

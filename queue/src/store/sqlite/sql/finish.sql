@@ -1,7 +1,8 @@
 -- step: recorded
 -- Records cancelled attempts. In the list they are arrays: see the next step.
 WITH batch AS MATERIALIZED (
-    SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS fence, value ->> 1 AS ran_us, value ->> 2 AS state, value ->> 4 AS error
+    SELECT CAST(key AS INTEGER) AS id, value ->> 0 AS fence, value ->> 1 AS ran_us, value ->> 2 AS state,
+        value ->> 4 AS error
     FROM json_each($2) WHERE type = 'array'
 )
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)

@@ -11,7 +11,9 @@ RETURNING 1,
            WHERE +j.worker_id = $1 AND j.cancel_requested_at IS NOT NULL),
           NULL,
           (SELECT nullif(json_group_array(json_array(w.id, 0, 0, b.heartbeat_at * 1000, NULL, 0,
-                                                     (b.expires_at - CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)) * 1000,
+                                                     (b.expires_at
+                                                         - CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+                                                         * 1000,
                                                      (b.expires_at - b.heartbeat_at) * 1000)), '[]')
            FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b ON b.worker_id = w.id
            WHERE w.stopped_at IS NULL AND w.id <> $1)

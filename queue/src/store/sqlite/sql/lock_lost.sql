@@ -15,7 +15,8 @@ SELECT id,
        doubts, losses,
        'the worker' || coalesce(' (' || host || ':' || pid || ')', '')
        || iif(began, ' running this job was lost', ' was lost before it was known to have started this job')
-       || coalesce(' (no heartbeat since ' || strftime('%Y-%m-%d %H:%M:%S', heartbeat_at / 1000, 'unixepoch') || ' UTC)', '')
+       || coalesce(' (no heartbeat since ' || strftime('%Y-%m-%d %H:%M:%S', heartbeat_at / 1000, 'unixepoch')
+           || ' UTC)', '')
        || CASE WHEN NOT began OR max_neighbours IS NULL THEN ''
                WHEN max_neighbours = 0 THEN '; no other job ran beside it'
                ELSE '; it ran beside at most ' || max_neighbours || ' others' END,
@@ -24,7 +25,8 @@ FROM (
     SELECT j.id, j.attempt, j.max_retries, j.losses, j.features, j.max_neighbours, j.started_fence = j.fence AS began,
            j.cancel_requested_at IS NOT NULL AS cancelling, w.host, w.pid, w.heartbeat_at,
            iif(j.started_fence = j.fence AND j.max_neighbours = 0,
-               (SELECT count(*) FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0) AS doubts
+               (SELECT count(*) FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0)
+                   AS doubts
     FROM json_each($1) AS d CROSS JOIN queue_jobs AS j ON j.id = d.value ->> 'id'
     LEFT JOIN queue_workers AS w ON w.id = j.worker_id
     WHERE j.worker_id = d.value ->> 'worker_id' AND (w.id IS NULL OR w.stopped_at IS NOT NULL)

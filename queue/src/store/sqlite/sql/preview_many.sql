@@ -1,6 +1,8 @@
--- As mysql/sql/preview_many.sql. (With a bare variable as the limit, SQLite would prepare the statement anew each time.)
+-- As mysql/sql/preview_many.sql. (With a bare variable as the limit, SQLite would prepare the statement anew each
+-- time.)
 SELECT ask,
-       COUNT(CASE WHEN number <= $2 OR priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),
+       COUNT(CASE WHEN number <= $2 OR priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5)))
+           THEN 1 END),
        COUNT(CASE WHEN priority < $3 OR (priority = $3 AND (place < $4 OR (place = $4 AND id < $5))) THEN 1 END),
        COUNT(*), MIN(place), MAX(place), MIN(id), MAX(id)
 FROM (

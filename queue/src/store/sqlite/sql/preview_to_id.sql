@@ -1,5 +1,5 @@
--- As preview.sql, and of the rows due exactly at the end time those below an id. (They have a branch of their own: for a
--- pair of time and id, SQLite takes only the time from the index.)
+-- As preview.sql, and of the rows due exactly at the end time those below an id. (They have a branch of their own: for
+-- a pair of time and id, SQLite takes only the time from the index.)
 SELECT priority, run_at * 1000 AS place, id
 FROM (
     SELECT * FROM (

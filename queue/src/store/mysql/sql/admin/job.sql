@@ -6,7 +6,8 @@ SELECT id, kind, queue,
        priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)), CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)),
+           CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
        cancel_requested_at IS NOT NULL, CAST(NULL AS CHAR), fence, args, CAST(NULL AS CHAR),
        (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_jobs AS j WHERE id = $1

@@ -2,7 +2,8 @@
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)), CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)),
+           CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
        cancel_requested_at IS NOT NULL, CAST(NULL AS CHAR)
 FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
                      WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled'

@@ -1,7 +1,8 @@
 -- Jobs by kind, queue and state.
 SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(since))
 FROM (SELECT kind, queue, IF(worker_id <> 0, claimed_at, run_at) AS since,
-             CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state
+             CASE WHEN worker_id <> 0 THEN 'running'
+                 WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state
       FROM queue_jobs) AS hot
 GROUP BY kind, queue, state
 UNION ALL

@@ -2,7 +2,8 @@
 SELECT queue, max(paused_at) * 1000,
        sum(scheduled), sum(ready), sum(running)
 FROM (SELECT queue, NULL AS paused_at,
-             count(CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 1 END) AS scheduled,
+             count(CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 1 END)
+                 AS scheduled,
              count(CASE WHEN run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 1 END) AS ready,
              0 AS running
       FROM queue_jobs WHERE worker_id = 0 GROUP BY queue

@@ -1,6 +1,7 @@
 -- step: recorded
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us, value ->> 'outcome' AS outcome, value ->> 'record' AS record, value ->> 'error' AS error
+    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us,
+        value ->> 'outcome' AS outcome, value ->> 'record' AS record, value ->> 'error' AS error
     FROM json_each($2)
 )
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
@@ -25,7 +26,8 @@ WHERE (job_id, fence) IN (
 -- step: all
 -- Ends jobs as cancelled, instead of returning them, if cancellation was requested meanwhile.
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us, value ->> 'uncount' AS uncount, value ->> 'record' AS record
+    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'ran_us' AS ran_us,
+        value ->> 'uncount' AS uncount, value ->> 'record' AS record
     FROM json_each($2)
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
@@ -41,7 +43,8 @@ RETURNING id
 -- step: all
 -- Returns jobs to the queue. Delays: see insert_one_later.sql.
 WITH batch AS MATERIALIZED (
-    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'delay_us' AS delay_us, value ->> 'uncount' AS uncount,
+    SELECT value ->> 'id' AS id, value ->> 'fence' AS fence, value ->> 'delay_us' AS delay_us,
+        value ->> 'uncount' AS uncount,
            value ->> 'outcome' AS outcome
     FROM json_each($2)
 )

@@ -10,9 +10,12 @@ FOR UPDATE
 
 -- step: recorded
 INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
-SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.outcome, d.error
+SELECT j.id, j.fence, j.attempt, j.worker_id, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND,
+    UTC_TIMESTAMP(6), d.outcome, d.error
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us', outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome', record BOOLEAN PATH '$.record', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
+        outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome',
+        record BOOLEAN PATH '$.record', error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence AND d.record
 ON DUPLICATE KEY UPDATE queue_attempts.job_id = queue_attempts.job_id
@@ -32,9 +35,11 @@ INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max
                            enqueued_at, run_at, started_at, finished_at, error)
 SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.features, j.max_retries, j.attempt - d.uncount,
        j.fence, j.worker_id, j.enqueued_at, j.run_at,
-       CASE WHEN d.record THEN UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND END, UTC_TIMESTAMP(6), 'cancelled on request'
+       CASE WHEN d.record THEN UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND END,
+           UTC_TIMESTAMP(6), 'cancelled on request'
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
-    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us', uncount INT PATH '$.uncount', record BOOLEAN PATH '$.record')) AS d
+    id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
+        uncount INT PATH '$.uncount', record BOOLEAN PATH '$.record')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
 WHERE j.worker_id = $1 AND j.fence = d.fence AND j.cancel_requested_at IS NOT NULL
 
