@@ -6,7 +6,7 @@ use std::time::Duration;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt as _;
-use syn::parse::ParseStream;
+use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Lit, LitInt, LitStr, Path, Token};
 
@@ -15,8 +15,45 @@ use crate::errors::Errors;
 use crate::names;
 
 /// The options, in the order in which the messages list them.
-const OPTIONS: [&str; 10] =
-    ["name", "aliases", "queue", "priority", "max_retries", "timeout", "backoff", "blocking", "struct_name", "crate"];
+const OPTIONS: [&str; 11] = [
+    "name",
+    "aliases",
+    "queue",
+    "priority",
+    "max_retries",
+    "timeout",
+    "backoff",
+    "blocking",
+    "derive",
+    "struct_name",
+    "crate",
+];
+
+/// What the struct derives anyway.
+const DERIVED: [&str; 4] = ["Debug", "Clone", "Serialize", "Deserialize"];
+
+/// What other libraries have as options, and how to get it here.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("cron", RECURRING),
+    ("every", RECURRING),
+    ("interval", RECURRING),
+    ("schedule", RECURRING),
+    ("unique", ONCE),
+    ("unique_for", ONCE),
+    ("dedupe", ONCE),
+    ("concurrency", LIMITED),
+    ("limit", LIMITED),
+    ("rate_limit", LIMITED),
+    ("throttle", LIMITED),
+    ("run_at", DELAYED),
+    ("run_in", DELAYED),
+];
+const RECURRING: &str = "a job does not repeat by itself: let it enqueue its successor, or let cron insert a row (see \
+                         docs/recipes.md)";
+const ONCE: &str = "jobs are not unique by themselves: make the handler idempotent (see docs/recipes.md)";
+const LIMITED: &str = "limits belong to a queue and a worker: write `queue = \"mail\"` here and `.queue(\"mail\", 2)` \
+                       on the worker's builder";
+const DELAYED: &str = "the time belongs to the enqueue: write `.after(delay)` or `.at(time)` there";
 
 /// Names that users of other libraries write.
 const SYNONYMS: [(&str, &str); 24] = [
@@ -84,6 +121,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) blocking: Option<Ident>,
+    /// Further traits that the struct derives.
+    pub(crate) derive: Vec<Path>,
     pub(crate) struct_name: Option<Ident>,
     pub(crate) krate: Option<Path>,
 }
@@ -134,6 +173,7 @@ impl Options {
                 self.blocking = Some(entry.key.clone());
                 entry.blocking()?;
             }
+            "derive" => self.derive = entry.derive(errors)?,
             "struct_name" => self.struct_name = Some(entry.struct_name()?),
             _ => self.krate = Some(entry.krate()?),
         }
@@ -178,6 +218,9 @@ fn suggestion(key: &str) -> Option<&'static str> {
 }
 
 fn unknown_option(key: &str) -> String {
+    if let Some((_, cure)) = ELSEWHERE.iter().find(|(name, _)| *name == key) {
+        return format!("unknown option `{key}`: {cure}");
+    }
     match suggestion(key) {
         Some("max_retries") if key.contains("attempt") => {
             format!("unknown option `{key}`; did you mean `max_retries`? (`max_retries = 3` is four attempts)")
@@ -261,6 +304,7 @@ fn example(key: &str) -> &'static str {
         "timeout" => "timeout = \"30s\"",
         "backoff" => "backoff = exponential(\"2s\", max = \"10m\")",
         "blocking" => "blocking",
+        "derive" => "derive(PartialEq)",
         "struct_name" => "struct_name = \"SendEmailJob\"",
         "crate" => "crate = my_crate::queue",
         _ => "queue = \"mail\"",
@@ -414,6 +458,28 @@ impl Entry {
             }
             _ => Err(self.error("`blocking` takes no value: write `#[job(blocking)]`")),
         }
+    }
+
+    fn derive(&self, errors: &mut Errors) -> syn::Result<Vec<Path>> {
+        const CURE: &str = "write `derive(PartialEq)`";
+        let Value::List(list) = &self.value else {
+            return Err(self.error(format!("`derive` takes traits in parentheses: {CURE}")));
+        };
+        let paths = Punctuated::<Path, Token![,]>::parse_terminated
+            .parse2(list.clone())
+            .map_err(|error| syn::Error::new(error.span(), format!("`derive` takes the names of traits: {CURE}")))?;
+        if paths.is_empty() {
+            return Err(self.error(format!("`derive` names no trait: {CURE}, or leave it out")));
+        }
+        let is_new = |path: &Path| {
+            let name = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
+            let derived = DERIVED.contains(&name.as_str());
+            if derived {
+                errors.at(path, format!("every job has `{name}` already: leave it out"));
+            }
+            !derived
+        };
+        Ok(paths.into_iter().filter(is_new).collect())
     }
 
     fn struct_name(&self) -> syn::Result<Ident> {

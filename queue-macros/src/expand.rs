@@ -89,6 +89,8 @@ fn declaration(job: &Job) -> TokenStream {
             #(#serde_attrs)*
         }
     });
+    let further = &job.options.derive;
+    let further = (!further.is_empty()).then(|| quote!(#[derive(#(#further),*)]));
     let fields = job.arguments().map(|argument| {
         let Argument { ident, attrs, ty, .. } = argument;
         let about = (!argument.is_documented()).then(|| {
@@ -109,6 +111,7 @@ fn declaration(job: &Job) -> TokenStream {
         #[doc = #about]
         #[must_use = #must_use]
         #derives
+        #further
         #vis #keyword #ident #body
     }
 }

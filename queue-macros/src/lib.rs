@@ -54,9 +54,10 @@ use proc_macro::TokenStream;
 /// | `queue = "mail"` | `"default"` | The queue. 1 to 128 bytes. |
 /// | `priority = -10` | `0` | Smaller runs first; from -32768 to 32767. |
 /// | `max_retries = 3` | `20` | How often a failed job is retried: 3 retries are 4 attempts. |
-/// | `timeout = "30s"` | none | How long one attempt may take. Then it is cancelled and counts as failed. |
+/// | `timeout = "30s"` | none | How long one attempt may take. Then its token fires. It fails unless it completes within the worker's `cancel_grace`. |
 /// | `backoff = …` | `exponential("2s", max = "1h")` | The delay before a retry, see below. |
 /// | `blocking` | | For a plain `fn`: runs on a blocking thread. Nothing stops it there: check `ctx.cancelled()`. |
+/// | `derive(PartialEq, Eq)` | none | Further traits that the struct derives. |
 /// | `struct_name = "SendEmailJob"` | the name in `UpperCamelCase` | The struct's name, if the default is taken. |
 /// | `crate = my_crate::queue` | `::queue` | The path of this crate, if you use it through a re-export. |
 ///

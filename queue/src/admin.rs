@@ -146,8 +146,14 @@ impl Admin {
     ///
     /// # Errors
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
-    /// arguments above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
+    /// arguments that are not an object, or are above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
+        if !args.is_object() {
+            return Err(Error::config(format!(
+                "the new arguments of job {id} are not a JSON object, and no job takes others: give one field for each \
+                 argument, for example {{\"to\": \"ada@example.org\"}}"
+            )));
+        }
         let args = args.to_string();
         if args.len() > MAX_ARGS_BYTES {
             let size = args.len();

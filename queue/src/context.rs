@@ -64,6 +64,53 @@ impl JobContext {
         Self(Arc::new(ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
     }
 
+    /// A context to call a handler directly in a test: the first attempt of job 1, which is the only one. Its token fires
+    /// when the test calls `ctx.cancelled().cancel()`.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() {
+    /// use queue::{JobContext, job};
+    ///
+    /// #[job]
+    /// async fn count(ctx: JobContext, to: u32) -> Result<u32, queue::JobError> {
+    ///     Ok(to * ctx.attempt())
+    /// }
+    ///
+    /// assert_eq!(count(JobContext::for_test(), 7).await.unwrap(), 7);
+    /// assert_eq!(count(JobContext::for_test().with_attempt(2, 3), 7).await.unwrap(), 14);
+    /// # }
+    /// ```
+    #[cfg(feature = "testing")]
+    pub fn for_test() -> Self {
+        Self::new(ContextParts {
+            id: JobId::from(1),
+            attempt: 1,
+            max_attempts: 1,
+            kind: Arc::from("test"),
+            queue: Arc::from("default"),
+            enqueued_at: Utc::now(),
+            token: CancellationToken::new(),
+            states: Arc::default(),
+        })
+    }
+
+    /// The same context for another attempt. For tests.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_attempt(&self, attempt: u32, max_attempts: u32) -> Self {
+        let ContextData { id, kind, queue, enqueued_at, cancelled, states, .. } = &*self.0;
+        Self::new(ContextParts {
+            id: *id,
+            attempt,
+            max_attempts,
+            kind: kind.clone(),
+            queue: queue.clone(),
+            enqueued_at: *enqueued_at,
+            token: cancelled.0.clone(),
+            states: states.clone(),
+        })
+    }
+
     /// The job's number.
     pub fn id(&self) -> JobId {
         self.0.id

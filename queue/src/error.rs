@@ -15,18 +15,16 @@ pub enum Error {
     Database {
         /// The operation that failed, for example ``cannot enqueue `send_email` ``.
         doing: String,
-        /// The driver's error.
-        #[source]
-        source: sqlx::Error,
+        /// The driver's error. It is part of this error's text, so it is not its `source()` as well.
+        r#source: sqlx::Error,
     },
     /// The arguments of a job do not serialize to JSON.
     #[error("cannot enqueue `{kind}`: its arguments do not serialize: {source}")]
     Payload {
         /// The job's kind.
         kind: &'static str,
-        /// The serializer's error.
-        #[source]
-        source: serde_json::Error,
+        /// The serializer's error. It is part of this error's text, so it is not its `source()` as well.
+        r#source: serde_json::Error,
     },
     /// The arguments of a job are too large. See [`MAX_ARGS_BYTES`](crate::MAX_ARGS_BYTES).
     #[error(
@@ -126,5 +124,17 @@ pub(crate) trait Doing<T> {
 impl<T> Doing<T> for Result<T, sqlx::Error> {
     fn doing(self, what: impl Into<String>) -> Result<T, Error> {
         self.map_err(|source| Error::Database { doing: what.into(), source })
+    }
+}
+
+#[cfg(all(test, feature = "anyhow"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        let error = Error::Database { doing: "cannot enqueue `a`".into(), source: sqlx::Error::PoolTimedOut };
+        let text = format!("{:#}", anyhow::Error::new(error));
+        assert_eq!(text.matches("timed out while waiting").count(), 1, "{text}");
     }
 }

@@ -84,9 +84,12 @@ mod limits;
 mod migrate;
 mod outcome;
 mod registry;
+mod signal;
 mod state;
 mod store;
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod worker;
 
 #[doc(hidden)]
@@ -105,6 +108,7 @@ pub use migrate::{migrate, migration_sql};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
 #[doc(inline)]
 pub use queue_macros::job;
+pub use signal::shutdown_signal;
 pub use state::{JobState, UnknownState};
 pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 pub use worker::{Worker, WorkerBuilder};

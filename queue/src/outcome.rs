@@ -1,5 +1,6 @@
 //! How an attempt ends, as the handler reports it.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +12,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// How a handler's attempt failed, or why it ended without a result.
 ///
-/// Any error type converts with `?` and counts as a failure: the job waits for its backoff and runs again. Use the
-/// constructors for finer control. Types that are not errors themselves (`anyhow::Error`, a [`BoxError`], a string)
-/// convert with `.map_err(JobError::retry)?`.
+/// Any error converts with `?` and counts as a failure: the job waits for its backoff and runs again. That includes
+/// `anyhow::Error`, `eyre::Report`, a [`BoxError`] and a string. Use the constructors for finer control.
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,9 +92,9 @@ impl fmt::Display for JobError {
     }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for JobError {
+impl<E: Into<BoxError> + 'static> From<E> for JobError {
     fn from(error: E) -> Self {
-        Self::retry(error)
+        error.into_job_error()
     }
 }
 
@@ -116,10 +116,43 @@ impl IntoJobError for JobError {
     }
 }
 
-impl<E: Into<BoxError>> IntoJobError for E {
+/// A failure that is retried. With the cargo features `anyhow` and `eyre`, a [`JobError`] inside `anyhow::Error` or
+/// `eyre::Report` decides instead, also below added context.
+impl<E: Into<BoxError> + 'static> IntoJobError for E {
     fn into_job_error(self) -> JobError {
-        JobError::retry(self)
+        let verdict = inside(&self);
+        JobError(match verdict {
+            Some(Verdict::Retry { after }) => Failure::Retry { after, error: self.into() },
+            Some(Verdict::Dead) => Failure::Dead { error: self.into() },
+            Some(Verdict::Cancel { reason }) => Failure::Cancel { reason },
+            Some(Verdict::Snooze { delay }) => Failure::Snooze { delay },
+            None => Failure::Retry { after: None, error: self.into() },
+        })
     }
+}
+
+/// What a [`JobError`] says, apart from its error.
+enum Verdict {
+    Retry { after: Option<Duration> },
+    Dead,
+    Cancel { reason: String },
+    Snooze { delay: Duration },
+}
+
+/// The verdict of a [`JobError`] inside an error of `anyhow` or `eyre`.
+fn inside(error: &dyn Any) -> Option<Verdict> {
+    let found: Option<&JobError> = None;
+    #[cfg(feature = "anyhow")]
+    let found = found.or_else(|| error.downcast_ref::<anyhow::Error>()?.downcast_ref());
+    #[cfg(feature = "eyre")]
+    let found = found.or_else(|| error.downcast_ref::<eyre::Report>()?.downcast_ref());
+    let _ = error;
+    Some(match &found?.0 {
+        Failure::Retry { after, .. } => Verdict::Retry { after: *after },
+        Failure::Dead { .. } => Verdict::Dead,
+        Failure::Cancel { reason } => Verdict::Cancel { reason: reason.clone() },
+        Failure::Snooze { delay } => Verdict::Snooze { delay: *delay },
+    })
 }
 
 /// What a handler may return: nothing, or a `Result` with a serializable value and an error.
@@ -146,5 +179,50 @@ impl<T: Serialize + Send + 'static, E: IntoJobError> JobReturn for Result<T, E> 
     type Output = T;
     fn into_result(self) -> Result<T, JobError> {
         self.map_err(IntoJobError::into_job_error)
+    }
+}
+
+#[cfg(all(test, feature = "anyhow", feature = "eyre"))]
+mod tests {
+    use super::*;
+
+    fn text(error: impl IntoJobError) -> String {
+        format!("{:?}", error.into_job_error())
+    }
+
+    #[test]
+    fn a_verdict_inside_anyhow_or_eyre_counts() {
+        let dead = || JobError::dead("no such card");
+        assert!(text(anyhow::anyhow!(dead())).starts_with("Dead"));
+        assert!(text(anyhow::anyhow!(dead()).context("charging")).starts_with("Dead"));
+        assert!(text(eyre::eyre!(dead())).starts_with("Dead"));
+        assert!(text(eyre::Report::msg(dead()).wrap_err("charging")).starts_with("Dead"));
+        let later = JobError::retry_after(Duration::from_secs(90), "rate limited");
+        assert!(text(anyhow::anyhow!(later)).starts_with("Retry { after: Some(90s)"));
+        assert_eq!(
+            text(anyhow::anyhow!(JobError::cancel("no longer needed"))),
+            text(JobError::cancel("no longer needed"))
+        );
+        assert_eq!(text(anyhow::anyhow!(JobError::snooze(Duration::ZERO))), text(JobError::snooze(Duration::ZERO)));
+        assert!(text(anyhow::anyhow!("broken")).starts_with("Retry { after: None"));
+    }
+
+    #[test]
+    fn the_question_mark_converts_every_error() {
+        fn fails(how: u8) -> Result<(), JobError> {
+            match how {
+                0 => Err(anyhow::anyhow!("a"))?,
+                1 => Err(eyre::eyre!("b"))?,
+                2 => Err("c")?,
+                3 => Err(String::from("d"))?,
+                4 => Err(BoxError::from("e"))?,
+                5 => Err(anyhow::anyhow!(JobError::dead("f")))?,
+                _ => drop("x".parse::<u8>()?),
+            }
+            Ok(())
+        }
+        let texts: Vec<_> = (0..7).map(|how| fails(how).unwrap_err().to_string()).collect();
+        assert_eq!(texts, ["a", "b", "c", "d", "e", "f", "invalid digit found in string"]);
+        assert!(format!("{:?}", fails(5).unwrap_err()).starts_with("Dead"));
     }
 }

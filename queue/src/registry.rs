@@ -19,6 +19,8 @@ pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
 pub(crate) struct JobDefinition {
     pub(crate) kind: &'static str,
     pub(crate) aliases: &'static [&'static str],
+    /// The queue that the type declares.
+    pub(crate) queue: &'static str,
     pub(crate) max_retries: u32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) backoff: Backoff,
@@ -34,6 +36,7 @@ impl JobDefinition {
         Self {
             kind: J::KIND,
             aliases: J::ALIASES,
+            queue: J::QUEUE,
             max_retries: J::MAX_RETRIES,
             timeout: J::TIMEOUT,
             backoff: J::BACKOFF,

@@ -3,10 +3,15 @@
 //! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt`.
 //! Events carry `event = "…"`, one of the constants below, and the same fields.
 //!
-//! Arguments, results and error texts of jobs are never logged above level trace, because they may be private.
+//! Arguments and results of jobs are never logged, because they may be private. Errors are, unless
+//! [`log_errors(false)`](crate::WorkerBuilder::log_errors) is set.
 
 /// Jobs may wait for connections of the worker's pool. Fields: `connections` of the pool, `concurrency`.
 pub(crate) const WORKER_POOL_SMALL: &str = "worker.pool_small";
+/// The worker serves queues that no job it knows declares. Fields: `worker`, `queues`.
+pub(crate) const WORKER_QUEUES_UNDECLARED: &str = "worker.queues_undeclared";
+/// The worker does not serve the queues that these jobs declare. Fields: `worker`, `jobs` (each with its queue).
+pub(crate) const WORKER_JOBS_UNSERVED: &str = "worker.jobs_unserved";
 /// A worker is ready to claim. Fields: `worker`, `engine`, `concurrency`, `queues`, `kinds`.
 pub(crate) const WORKER_STARTED: &str = "worker.started";
 /// A worker was told to stop. Fields: `worker`, `running`, `released`.
@@ -34,9 +39,9 @@ pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";
 /// An attempt failed and the job will be retried. Fields: the job's, `job.duration_ms`, `job.outcome`,
-/// `job.retry_in_ms`.
+/// `job.retry_in_ms`, `error`.
 pub(crate) const JOB_FAILED: &str = "job.failed";
-/// A job went to the dead letters. Fields: the job's, `job.duration_ms`, `job.outcome`.
+/// A job went to the dead letters. Fields: the job's, `job.duration_ms`, `job.outcome`, `error`.
 pub(crate) const JOB_DEAD: &str = "job.dead";
 /// A job was cancelled. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_CANCELLED: &str = "job.cancelled";

@@ -27,8 +27,6 @@ use queue::{Worker, WorkerBuilder};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
 use crate::jobs::Recorder;
@@ -40,19 +38,9 @@ const CONNECTIONS: u32 = 5;
 async fn main() -> Result<(), Box<dyn Error>> {
     end_with_the_test();
     write_log()?;
-    let (shutdown, immediately) = signals()?;
+    let shutdown = queue::shutdown_signal();
     let worker = builder().await?.build()?;
-    let ended = worker
-        .run_until(
-            async {
-                let _ = shutdown.await;
-            },
-            async {
-                let _ = immediately.await;
-            },
-        )
-        .await;
-    if let Err(error) = ended {
+    if let Err(error) = worker.run(shutdown).await {
         eprintln!("{error}");
         exit(1);
     }
@@ -100,20 +88,6 @@ async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
         builder = builder.cancel_grace(grace);
     }
     Ok(builder)
-}
-
-/// Two futures: the first SIGTERM, and the second.
-fn signals() -> Result<(oneshot::Receiver<()>, oneshot::Receiver<()>), Box<dyn Error>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let (first, shutdown) = oneshot::channel();
-    let (second, immediately) = oneshot::channel();
-    tokio::spawn(async move {
-        terminate.recv().await;
-        let _ = first.send(());
-        terminate.recv().await;
-        let _ = second.send(());
-    });
-    Ok((shutdown, immediately))
 }
 
 fn write_log() -> Result<(), Box<dyn Error>> {

@@ -394,10 +394,14 @@ async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {
         assert_eq!(detail.job.attempt, 2);
     }
     let id = id_of(Dead);
-    let most = serde_json::Value::String("\"".repeat(queue::MAX_ARGS_BYTES / 2 - 1));
+    for other in [serde_json::json!([1]), serde_json::json!("a"), serde_json::Value::Null] {
+        let refused = db.admin.edit_args(id, &other).await.unwrap_err().to_string();
+        assert!(refused.contains("not a JSON object") && refused.contains("for example"), "{refused}");
+    }
+    let most = serde_json::json!({ "a": "\"".repeat((queue::MAX_ARGS_BYTES - 8) / 2) });
     db.admin.edit_args(id, &most).await.unwrap();
     assert_eq!(db.detail(id).await.args, most.to_string());
-    let more = serde_json::Value::String("x".repeat(queue::MAX_ARGS_BYTES));
+    let more = serde_json::json!({ "a": "x".repeat(queue::MAX_ARGS_BYTES) });
     assert!(matches!(db.admin.edit_args(id, &more).await, Err(Error::Config(_))));
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use queue::JobState;
+use queue::{Job, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Grind, Hurried, Note, Play};
 use queue_tests::{Db, Step, eventually};
@@ -13,6 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 conformance! {
     never_tell_what_jobs_are_about,
+    tell_why_a_job_failed,
+    name_queues_and_jobs_that_do_not_fit,
     tell_of_a_round_of_retention_that_failed,
 }
 
@@ -71,7 +73,7 @@ const SECRETS: [&str; 7] =
     ["s3cret-args", "s3cret-result", "s3cret-error", "s3cret-panic", "s3cret-dead", "s3cret-bad", "s3cret-why"];
 
 /// Jobs that end in every way, with something private in each place where there can be any.
-async fn run_secrets(db: Db) {
+async fn run_secrets(db: Db, log_errors: bool) {
     let [args, result, error, panic, dead, bad, why] = SECRETS;
     let [fail, panics] = [Step::Fail(error.into()), Step::Panic(panic.into())];
     let completed = [
@@ -96,7 +98,7 @@ async fn run_secrets(db: Db) {
     // what the database itself refuses, with its own words
     let refused = format!("INSERT INTO queue_jobs (kind, args, max_retries) VALUES ('note', '\"{bad}\"', -1)");
     assert!(db.pool().sql(&refused).await.is_err());
-    let worker = db.start(db.worker());
+    let worker = db.start(db.worker().log_errors(log_errors));
     db.probe.wait_for(queue_tests::What::Started, "held", 1).await;
     db.admin().cancel(cancelled[1]).await.expect("cancelled");
     for id in completed {
@@ -116,7 +118,7 @@ async fn run_secrets(db: Db) {
 }
 
 async fn never_tell_what_jobs_are_about(db: Db) {
-    let log = captured(db.engine(), "debug", run_secrets).await;
+    let log = captured(db.engine(), "debug", async |db| run_secrets(db, false).await).await;
     // sqlx logs the texts of statements: those with values in them are the test's own
     assert!(db.engine() == Engine::Sqlite || log.contains("INSERT INTO queue_history"), "nothing of sqlx in {log}");
     let log: String = log.lines().filter(|line| !line.contains("VALUES ('")).collect::<Vec<_>>().join("\n");
@@ -127,8 +129,42 @@ async fn never_tell_what_jobs_are_about(db: Db) {
         let told: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
         assert!(told.is_empty(), "{told:?}");
     }
-    let log = captured(db.engine(), "queue=trace", run_secrets).await;
-    assert!(SECRETS.iter().any(|secret| log.contains(secret)), "the test would not notice: {log}");
+}
+
+/// Errors are told where they happen, with arguments and results left out.
+async fn tell_why_a_job_failed(db: Db) {
+    let log = captured(db.engine(), "queue=trace", async |db| run_secrets(db, true).await).await;
+    let [args, result, error, panic, dead, bad, _] = SECRETS;
+    for told in [error, panic, dead] {
+        let line = |event| log.lines().any(|line| line.contains(event) && line.contains(told));
+        assert!(line("job.failed") || line("job.dead"), "{told} is in no line of {log}");
+    }
+    assert!(log.lines().any(|line| line.contains("the arguments do not fit `queue_tests::jobs::Note`")), "{log}");
+    for secret in [args, result, bad] {
+        assert!(!log.contains(secret), "{secret} is in {log}");
+    }
+}
+
+/// A misspelt queue would leave its jobs waiting in silence.
+async fn name_queues_and_jobs_that_do_not_fit(db: Db) {
+    let run = async |db: Db| {
+        let worker = db.start(db.worker().queue("defualt", 1));
+        db.enqueue(Note::new("a").queue("defualt")).await;
+        db.probe.wait_for(queue_tests::What::Started, "a", 1).await;
+        worker.stop().await;
+    };
+    let log = captured(db.engine(), "queue=warn", run).await;
+    let line =
+        |event: &str| log.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("no {event} in {log}"));
+    assert!(line("worker.queues_undeclared").contains("defualt"), "{log}");
+    assert!(line("worker.jobs_unserved").contains("note (default)"), "{log}");
+    let all = captured(db.engine(), "queue=warn", async |db: Db| {
+        let worker = db.start(db.worker());
+        db.enqueue(Note::new("a")).await;
+        db.probe.wait_for(queue_tests::What::Started, "a", 1).await;
+        worker.stop().await;
+    });
+    assert!(!all.await.contains("unserved"), "a worker without queues serves all");
 }
 
 /// It is a warning, and the next round goes on.

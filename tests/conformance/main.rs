@@ -50,4 +50,5 @@ mod settings;
 mod shutdown;
 mod sources;
 mod start;
+mod testing;
 mod unrecordable;

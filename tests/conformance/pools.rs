@@ -25,6 +25,7 @@ conformance! {
     a_server_that_gives_too_few_connections_is_told_at_the_start,
     connections_without_work_are_kept,
     connections_have_a_name,
+    no_connection_outlives_a_pool_that_was_closed,
     a_part_of_another_pool_is_enough,
 }
 
@@ -45,6 +46,27 @@ async fn in_memory_ends_wait_for_handlers_that_hold_the_only_connection() {
     eventually("all ends", finished).await;
     assert_eq!(stage.returned().len(), 20, "each ran once");
     worker.stop().await;
+}
+
+/// As at the end of a test that drops its database.
+async fn no_connection_outlives_a_pool_that_was_closed(db: Db) {
+    let sessions = match db.engine() {
+        Engine::Postgres => {
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        }
+        _ => "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+    };
+    let count = async || db.column(sessions).await[0].parse::<u32>().expect("a number");
+    let before = count().await;
+    let pool = db.open(2).await;
+    pool.admin().stats().await.expect("counted");
+    let mut tx = pool.begin().await;
+    each!(AnyTransaction, &mut tx, tx => Note::new("a").enqueue(&mut **tx).await.expect("enqueued"));
+    tx.commit().await;
+    each!(AnyPool, &pool, pool => pool.close().await);
+    let began = Instant::now();
+    eventually("no connection is left", async || (count().await <= before).then_some(())).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 /// By how much recorded ends may trail the returns of handlers.
@@ -270,7 +292,7 @@ async fn a_server_that_gives_too_few_connections_is_told_at_the_start(db: Db) {
     let few = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("one connection");
     db.enqueue(Note::new("a")).await;
     let worker = db.worker_on(&AnyPool::Pg(few.clone())).build().expect("a good configuration");
-    let error = within("a worker's start", worker.run(std::future::pending())).await.expect_err("too few");
+    let error = within("a worker's start", worker.run(std::future::pending::<()>())).await.expect_err("too few");
     assert!(error.to_string().contains("too many connections for role"), "{error}");
     assert_eq!((db.count("queue_workers").await, db.count("queue_jobs WHERE attempt = 0").await), (0, 1));
     few.close().await;

@@ -121,7 +121,7 @@ async fn is_not_told_when_refused(db: Db) {
                 pool.migrate().await.expect_err("refused"),
                 pool.enqueue(Note::new("a")).await.expect_err("refused"),
                 pool.enqueue_all([Note::new("a"), Note::new("b")]).await.expect_err("refused"),
-                worker.run(std::future::pending()).await.expect_err("refused"),
+                worker.run(std::future::pending::<()>()).await.expect_err("refused"),
                 admin.stats().await.expect_err("refused"),
                 admin.jobs(&Filter::new()).await.expect_err("refused"),
             ];

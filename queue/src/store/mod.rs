@@ -212,6 +212,20 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     fn feature_duties(&self) -> Vec<FeatureDuty>;
 }
 
+/// Everything that [`crate::testing`] asks of a database.
+#[cfg(feature = "testing")]
+pub(crate) trait TestStore: Store + AdminStore {
+    /// It works in a transaction of somebody else.
+    fn is_given(&self) -> bool;
+
+    /// How far the database's time stands still behind the clock, in microseconds: PostgreSQL's does so in a
+    /// transaction.
+    fn standstill(&self) -> Reply<'_, i64>;
+
+    /// Moves the times of all waiting jobs into the past, by so many microseconds.
+    fn shift(&self, micros: i64) -> Reply<'_, ()>;
+}
+
 /// Everything that the administration asks of a database.
 pub(crate) trait AdminStore: Upkeep {
     /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.

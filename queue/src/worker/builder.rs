@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+
 use crate::context::States;
 use crate::enqueue::target::Pool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
+use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry;
 
@@ -27,8 +30,7 @@ use crate::worker::lifecycle;
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
 /// use queue::Worker;
 ///
-/// # let ctrl_c = std::future::pending();
-/// Worker::builder(pool).concurrency(32).build()?.run(ctrl_c).await
+/// Worker::builder(pool).concurrency(32).build()?.run(queue::shutdown_signal()).await
 /// # }
 /// ```
 #[must_use = "a worker does nothing until `.run(…)` is awaited"]
@@ -56,7 +58,8 @@ impl Worker {
         Self { config }
     }
 
-    /// Claims and runs jobs until `shutdown` is ready, for example on Ctrl-C or SIGTERM. Then the worker:
+    /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
+    /// future. Then the worker:
     ///
     /// 1. stops claiming, and releases the jobs that have not started;
     /// 2. lets running jobs continue for the [`shutdown_grace`](WorkerBuilder::shutdown_grace);
@@ -74,18 +77,15 @@ impl Worker {
     ///
     /// # Cancellation
     /// Dropping the future also drops the running jobs. Other workers rescue them as after a crash.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-        self.run_until(shutdown, std::future::pending()).await
+    pub async fn run(self, shutdown: impl Future) -> Result<(), Error> {
+        self.run_until(shutdown, signal::second()).await
     }
 
-    /// Like [`run`](Self::run), but ends at once when `immediately` is ready, for example on a second Ctrl-C. Running
-    /// jobs are then dropped and released without counting an attempt.
-    pub async fn run_until(
-        self,
-        shutdown: impl Future<Output = ()>,
-        immediately: impl Future<Output = ()>,
-    ) -> Result<(), Error> {
-        lifecycle::supervise(self.config, shutdown, immediately).await
+    /// Like [`run`](Self::run), but ends at once when `immediately` is ready. Running jobs are then dropped and
+    /// released without counting an attempt. ([`run`](Self::run) does so on the second signal, if it is given
+    /// [`shutdown_signal()`](crate::shutdown_signal).)
+    pub async fn run_until(self, shutdown: impl Future, immediately: impl Future) -> Result<(), Error> {
+        lifecycle::supervise(self.config, shutdown.map(drop), immediately.map(drop)).await
     }
 }
 
@@ -115,6 +115,7 @@ pub struct WorkerBuilder {
     registered: Vec<JobDefinition>,
     linked: bool,
     transaction_pooler: bool,
+    log_errors: bool,
     timing: Timing,
 }
 
@@ -142,6 +143,7 @@ impl WorkerBuilder {
             registered: Vec::new(),
             linked: true,
             transaction_pooler: false,
+            log_errors: true,
             timing: Timing::default(),
         }
     }
@@ -229,6 +231,14 @@ impl WorkerBuilder {
         self
     }
 
+    /// Whether the log lines of failed jobs carry the error, with its causes. The default is `true`. Set it to `false` if
+    /// errors may contain private data. Arguments and results are never logged. The database keeps the errors in any
+    /// case.
+    pub fn log_errors(mut self, yes: bool) -> Self {
+        self.log_errors = yes;
+        self
+    }
+
     /// Set this to `true` if PostgreSQL is reached through a pooler in transaction mode. The default is `false`.
     /// PgBouncer supports this from 1.21 on, with `max_prepared_statements` above zero.
     ///
@@ -242,7 +252,7 @@ impl WorkerBuilder {
     /// ```no_run
     /// # #[cfg(feature = "postgres")]
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let shutdown = std::future::pending();
+    /// # let shutdown = std::future::pending::<()>();
     /// let pool = sqlx::PgPool::connect("postgres://app@pgbouncer:6432/app").await?;
     /// queue::Worker::builder(pool).transaction_pooler(true).build()?.run(shutdown).await?;
     /// # Ok(()) }
@@ -298,6 +308,7 @@ impl WorkerBuilder {
             newest_first: self.newest_first,
             states: Arc::new(self.states),
             jobs,
+            log_errors: self.log_errors,
             timing: self.timing,
         }))
     }

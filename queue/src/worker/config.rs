@@ -41,5 +41,7 @@ pub(crate) struct Config {
     pub(crate) states: Arc<States>,
     /// By kind and alias.
     pub(crate) jobs: HashMap<&'static str, Arc<JobDefinition>>,
+    /// Whether log lines carry the errors of jobs.
+    pub(crate) log_errors: bool,
     pub(crate) timing: Timing,
 }

@@ -146,6 +146,7 @@ impl MadeUp {
         let definition = JobDefinition {
             kind: "k",
             aliases: &[],
+            queue: "default",
             max_retries: 0,
             timeout: None,
             backoff: crate::Backoff::default(),
@@ -161,6 +162,7 @@ impl MadeUp {
             newest_first: Default::default(),
             states: Arc::default(),
             jobs: [("k", Arc::new(definition))].into(),
+            log_errors: true,
             timing,
         }
     }

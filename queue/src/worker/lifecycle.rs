@@ -1,5 +1,6 @@
 //! The life of a run, from joining to leaving.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
+use crate::registry::JobDefinition;
 use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::claim;
@@ -90,6 +92,7 @@ impl Run {
         let deadline = shared.lease.extend(joined);
         shared.lease.set_id(id);
         announce(&shared);
+        warn_of_misfits(&shared);
         let mut tasks = JoinSet::new();
         let claiming = tasks.spawn(claim::run(shared.clone()));
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
@@ -221,6 +224,39 @@ fn announce(shared: &Shared) {
         kinds = shared.scope.kinds.join(", "),
         "worker started"
     );
+}
+
+/// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
+fn warn_of_misfits(shared: &Shared) {
+    let (config, worker) = (&shared.config, shared.lease.id());
+    if config.queues.is_empty() {
+        return;
+    }
+    let undeclared: Vec<&str> =
+        config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
+    if !undeclared.is_empty() {
+        tracing::warn!(
+            event = telemetry::WORKER_QUEUES_UNDECLARED,
+            worker,
+            queues = undeclared.join(", "),
+            "no job that this worker knows declares these queues: is a name misspelt? (An enqueue may still name them.)"
+        );
+    }
+    let served = |job: &JobDefinition| config.queues.contains_key(job.queue);
+    let unserved = config.jobs.values().filter(|job| !served(job)).map(|job| format!("{} ({})", job.kind, job.queue));
+    let unserved: BTreeSet<String> = unserved.collect();
+    if !unserved.is_empty() {
+        tracing::warn!(
+            event = telemetry::WORKER_JOBS_UNSERVED,
+            worker,
+            jobs = unserved.into_iter().collect::<Vec<_>>().join(", "),
+            "this worker does not serve the queues that these jobs declare: they wait for a worker that does"
+        );
+    }
+}
+
+fn declares(config: &Config, queue: &str) -> bool {
+    config.jobs.values().any(|job| job.queue == queue)
 }
 
 /// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a

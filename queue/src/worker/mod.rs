@@ -31,3 +31,5 @@ mod run;
 mod shared;
 
 pub use builder::{Worker, WorkerBuilder};
+#[cfg(feature = "testing")]
+pub(crate) use run::attempt::{Ended, Execution, LongArgs, Stop, Switch};

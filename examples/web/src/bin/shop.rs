@@ -28,7 +28,7 @@ async fn main() -> anyhow::Result<()> {
     let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app).with_graceful_shutdown(queue_example_web::shutdown_signal()).await?;
+    axum::serve(listener, app).with_graceful_shutdown(queue::shutdown_signal()).await?;
     Ok(())
 }
 

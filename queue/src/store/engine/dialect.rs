@@ -170,6 +170,15 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Only where the engine may end a transaction by itself, so that a connection of the pool believes itself inside one
     /// that is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
     const IN_A_FILE: Option<&'static str>;
+    /// An address for a pool that never connects.
+    #[cfg(feature = "testing")]
+    const NOWHERE: &'static str;
+    /// One row: by how many microseconds the time in this transaction is behind the clock. None: it never is.
+    #[cfg(feature = "testing")]
+    const STANDSTILL: Option<&'static str>;
+    /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).
+    #[cfg(feature = "testing")]
+    const SHIFT: Script;
     /// Begins a transaction that writes.
     const BEGIN: &'static str;
     /// Sent before `BEGIN` on a connection of the user's pool.
@@ -349,11 +358,12 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         asks: &[Ask],
         reach: Reach,
     ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
-    /// See [`Store::claim`](crate::store::Store::claim).
+    /// See [`Store::claim`](crate::store::Store::claim). It has a transaction of its own, or is part of another one.
     fn claim(
         conn: &mut Self::Connection,
         worker: WorkerId,
         asks: &[Ask],
+        whose: Whose,
     ) -> impl Future<Output = Result<Vec<Claimed>, Error>> + Send;
     /// Writes all of them or none, and returns the ids in the given order. If the connection is the caller's and in a
     /// transaction, they become part of it.

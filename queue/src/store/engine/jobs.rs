@@ -142,9 +142,9 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
             let claimed = match (alone, DB::CLAIM_ALONE, asks) {
                 _ if asks.iter().all(|ask| ask.take == 0) => return Ok(Vec::new()),
                 (None, _, _) => {
-                    let args = (worker, asks.to_vec());
-                    self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks)| {
-                        DB::claim(conn, *worker, asks).boxed()
+                    let args = (worker, asks.to_vec(), self.whose());
+                    self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks, whose)| {
+                        DB::claim(conn, *worker, asks, *whose).boxed()
                     })
                     .await?
                 }

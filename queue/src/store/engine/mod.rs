@@ -7,6 +7,7 @@
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`feature`], [`steps`] |
 //! | shapes of statements | [`script`], [`ends`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
+//! | tests of users | [`given`], [`test_store`] |
 //! | the server | [`session`], [`distance`], [`notify`] |
 
 mod access;
@@ -17,6 +18,8 @@ pub(crate) mod dialect;
 pub(crate) mod distance;
 mod ends;
 pub(crate) mod feature;
+#[cfg(feature = "testing")]
+pub(crate) mod given;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
     allow(dead_code, reason = "without an engine there are no statements")
@@ -37,6 +40,8 @@ pub(crate) mod savepoint;
 pub(crate) mod script;
 pub(crate) mod session;
 pub(crate) mod steps;
+#[cfg(feature = "testing")]
+pub(crate) mod test_store;
 mod upkeep;
 pub(crate) mod write_queue;
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::Connection;
-use sqlx::pool::PoolConnection;
+use sqlx::pool::{CloseEvent, PoolConnection};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -62,6 +62,8 @@ struct Local {
     echoing: bool,
     /// The connect options for the connection of an echo.
     options: Option<AnyOptions>,
+    /// The end of the pool with these options: no connection of an echo outlives it.
+    closed: Option<CloseEvent>,
 }
 
 /// Identifies a process: by a random number, and by its process id. The id is read each time, because a forked process
@@ -133,7 +135,10 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     let from = {
         let mut databases = databases();
         let local = databases.entry(key.clone()).or_default();
-        local.options.get_or_insert_with(|| pool.connect_options());
+        if local.options.is_none() {
+            local.options = Some(pool.connect_options());
+            local.closed = Some(pool.close_event());
+        }
         local.workers.iter().for_each(|worker| worker.notify_one());
         if !DB::NOTIFIES || announced {
             return;
@@ -217,7 +222,10 @@ impl Drop for AtWork {
 /// Registers a pool, so that echoes can be sent to its database.
 pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
     let options: Options<DB> = pool.connect_options();
-    databases().entry(key(pool)).or_default().options = Some(options);
+    let mut databases = databases();
+    let local = databases.entry(key(pool)).or_default();
+    local.options = Some(options);
+    local.closed = Some(pool.close_event());
 }
 
 /// Something was written in a transaction that may be committed later.
@@ -230,11 +238,11 @@ pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
         if !local.echoing {
             local.echoing = true;
             let echoing = AtWork { key: key.clone(), flag: |local| &mut local.echoing, over: false };
-            begun.push((echoing, options));
+            begun.push((echoing, options, local.closed.take()));
         }
     }
-    for (echoing, options) in begun {
-        tokio::spawn(echo::<DB>(echoing, options));
+    for (echoing, options, closed) in begun {
+        tokio::spawn(echo::<DB>(echoing, options, closed));
     }
 }
 
@@ -251,7 +259,11 @@ async fn repeat<DB: Dialect + Signals>(
     DB::notify(&mut open, from).await.is_ok().then_some(open)
 }
 
-async fn echo<DB: Dialect + Signals>(mut echoing: AtWork, options: Option<Options<DB>>) {
+async fn echo<DB: Dialect + Signals>(
+    mut echoing: AtWork,
+    options: Option<Options<DB>>,
+    mut closed: Option<CloseEvent>,
+) {
     let mut connection: Option<DB::Connection> = None;
     loop {
         let (age, from) = {
@@ -259,6 +271,8 @@ async fn echo<DB: Dialect + Signals>(mut echoing: AtWork, options: Option<Option
             let Some(local) = databases.get_mut(&echoing.key) else { return };
             let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
             if age >= ECHO_FOR {
+                // unless another pool was introduced meanwhile
+                local.closed = local.closed.take().or(closed);
                 return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
@@ -267,6 +281,26 @@ async fn echo<DB: Dialect + Signals>(mut echoing: AtWork, options: Option<Option
         if let Some(options) = &options {
             connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);
         }
-        sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))).await;
+        let pause = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5)));
+        let Some(end) = &mut closed else {
+            pause.await;
+            continue;
+        };
+        tokio::select! {
+            () = pause => {}
+            () = end => {
+                if let Some(local) = databases().get_mut(&echoing.key) {
+                    // if another pool was introduced meanwhile, the next enqueue begins an echo for that one
+                    if local.closed.is_none() {
+                        local.options = None;
+                    }
+                    echoing.end(local);
+                }
+                if let Some(connection) = connection {
+                    let _ = timeout(LIMIT, connection.close()).await;
+                }
+                return;
+            }
+        }
     }
 }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
+#[cfg(feature = "testing")]
+use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -19,11 +21,14 @@ use crate::error::{Doing, Error};
 use crate::store::engine::connection::{Conn, Kept, Line, SILENCE, connect, open_line};
 use crate::store::engine::dialect::{Beside, Dialect, Housekeeping, rows};
 use crate::store::engine::distance::Distance;
+#[cfg(feature = "testing")]
+use crate::store::engine::given::Given;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::poisoned::acquire;
 use crate::store::engine::savepoint::ended;
 use crate::store::engine::session::Session;
 use crate::store::engine::write_queue::{Errand, Listening, Turns};
+use crate::store::values::Whose;
 
 /// The time limit of an operation, with all its retries.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
@@ -54,6 +59,9 @@ struct StoreParts<DB: Dialect> {
     lent: AtomicBool,
     /// See [`Dialect::open_beside`]. None: not tried yet; `Some(None)`: there can be none.
     beside: Mutex<Option<Option<Beside<DB>>>>,
+    /// Somebody else's connection, for all operations.
+    #[cfg(feature = "testing")]
+    given: Option<Given<DB>>,
 }
 
 impl<DB: Dialect> Clone for SqlStore<DB> {
@@ -134,7 +142,30 @@ impl<DB: Dialect> SqlStore<DB> {
             pinged: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             beside: Mutex::default(),
+            #[cfg(feature = "testing")]
+            given: None,
         }))
+    }
+
+    /// A store that works on somebody else's connection, in a transaction of theirs. It has no other one.
+    #[cfg(feature = "testing")]
+    pub(crate) fn on(given: Given<DB>) -> Self
+    where
+        DB: Signals,
+    {
+        let nowhere = DB::NOWHERE.parse().unwrap_or_else(|_| panic!("`{}` is an address", DB::NOWHERE));
+        let mut store = Self::new(PoolOptions::new().idle_timeout(None).max_lifetime(None).connect_lazy_with(nowhere));
+        Arc::get_mut(&mut store.0).expect("nobody else has it yet").given = Some(given);
+        store
+    }
+
+    /// Whose transaction a claim runs in.
+    pub(crate) fn whose(&self) -> Whose {
+        #[cfg(feature = "testing")]
+        if self.0.given.is_some() {
+            return Whose::InTransaction;
+        }
+        Whose::Pools
     }
 
     /// The user's pool.
@@ -208,6 +239,10 @@ impl<DB: Dialect> SqlStore<DB> {
         T: Send + 'static,
         F: for<'c> Fn(&'c mut DB::Connection, &'c A) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + Sync + 'static,
     {
+        #[cfg(feature = "testing")]
+        if let Some(given) = &self.0.given {
+            return given.run(args, body).await.doing(doing);
+        }
         let store = self.clone();
         let operation = async move {
             let mut pauses = Pauses::new(limit);

@@ -15,7 +15,7 @@ use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{claimed, lane_of, shares};
 use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
-use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, WorkerId};
+use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
 
 use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, of_kinds};
 
@@ -171,9 +171,21 @@ pub(super) async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<V
     rows.iter().map(start).collect()
 }
 
+/// What begins or ends a claim's own transaction. None: the claim is part of another one, which its caller ends.
+fn around(whose: Whose, sql: &'static str) -> Option<&'static str> {
+    (whose != Whose::InTransaction).then_some(sql)
+}
+
 /// Locks the next rows of the asks and no others, in a transaction.
-pub(super) async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Locked, Error> {
-    MySql::raw(conn, settings::BEGIN).await?;
+pub(super) async fn lock(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    whose: Whose,
+) -> Result<Locked, Error> {
+    if let Some(begin) = around(whose, settings::BEGIN) {
+        MySql::raw(conn, begin).await?;
+    }
     let together = false;
     if let [ask] = asks {
         let (sql, binds) = claim_one(worker, ask);
@@ -193,9 +205,12 @@ pub(super) async fn lock_numbers(
     worker: WorkerId,
     ask: &Ask,
     numbers: &[i64],
+    whose: Whose,
 ) -> Result<Locked, Error> {
     let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
-    let text = one_text(&[(settings::BEGIN, &[]), (include_str!("sql/claim_numbers.sql"), &values)]);
+    let begin = around(whose, settings::BEGIN).map(|begin| (begin, &[][..]));
+    let parts: Vec<_> = begin.into_iter().chain([(include_str!("sql/claim_numbers.sql"), &values[..])]).collect();
+    let text = one_text(&parts);
     let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
         let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
@@ -213,6 +228,7 @@ pub(super) async fn mark(
     worker: WorkerId,
     asks: &[Ask],
     locked: Locked,
+    whose: Whose,
 ) -> Result<Vec<Claimed>, Error> {
     let Locked { mut jobs, together } = locked;
     let mut taken: Vec<[i64; 2]> = jobs.iter().map(|job| [job.id.get(), i64::from(job.max_retries)]).collect();
@@ -221,11 +237,11 @@ pub(super) async fn mark(
     let claim = if together {
         let marked = [worker.into(), taken.as_slice().into()];
         let note = [worker.into(), ids.as_slice().into()];
-        let text = one_text(&[
-            (include_str!("sql/claim_mark.sql"), &marked),
-            (include_str!("sql/claim_note.sql"), &note),
-            (settings::COMMIT, &[]),
-        ]);
+        let commit = around(whose, settings::COMMIT).map(|commit| (commit, &[][..]));
+        let mut parts =
+            vec![(include_str!("sql/claim_mark.sql"), &marked[..]), (include_str!("sql/claim_note.sql"), &note[..])];
+        parts.extend(commit);
+        let text = one_text(&parts);
         let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
         let mut claim = 0;
         while let Some(answer) = answers.try_next().await? {
@@ -249,7 +265,9 @@ pub(super) async fn mark(
         let note = [worker.into(), ids.as_slice().into()];
         let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.sql"), &note)?;
         let claim = MySql::insert_row(conn, sql, arguments).await?;
-        MySql::raw(conn, settings::COMMIT).await?;
+        if let Some(commit) = around(whose, settings::COMMIT) {
+            MySql::raw(conn, commit).await?;
+        }
         claim
     };
     jobs.iter_mut().for_each(|job| job.claim = Some(claim));
@@ -262,16 +280,21 @@ pub(super) async fn take(
     worker: WorkerId,
     asks: &[Ask],
     locked: Result<Locked, Error>,
+    whose: Whose,
 ) -> Result<Vec<Claimed>, Error> {
     let taken = match locked {
-        Ok(locked) if !locked.jobs.is_empty() => mark(conn, worker, asks, locked).await,
+        Ok(locked) if !locked.jobs.is_empty() => mark(conn, worker, asks, locked, whose).await,
         none => {
-            MySql::raw(conn, settings::ROLLBACK).await?;
+            if let Some(rollback) = around(whose, settings::ROLLBACK) {
+                MySql::raw(conn, rollback).await?;
+            }
             return none.map(|locked| locked.jobs);
         }
     };
-    if taken.is_err() {
-        MySql::raw(conn, settings::ROLLBACK).await?;
+    if taken.is_err()
+        && let Some(rollback) = around(whose, settings::ROLLBACK)
+    {
+        MySql::raw(conn, rollback).await?;
     }
     taken
 }
@@ -282,27 +305,33 @@ pub(super) async fn claim_lane(
     worker: WorkerId,
     ask: &Ask,
     served: Option<&[String]>,
+    whose: Whose,
 ) -> Result<Vec<Claimed>, Error> {
     let locked = match due(conn, ask, served).await? {
         None => return Ok(Vec::new()),
-        Some(DueRows::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers).await,
-        Some(DueRows::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask)).await,
+        Some(DueRows::Numbers(numbers)) => lock_numbers(conn, worker, ask, &numbers, whose).await,
+        Some(DueRows::Behind(ask)) => lock(conn, worker, std::slice::from_ref(&ask), whose).await,
     };
-    take(conn, worker, std::slice::from_ref(ask), locked).await
+    take(conn, worker, std::slice::from_ref(ask), locked, whose).await
 }
 
 /// The next jobs of these lanes.
-pub(super) async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+pub(super) async fn claim(
+    conn: &mut MySqlConnection,
+    worker: WorkerId,
+    asks: &[Ask],
+    whose: Whose,
+) -> Result<Vec<Claimed>, Error> {
     if let [ask] = asks {
-        return claim_lane(conn, worker, ask, None).await;
+        return claim_lane(conn, worker, ask, None, whose).await;
     }
     let asks = starts(conn, asks).await?;
     let asks = allowed(conn, worker, &asks).await?;
     if asks.is_empty() {
         return Ok(Vec::new());
     }
-    let locked = lock(conn, worker, &asks).await;
-    take(conn, worker, &asks, locked).await
+    let locked = lock(conn, worker, &asks, whose).await;
+    take(conn, worker, &asks, locked, whose).await
 }
 
 /// Each lane's share of the next jobs.

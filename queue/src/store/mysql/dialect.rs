@@ -43,6 +43,12 @@ impl Dialect for MySql {
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
     const IN_A_FILE: Option<&'static str> = None;
+    #[cfg(feature = "testing")]
+    const NOWHERE: &'static str = "mysql://nowhere/nowhere";
+    #[cfg(feature = "testing")]
+    const STANDSTILL: Option<&'static str> = None;
+    #[cfg(feature = "testing")]
+    const SHIFT: Script = script!("mysql", "testing/shift");
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -72,7 +78,7 @@ impl Dialect for MySql {
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
-        Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds)).boxed());
+        Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
 
     const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.sql"));
     const NUMBERS: &'static str = include_str!("sql/numbers.sql");
@@ -185,8 +191,13 @@ impl Dialect for MySql {
         claim::preview(conn, asks, reach).await
     }
 
-    async fn claim(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
-        claim::claim(conn, worker, asks).await
+    async fn claim(
+        conn: &mut MySqlConnection,
+        worker: WorkerId,
+        asks: &[Ask],
+        whose: Whose,
+    ) -> Result<Vec<Claimed>, Error> {
+        claim::claim(conn, worker, asks, whose).await
     }
 
     async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {

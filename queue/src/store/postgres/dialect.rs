@@ -163,6 +163,13 @@ impl Dialect for Postgres {
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
     const IN_A_FILE: Option<&'static str> = None;
+    #[cfg(feature = "testing")]
+    const NOWHERE: &'static str = "postgres://nowhere/nowhere";
+    #[cfg(feature = "testing")]
+    const STANDSTILL: Option<&'static str> =
+        Some("SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint");
+    #[cfg(feature = "testing")]
+    const SHIFT: Script = script!("postgres", "testing/shift");
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -295,7 +302,12 @@ impl Dialect for Postgres {
         shares(asks, &rows::<Self>(conn, include_str!("sql/preview.sql"), &binds).await?, number)
     }
 
-    async fn claim(conn: &mut PgConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    async fn claim(
+        conn: &mut PgConnection,
+        worker: WorkerId,
+        asks: &[Ask],
+        _whose: Whose,
+    ) -> Result<Vec<Claimed>, Error> {
         if let [ask] = asks
             && !ask.newest_first
         {

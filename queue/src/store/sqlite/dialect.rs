@@ -133,6 +133,12 @@ impl Dialect for Sqlite {
     const ONE_WRITER: bool = true;
     const IN_A_FILE: Option<&'static str> =
         Some("SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''");
+    #[cfg(feature = "testing")]
+    const NOWHERE: &'static str = "sqlite://nowhere";
+    #[cfg(feature = "testing")]
+    const STANDSTILL: Option<&'static str> = None;
+    #[cfg(feature = "testing")]
+    const SHIFT: Script = script!("sqlite", "testing/shift");
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
@@ -270,7 +276,12 @@ impl Dialect for Sqlite {
         shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
-    async fn claim(conn: &mut SqliteConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Claimed>, Error> {
+    async fn claim(
+        conn: &mut SqliteConnection,
+        worker: WorkerId,
+        asks: &[Ask],
+        _whose: Whose,
+    ) -> Result<Vec<Claimed>, Error> {
         if let [ask] = asks
             && !ask.newest_first
         {

@@ -336,6 +336,7 @@ impl Scene {
         let definition = JobDefinition {
             kind: "k",
             aliases: &[],
+            queue: "default",
             max_retries: 0,
             timeout: None,
             backoff: crate::Backoff::default(),
@@ -351,6 +352,7 @@ impl Scene {
             newest_first: Default::default(),
             states: Arc::default(),
             jobs: HashMap::from([("k", Arc::new(definition))]),
+            log_errors: true,
             timing: Timing::default(),
         };
         let (recorder, ends) = Recorder::new();

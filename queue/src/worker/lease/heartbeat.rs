@@ -286,7 +286,7 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     };
     for held in stuck {
         held.switch.stop(Stop::Timeout);
-        let ended = Execution::timed_out(&held.job, &held.definition, held.ran());
+        let ended = Execution::timed_out(&held.job, &held.definition, held.ran(), shared.config.log_errors);
         shared.leave_behind(&held, ended);
     }
 }

@@ -114,6 +114,8 @@ pub(crate) struct Execution {
     pub(crate) started: Instant,
     /// The arguments, if they did not come with the claim.
     pub(crate) long_args: Option<LongArgs>,
+    /// Whether log lines carry the error.
+    pub(crate) log_errors: bool,
 }
 
 /// Arguments too long to come with the claim.
@@ -252,7 +254,7 @@ impl Execution {
     }
 
     /// Stands in for an attempt whose own task cannot say how it ended.
-    fn remains(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Self {
+    fn remains(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration, log_errors: bool) -> Self {
         Self {
             job: job.clone(),
             definition: definition.clone(),
@@ -261,12 +263,18 @@ impl Execution {
             cancel_grace: Duration::ZERO,
             started: Instant::now().checked_sub(ran).unwrap_or_else(Instant::now),
             long_args: None,
+            log_errors,
         }
     }
 
     /// An attempt that blocks its thread, so that it cannot even be dropped.
-    pub(crate) fn timed_out(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration) -> Ended {
-        let attempt = Self::remains(job, definition, ran);
+    pub(crate) fn timed_out(
+        job: &Arc<Claimed>,
+        definition: &Arc<JobDefinition>,
+        ran: Duration,
+        log_errors: bool,
+    ) -> Ended {
+        let attempt = Self::remains(job, definition, ran, log_errors);
         let text = attempt.timeout_text();
         attempt.failed(Outcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
     }
@@ -277,9 +285,10 @@ impl Execution {
         definition: &Arc<JobDefinition>,
         ran: Duration,
         panic: &(dyn Any + Send),
+        log_errors: bool,
     ) -> Ended {
         let text = format!("panicked: {}", panic_text(panic));
-        Self::remains(job, definition, ran).failed(Outcome::Panicked, None, text, ran.as_secs_f64() * 1e3)
+        Self::remains(job, definition, ran, log_errors).failed(Outcome::Panicked, None, text, ran.as_secs_f64() * 1e3)
     }
 
     fn failed(&self, outcome: Outcome, after: Option<Duration>, error: String, duration_ms: f64) -> Ended {
@@ -293,9 +302,9 @@ impl Execution {
             job.duration_ms = duration_ms,
             job.outcome = outcome.as_str(),
             job.retry_in_ms = delay_us / 1000,
+            error = self.logged(outcome, &error),
             "failed; will be retried"
         );
-        tracing::trace!(error, "error of the failed attempt");
         self.requeue(outcome, Some(delay_us), 0, Some(error))
     }
 
@@ -333,14 +342,22 @@ impl Execution {
             event = telemetry::JOB_DEAD,
             job.duration_ms = duration_ms,
             job.outcome = outcome.as_str(),
+            error = self.logged(outcome, &error),
             "moved to the dead letters"
         );
-        tracing::trace!(error, "error of the dead letter");
         Ended::Bury(Bury {
             hold: self.job.hold(),
             ran_us: micros(self.started.elapsed()),
             outcome,
             error: storable(error),
+        })
+    }
+
+    /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.
+    fn logged(&self, outcome: Outcome, error: &str) -> Option<String> {
+        self.log_errors.then(|| match outcome {
+            Outcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
+            _ => error.replace(CAUSED_BY, ": "),
         })
     }
 
@@ -386,6 +403,9 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     }
 }
 
+/// Between an error and its cause.
+const CAUSED_BY: &str = "\ncaused by: ";
+
 /// An error and its causes, one per line. Their number is limited, because an error may be its own cause.
 fn chain(error: &BoxError) -> String {
     const MOST: usize = 64;
@@ -396,7 +416,7 @@ fn chain(error: &BoxError) -> String {
         }
         let cause = cause.to_string();
         if !text.ends_with(&cause) {
-            text.push_str("\ncaused by: ");
+            text.push_str(CAUSED_BY);
             text.push_str(&cause);
         }
     }

@@ -225,6 +225,7 @@ impl Shared {
             cancel_grace: self.config.timing.cancel_grace,
             started,
             long_args,
+            log_errors: self.config.log_errors,
         };
         let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
         let mut ended = None;
@@ -245,7 +246,10 @@ impl Shared {
             }
             _ => run.await,
         };
-        ended.unwrap_or_else(|panic| Some(Execution::panicked(&held.job, &held.definition, started.elapsed(), &*panic)))
+        ended.unwrap_or_else(|panic| {
+            let (job, definition, log_errors) = (&held.job, &held.definition, self.config.log_errors);
+            Some(Execution::panicked(job, definition, started.elapsed(), &*panic, log_errors))
+        })
     }
 
     /// Lets others run at the same time as an attempt that has been isolated for long enough.

@@ -1,0 +1,59 @@
+//! What [`crate::testing`] asks of a database beyond what workers and the administration do.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use crate::store::engine::admin_dialect::AdminDialect;
+use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
+use crate::store::engine::given::{Given, Requests};
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::script::When;
+use crate::store::values::Whose;
+use crate::store::{Reply, TestStore};
+
+/// A store on a lent connection.
+pub(crate) fn lent<DB: Dialect + AdminDialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
+    let (given, requests) = Given::new();
+    (Arc::new(SqlStore::<DB>::on(given)), requests)
+}
+
+impl<DB: Dialect + AdminDialect + Signals> TestStore for SqlStore<DB> {
+    fn is_given(&self) -> bool {
+        self.whose() == Whose::InTransaction
+    }
+
+    fn standstill(&self) -> Reply<'_, i64> {
+        async move {
+            let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok(0) };
+            self.run(Via::Pool, Mode::Read, "cannot read the time", (), move |conn, ()| {
+                async move { rows::<DB>(conn, sql, &[]).await?.first().map_or(Ok(0), |row| row.int(0)) }.boxed()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn shift(&self, micros: i64) -> Reply<'_, ()> {
+        const DOING: &str = "cannot move the jobs in time";
+        self.run(Via::Pool, Mode::Transaction, DOING, micros, |conn, micros| {
+            async move {
+                let mut found = Vec::new();
+                for (when, sql) in DB::SHIFT.steps() {
+                    match when {
+                        When::Find => found = ids::<DB>(conn, sql, &[]).await?,
+                        When::Found if found.is_empty() => {}
+                        When::Found => {
+                            execute::<DB>(conn, sql, &[(*micros).into(), found.as_slice().into()]).await?;
+                        }
+                        _ => drop(execute::<DB>(conn, sql, &[(*micros).into()]).await?),
+                    }
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+}

@@ -1,0 +1,4 @@
+-- Moves the times of all waiting jobs into the past. $1: by how many microseconds.
+UPDATE queue_jobs
+SET run_at = run_at - $1 * interval '1 microsecond', enqueued_at = enqueued_at - $1 * interval '1 microsecond'
+WHERE worker_id = 0

@@ -1,0 +1,299 @@
+//! Tests of code that enqueues jobs, and of the jobs themselves. Needs the cargo feature `testing`.
+//!
+//! A [`TestQueue`] shows what was enqueued, and runs jobs inside the test, one after another. It uses the attempts and
+//! the statements of a [`Worker`](crate::Worker), so a test sees what a worker would do. No task runs in the
+//! background.
+//!
+//! | | [`TestQueue::within`] | [`TestQueue::new`] |
+//! |---|---|---|
+//! | works | in the test's open transaction | on the test's own database or schema |
+//! | leaves behind | nothing: the test rolls back | rows |
+//! | parallel tests | may share one database | each needs its own, as `#[sqlx::test]` gives it |
+//! | handlers see what the test has written | no, unless it is committed | yes |
+//!
+//! ```toml
+//! [dev-dependencies]
+//! queue = { version = "…", features = ["testing"] }
+//! ```
+
+mod duration;
+mod expect;
+mod outcome;
+mod runner;
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use sqlx::{Database, Pool, Transaction};
+
+use crate::error::Error;
+use crate::job::Job;
+use crate::store::engine::given::{Requests, serve};
+use crate::store::view::JobDetail;
+use crate::testing::duration::parse;
+use crate::testing::runner::{Mishap, Runner};
+
+pub use expect::Enqueued;
+#[doc(hidden)]
+pub use expect::{find, refute};
+pub use outcome::{Drained, Outcome};
+
+/// [`TestQueue::advance`] goes this much further: a delay is rounded up when it is stored.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// A database that a [`TestQueue`] works on: `sqlx::Postgres`, `sqlx::MySql` or `sqlx::Sqlite`. Sealed.
+pub trait TestDatabase: sealed::SealedDatabase {}
+
+/// What a [`TestQueue`] works on: [`Within`] or [`OnPool`]. Sealed.
+pub trait Lent: sealed::SealedLent {}
+
+/// An open transaction, lent to a [`TestQueue`].
+pub struct Within<'t, DB: TestDatabase> {
+    conn: &'t mut DB::Connection,
+    requests: Requests<DB>,
+}
+
+/// A pool, lent to a [`TestQueue`].
+pub struct OnPool(());
+
+#[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+mod sealed {
+    use std::sync::Arc;
+
+    use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
+    use crate::store::TestStore;
+    use crate::store::engine::admin_dialect::AdminDialect;
+    use crate::store::engine::dialect::Dialect;
+    use crate::store::engine::notify::Signals;
+    use crate::store::engine::operation::SqlStore;
+    use crate::store::engine::test_store::lent;
+
+    pub trait SealedDatabase: Database {
+        #[doc(hidden)]
+        fn lent() -> (Arc<dyn TestStore>, Requests<Self>);
+        #[doc(hidden)]
+        fn of(pool: &Pool<Self>) -> Arc<dyn TestStore>;
+    }
+
+    impl<DB: Dialect + AdminDialect + Signals> SealedDatabase for DB {
+        fn lent() -> (Arc<dyn TestStore>, Requests<Self>) {
+            lent::<DB>()
+        }
+
+        fn of(pool: &Pool<Self>) -> Arc<dyn TestStore> {
+            Arc::new(SqlStore::<DB>::new(pool.clone()))
+        }
+    }
+
+    impl<DB: SealedDatabase> TestDatabase for DB {}
+
+    pub trait SealedLent: Send {
+        /// Waits for `work`, and lends it the connection.
+        #[doc(hidden)]
+        fn serve<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = T>;
+    }
+
+    impl<DB: TestDatabase> SealedLent for Within<'_, DB> {
+        fn serve<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+            serve(self.conn, &mut self.requests, work)
+        }
+    }
+
+    impl SealedLent for OnPool {
+        fn serve<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+            work
+        }
+    }
+
+    impl<C: SealedLent> super::Lent for C {}
+}
+
+/// The queue of a test: what waits in it, and what its jobs do.
+///
+/// Jobs run inside the method that is awaited, one at a time, by priority, due time and id. A handler that panics or
+/// fails does not fail the test; see [`Drained::expect_ok`].
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// use queue::testing::TestQueue;
+/// use queue::{Job, assert_enqueued, job, refute_enqueued};
+///
+/// #[job]
+/// async fn greet(name: String) {}
+///
+/// // the code under test, which takes `&mut SqliteConnection`
+/// async fn sign_up(db: &mut sqlx::SqliteConnection, name: &str) -> Result<(), queue::Error> {
+///     Greet::new(name).after(std::time::Duration::from_secs(60)).enqueue(db).await?;
+///     Ok(())
+/// }
+///
+/// let mut tx = pool.begin().await?;
+/// let mut queue = TestQueue::within(&mut tx);
+/// sign_up(&mut queue, "Ada").await?;
+/// assert_enqueued!(queue, Greet { name } if name == "Ada");
+///
+/// assert_eq!(queue.drain().await?.runs(), 0); // it is not due yet
+/// assert_eq!(queue.advance("1m").await?.expect_ok().completed, 1);
+/// refute_enqueued!(queue, Greet { .. });
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub struct TestQueue<C: Lent> {
+    on: C,
+    runner: Runner,
+}
+
+impl<'t, DB: TestDatabase> TestQueue<Within<'t, DB>> {
+    /// A queue inside an open transaction. Roll it back at the end of the test, or just drop it. Dereferences to the
+    /// connection, for the code under test. Does no I/O.
+    ///
+    /// Handlers do not see what the transaction has written: they have connections of their own.
+    pub fn within(tx: &'t mut Transaction<'_, DB>) -> Self {
+        let (store, requests) = DB::lent();
+        Self { on: Within { conn: &mut **tx, requests }, runner: Runner::new(store) }
+    }
+}
+
+impl TestQueue<OnPool> {
+    /// A queue on a database or schema that no other test uses. Does no I/O.
+    pub fn new<DB: TestDatabase>(pool: &Pool<DB>) -> Self {
+        Self { on: OnPool(()), runner: Runner::new(DB::of(pool)) }
+    }
+}
+
+impl<C: Lent> TestQueue<C> {
+    /// Gives the handlers a [`State`](crate::State), as [`WorkerBuilder::state`](crate::WorkerBuilder::state) does.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.runner.state(value);
+        self
+    }
+
+    /// Adds a job type that is not linked in by [`#[job]`](crate::job), as
+    /// [`WorkerBuilder::register`](crate::WorkerBuilder::register) does.
+    pub fn register<J: Job>(mut self) -> Self {
+        self.runner.register::<J>();
+        self
+    }
+
+    /// Runs every job that is due, in order, until none is. That includes jobs that the handlers enqueue, if they are
+    /// in this transaction or committed.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a job lacks its state, or if the jobs never come to an end. A failed job is not an error.
+    pub async fn drain(&mut self) -> Result<Drained, Error> {
+        let Self { on, runner } = self;
+        on.serve(runner.drain()).await
+    }
+
+    /// Lets time pass: `"90s"`, `"1h 30m"`, `"2d"` or a [`Duration`]. Runs what is due, at each moment between at which
+    /// something falls due: delays and retries.
+    ///
+    /// The clock itself does not move. Instead, the times of the waiting jobs move into the past.
+    ///
+    /// # Errors
+    /// As for [`drain`](Self::drain).
+    ///
+    /// # Panics
+    /// If the text is not a duration.
+    pub async fn advance(&mut self, by: impl IntoDuration) -> Result<Drained, Error> {
+        let Self { on, runner } = self;
+        let mut left = by.into_duration() + SLACK;
+        let work = async {
+            let mut all = runner.drain().await?;
+            while let Some(step) = runner.step(left).await? {
+                left = left.saturating_sub(step);
+                all.extend(runner.drain().await?);
+            }
+            Ok(all)
+        };
+        on.serve(work).await
+    }
+
+    /// Runs one attempt of a job that has no row: its arguments through JSON and back, then the handler. It is the
+    /// first attempt.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the job lacks its state, [`Error::Payload`] if its arguments do not serialize.
+    pub async fn perform<J: Job>(&mut self, job: &J) -> Result<Outcome, Error> {
+        let Self { on, runner } = self;
+        on.serve(runner.perform(job)).await
+    }
+
+    /// The next attempt runs to its return, and then its worker dies before the end is recorded. So the job runs again:
+    /// in the same [`drain`](Self::drain). Use it to test that a handler is idempotent.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// # use queue::{Job, testing::TestQueue, job};
+    /// #[job]
+    /// async fn charge(order: u32) {}
+    ///
+    /// let mut queue = TestQueue::new(&pool);
+    /// Charge::new(7).enqueue(&pool).await?;
+    /// queue.crash_before_end();
+    /// let drained = queue.drain().await?;
+    /// assert_eq!((drained.lost, drained.completed), (1, 1));
+    /// # Ok(()) }
+    /// ```
+    pub fn crash_before_end(&mut self) {
+        self.runner.mishap = Some(Mishap::CrashBeforeEnd);
+    }
+
+    /// The next attempt loses its lease at its first pause: its future is dropped, and the job runs again. A handler
+    /// that never pauses runs to its return, and its end is refused.
+    pub fn lose_lease(&mut self) {
+        self.runner.mishap = Some(Mishap::LoseLease);
+    }
+
+    pub(crate) async fn waiting<J: Job>(&mut self) -> Result<Vec<JobDetail>, Error> {
+        let Self { on, runner } = self;
+        on.serve(runner.waiting::<J>()).await
+    }
+}
+
+impl<DB: TestDatabase> Deref for TestQueue<Within<'_, DB>> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        self.on.conn
+    }
+}
+
+impl<DB: TestDatabase> DerefMut for TestQueue<Within<'_, DB>> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        self.on.conn
+    }
+}
+
+impl<C: Lent> std::fmt::Debug for TestQueue<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestQueue").field("mishap", &self.runner.mishap).finish_non_exhaustive()
+    }
+}
+
+/// A [`Duration`], or a text such as `"90s"`, `"1h 30m"` or `"2d"`.
+pub trait IntoDuration {
+    /// Converts it.
+    ///
+    /// # Panics
+    /// If the text is not a duration.
+    fn into_duration(self) -> Duration;
+}
+
+impl IntoDuration for Duration {
+    fn into_duration(self) -> Duration {
+        self
+    }
+}
+
+impl IntoDuration for &str {
+    #[track_caller]
+    fn into_duration(self) -> Duration {
+        match parse(self) {
+            Some(duration) => duration,
+            None => panic!("`{self}` is not a duration: write, for example, \"90s\", \"1h 30m\" or \"2d\""),
+        }
+    }
+}

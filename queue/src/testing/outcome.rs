@@ -1,0 +1,138 @@
+//! How attempts ended in a test.
+
+use std::time::Duration;
+
+use crate::id::JobId;
+use crate::store::values::Outcome as Word;
+use crate::worker::Ended;
+
+/// How an attempt ended, and what happens to its job.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It succeeded, with this result (`Null` for `()`).
+    Completed {
+        /// What the handler returned.
+        result: serde_json::Value,
+    },
+    /// It failed, and the job will be retried.
+    Retried {
+        /// The pause before the retry.
+        after: Duration,
+        /// The error, with its causes.
+        error: String,
+    },
+    /// It failed for good: the job is a dead letter.
+    Dead {
+        /// The error, with its causes.
+        error: String,
+    },
+    /// The job was cancelled.
+    Cancelled {
+        /// The reason.
+        reason: String,
+    },
+    /// The job asked to run later.
+    Snoozed {
+        /// The pause.
+        after: Duration,
+    },
+    /// Its worker was lost, and the job runs again: see
+    /// [`TestQueue::crash_before_end`](super::TestQueue::crash_before_end).
+    Lost {
+        /// The job.
+        id: JobId,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn of(ended: &Ended) -> Self {
+        let after = |micros: Option<i64>| Duration::from_micros(micros.unwrap_or(0).unsigned_abs());
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        match ended {
+            Ended::Finish(end) if word(ended) == Word::Completed => {
+                let json = end.result.as_deref().unwrap_or("null");
+                Self::Completed { result: serde_json::from_str(json).expect("a result is JSON") }
+            }
+            Ended::Finish(end) => Self::Cancelled { reason: text(&end.error) },
+            Ended::Requeue(end) if end.outcome == Word::Snoozed => Self::Snoozed { after: after(end.delay_us) },
+            Ended::Requeue(end) => Self::Retried { after: after(end.delay_us), error: text(&end.error) },
+            Ended::Bury(end) => Self::Dead { error: end.error.clone() },
+        }
+    }
+}
+
+/// The word of an end in `queue_attempts`.
+fn word(ended: &Ended) -> Word {
+    match ended {
+        Ended::Finish(end) => end.state,
+        Ended::Requeue(end) => end.outcome,
+        Ended::Bury(end) => end.outcome,
+    }
+}
+
+/// What [`TestQueue::drain`](super::TestQueue::drain) and [`TestQueue::advance`](super::TestQueue::advance) ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "a failed job is not an error: look at the counts, or call `expect_ok()`"]
+pub struct Drained {
+    /// Attempts that succeeded.
+    pub completed: u32,
+    /// Attempts that failed and will be retried.
+    pub retried: u32,
+    /// Attempts that failed for good.
+    pub dead: u32,
+    /// Jobs that were cancelled.
+    pub cancelled: u32,
+    /// Attempts that asked to run later.
+    pub snoozed: u32,
+    /// Attempts whose worker was lost, so that the job runs again.
+    pub lost: u32,
+    /// The errors of the failed attempts, in order.
+    pub errors: Vec<String>,
+}
+
+impl Drained {
+    /// Returns the counts if no attempt failed.
+    ///
+    /// # Panics
+    /// With all errors, if an attempt failed.
+    #[track_caller]
+    pub fn expect_ok(self) -> Self {
+        let failed = self.errors.len();
+        assert!(failed == 0, "{failed} attempts failed:\n{}", self.errors.join("\n"));
+        self
+    }
+
+    /// How many attempts ran.
+    pub fn runs(&self) -> u32 {
+        self.completed + self.retried + self.dead + self.cancelled + self.snoozed + self.lost
+    }
+
+    pub(super) fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed { .. } => self.completed += 1,
+            Outcome::Retried { error, .. } => {
+                self.retried += 1;
+                self.errors.push(error);
+            }
+            Outcome::Dead { error } => {
+                self.dead += 1;
+                self.errors.push(error);
+            }
+            Outcome::Cancelled { .. } => self.cancelled += 1,
+            Outcome::Snoozed { .. } => self.snoozed += 1,
+            Outcome::Lost { .. } => self.lost += 1,
+        }
+    }
+
+    pub(super) fn extend(&mut self, more: Self) {
+        self.completed += more.completed;
+        self.retried += more.retried;
+        self.dead += more.dead;
+        self.cancelled += more.cancelled;
+        self.snoozed += more.snoozed;
+        self.lost += more.lost;
+        self.errors.extend(more.errors);
+    }
+}

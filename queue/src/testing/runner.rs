@@ -1,0 +1,324 @@
+//! Runs jobs one after another, with the attempt and the statements of a worker.
+
+use std::any::TypeId;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::context::States;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::Job;
+use crate::registry::{JobDefinition, linked};
+use crate::state::JobState;
+use crate::store::TestStore;
+use crate::store::values::{Ask, Claimed, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
+use crate::store::view::{Among, Filter, JobDetail};
+use crate::testing::outcome::{Drained, Outcome};
+use crate::worker::{Ended, Execution, LongArgs, Stop, Switch};
+
+/// A job that is retried at once, again and again, is a mistake in the test.
+const MOST_RUNS: u32 = 100_000;
+/// As [`WorkerBuilder::cancel_grace`](crate::WorkerBuilder::cancel_grace) by default.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// The lease of a worker in a test. No heartbeat extends it.
+const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What happens to the worker that runs the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mishap {
+    CrashBeforeEnd,
+    LoseLease,
+}
+
+pub(crate) struct Runner {
+    store: Arc<dyn TestStore>,
+    states: States,
+    registered: Vec<JobDefinition>,
+    pub(super) mishap: Option<Mishap>,
+    worker: Option<WorkerId>,
+    /// By how many microseconds the jobs have made up for a clock that stands still.
+    caught_up: i64,
+}
+
+impl Runner {
+    pub(super) fn new(store: Arc<dyn TestStore>) -> Self {
+        Self { store, states: States::new(), registered: Vec::new(), mishap: None, worker: None, caught_up: 0 }
+    }
+
+    pub(super) fn state<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        self.states.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    pub(super) fn register<J: Job>(&mut self) {
+        self.registered.push(JobDefinition::of::<J>());
+    }
+
+    fn definitions(&self) -> HashMap<&'static str, Arc<JobDefinition>> {
+        let all = linked().into_iter().chain(self.registered.iter().cloned()).map(Arc::new);
+        let named = |job: Arc<JobDefinition>| {
+            let names: Vec<_> = std::iter::once(job.kind).chain(job.aliases.iter().copied()).collect();
+            names.into_iter().map(move |name| (name, job.clone()))
+        };
+        all.flat_map(named).collect()
+    }
+
+    /// Runs everything that is due.
+    pub(super) async fn drain(&mut self) -> Result<Drained, Error> {
+        let definitions = self.definitions();
+        let mut kinds: Vec<String> = definitions.keys().map(ToString::to_string).collect();
+        kinds.sort();
+        let scope = Scope { kinds, queues: Vec::new() };
+        self.catch_up().await?;
+        let mut worker = match self.worker {
+            Some(worker) => worker,
+            None => self.join(&scope).await?,
+        };
+        let mut drained = Drained::default();
+        while let Some(job) = self.next(&scope, &definitions, worker).await? {
+            let definition = definitions.get(&*job.lane.kind).expect("only these kinds are claimed").clone();
+            self.check_states(&definition)?;
+            let outcome = match self.mishap.take() {
+                None => self.run(worker, job, definition).await?,
+                Some(mishap) => self.run_and_lose(&mut worker, &scope, job, definition, mishap).await?,
+            };
+            drained.add(outcome);
+            if drained.runs() >= MOST_RUNS {
+                return Err(Error::config(format!(
+                    "`drain` has run {MOST_RUNS} attempts and jobs are still due: does one of them snooze or retry \
+                     without a pause, or enqueue itself?"
+                )));
+            }
+        }
+        // in somebody's transaction nobody else sees the worker, and it goes with the transaction
+        self.worker = Some(worker).filter(|_| self.store.is_given());
+        if self.worker.is_none() {
+            self.store.leave(worker).await?;
+        }
+        Ok(drained)
+    }
+
+    /// Moves to the next due moment, at most by `most`. Returns by how much, or None if nothing is due until then.
+    pub(super) async fn step(&self, most: Duration) -> Result<Option<Duration>, Error> {
+        let definitions = self.definitions();
+        let kinds = definitions.keys().map(ToString::to_string).collect();
+        let found = self.store.discover(&Scope { kinds, queues: Vec::new() }, &[], usize::MAX / 4, false).await?;
+        let next = found.heads.iter().map(|head| head.due_in).min().filter(|next| *next <= most);
+        let by = next.unwrap_or(most);
+        // whole milliseconds: SQLite has no others
+        let micros = i64::try_from(by.as_micros().div_ceil(1_000) * 1_000).unwrap_or(i64::MAX / 2);
+        if micros > 0 {
+            self.store.shift(micros).await?;
+        }
+        Ok(next.map(|_| Duration::from_micros(micros.unsigned_abs())))
+    }
+
+    /// Inside a transaction, PostgreSQL's time stands still. So the jobs move instead.
+    async fn catch_up(&mut self) -> Result<(), Error> {
+        let behind = self.store.standstill().await? - self.caught_up;
+        if behind > 0 {
+            self.store.shift(behind).await?;
+            self.caught_up += behind;
+        }
+        Ok(())
+    }
+
+    /// Runs one attempt of a job that has no row.
+    pub(super) async fn perform<J: Job>(&self, job: &J) -> Result<Outcome, Error> {
+        let args = serde_json::to_string(job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
+        let definition = Arc::new(JobDefinition::of::<J>());
+        self.check_states(&definition)?;
+        let claimed = Claimed {
+            id: JobId::from(0),
+            fence: 1,
+            attempt: 1,
+            max_retries: J::MAX_RETRIES,
+            lane: Lane { kind: Arc::from(J::KIND), queue: Arc::from(J::QUEUE), priority: J::PRIORITY },
+            run_at: Utc::now().timestamp_micros(),
+            enqueued_at: Utc::now(),
+            args: Ok(args),
+            losses: 0,
+            features: Features::NONE,
+            claim: None,
+        };
+        let ended = self.attempt(claimed, definition, Arc::default(), None).run().await;
+        Ok(Outcome::of(&ended.expect("its lease is not lost")))
+    }
+
+    /// The waiting jobs of a kind and its aliases.
+    pub(super) async fn waiting<J: Job>(&self) -> Result<Vec<JobDetail>, Error> {
+        let mut all = Vec::new();
+        for kind in std::iter::once(&J::KIND).chain(J::ALIASES) {
+            let mut filter = Filter { among: Among::Unfinished, ..Filter::new().kind(*kind) };
+            loop {
+                let page = self.store.jobs(&filter).await?;
+                for job in page.items.iter().filter(|job| job.state != JobState::Running) {
+                    all.extend(self.store.job(job.id).await?);
+                }
+                let Some(next) = page.next else { break };
+                filter = filter.after(next);
+            }
+        }
+        all.sort_by_key(|job| job.job.id);
+        Ok(all)
+    }
+
+    async fn join(&self, scope: &Scope) -> Result<WorkerId, Error> {
+        let card = NewWorker {
+            host: "test".to_owned(),
+            pid: std::process::id(),
+            concurrency: 1,
+            queues: scope.queues.clone(),
+            kinds: scope.kinds.clone(),
+        };
+        self.store.join(&card, LEASE).await
+    }
+
+    /// Claims the next due job, by priority, due time and id.
+    async fn next(
+        &self,
+        scope: &Scope,
+        definitions: &HashMap<&'static str, Arc<JobDefinition>>,
+        worker: WorkerId,
+    ) -> Result<Option<Claimed>, Error> {
+        let found = self.store.discover(scope, &[], usize::MAX / 4, false).await?;
+        let ask = |head: LaneHead| Ask {
+            take: 1,
+            behind: None,
+            first: None,
+            newest_first: false,
+            max_retries: definitions.get(&*head.lane.kind).map_or(0, |job| job.max_retries),
+            lane: head.lane,
+        };
+        let mut due: Vec<_> = found.heads.into_iter().filter(|head| head.due_in.is_zero()).map(ask).collect();
+        if due.len() > 1 {
+            let first = Reach { most: 1, least: 1, before: None, until: None };
+            let shares = self.store.preview(&due, first).await?;
+            let next = shares.iter().enumerate().max_by_key(|(number, share)| (share.count, Reverse(*number)));
+            due = next.map(|(number, _)| due.swap_remove(number)).into_iter().collect();
+        }
+        if due.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.store.claim(worker, &due, None).await?.pop())
+    }
+
+    fn check_states(&self, definition: &JobDefinition) -> Result<(), Error> {
+        match definition.requires.iter().find(|state| !self.states.contains_key(&state.id)) {
+            Some(state) => Err(Error::config(format!(
+                "job `{}` takes `State<{}>`, but the test queue was not given one: add `.state(…)` with a value of \
+                 that type",
+                definition.kind, state.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn attempt(
+        &self,
+        job: Claimed,
+        definition: Arc<JobDefinition>,
+        switch: Arc<Switch>,
+        long_args: Option<LongArgs>,
+    ) -> Execution {
+        Execution {
+            job: Arc::new(job),
+            definition,
+            states: Arc::new(self.states.clone()),
+            switch,
+            cancel_grace: CANCEL_GRACE,
+            started: Instant::now(),
+            long_args,
+            log_errors: true,
+        }
+    }
+
+    /// The arguments, if they were too long to come with the claim.
+    async fn long_args(&self, worker: WorkerId, job: &Claimed) -> Result<Option<LongArgs>, Error> {
+        if job.args.is_ok() {
+            return Ok(None);
+        }
+        let args = self.store.args(worker, job.id.get(), job.fence).await?;
+        let turn = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is never closed");
+        Ok(args.map(|args| LongArgs::new(args, turn)))
+    }
+
+    async fn run(&self, worker: WorkerId, job: Claimed, definition: Arc<JobDefinition>) -> Result<Outcome, Error> {
+        let long_args = self.long_args(worker, &job).await?;
+        let ended = self.attempt(job, definition, Arc::default(), long_args).run().await;
+        let ended = ended.expect("its lease is not lost");
+        let outcome = Outcome::of(&ended);
+        self.record(worker, ended).await?;
+        Ok(outcome)
+    }
+
+    async fn record(&self, worker: WorkerId, ended: Ended) -> Result<(), Error> {
+        match ended {
+            Ended::Finish(end) => self.store.finish(worker, &[end]).await,
+            Ended::Requeue(end) => self.store.requeue(worker, &[end]).await,
+            Ended::Bury(end) => self.store.bury(worker, &[end]).await,
+        }
+        .map(drop)
+    }
+
+    /// Runs an attempt whose worker is lost, and joins as another worker.
+    async fn run_and_lose(
+        &self,
+        worker: &mut WorkerId,
+        scope: &Scope,
+        job: Claimed,
+        definition: Arc<JobDefinition>,
+        mishap: Mishap,
+    ) -> Result<Outcome, Error> {
+        let (lost, id) = (*worker, job.id);
+        // so that the attempt counts, as that of a worker that dies in the middle
+        self.store.started(lost, &[Start { hold: job.hold(), max_neighbours: None }]).await?;
+        let long_args = self.long_args(lost, &job).await?;
+        let switch = Arc::<Switch>::default();
+        let attempt = self.attempt(job, definition, switch.clone(), long_args);
+        let (late, successor, dead);
+        match mishap {
+            Mishap::CrashBeforeEnd => {
+                drop(attempt.run().await);
+                (successor, dead) = self.lose(lost, scope).await?;
+                late = None;
+            }
+            Mishap::LoseLease => {
+                let mut attempt = std::pin::pin!(attempt.run());
+                // to its first pause
+                match futures_util::poll!(&mut attempt) {
+                    std::task::Poll::Ready(ended) => {
+                        (successor, dead) = self.lose(lost, scope).await?;
+                        late = ended;
+                    }
+                    std::task::Poll::Pending => {
+                        (successor, dead) = self.lose(lost, scope).await?;
+                        switch.stop(Stop::LeaseLost);
+                        late = attempt.await;
+                    }
+                }
+            }
+        }
+        *worker = successor;
+        if let Some(late) = late {
+            // refused: the job belongs to no worker or to another one by now
+            self.record(lost, late).await?;
+        }
+        Ok(match dead {
+            true => Outcome::Dead { error: format!("job {id}: its worker was lost in its last attempt") },
+            false => Outcome::Lost { id },
+        })
+    }
+
+    /// The worker is lost, and its job returns or is dead. Returns which, and the worker's successor.
+    async fn lose(&self, worker: WorkerId, scope: &Scope) -> Result<(WorkerId, bool), Error> {
+        self.store.leave(worker).await?;
+        let (rescued, _) = self.store.rescue(100, &HashSet::new()).await?;
+        Ok((self.join(scope).await?, rescued.dead > 0))
+    }
+}
