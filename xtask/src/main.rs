@@ -2,7 +2,8 @@
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
 //! servers again. `faults` tries the promises of delivery; its short form is part of `test`. `bench` measures, beside
-//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development.
+//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows the
+//! guide for users.
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ use clap::Parser;
 mod bench;
 mod deny;
 mod faults;
+mod guide;
 mod install;
 mod servers;
 mod tally;
@@ -25,6 +27,7 @@ enum Command {
     Bench(bench::Args),
     Deny(deny::Args),
     Faults(faults::Args),
+    Guide(guide::Args),
     Servers(servers::Args),
 }
 
@@ -35,6 +38,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Deny(args) => deny::run(&args),
         Command::Faults(args) => faults::run(&args),
+        Command::Guide(args) => guide::run(&args),
         Command::Servers(args) => servers::run(&args),
     }
 }

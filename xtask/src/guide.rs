@@ -1,0 +1,167 @@
+//! `cargo xtask guide`: follows docs/guide.md literally.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::Signal;
+use queue_test_servers::process::{self, Supervised};
+use queue_test_servers::{Durability, Engine, Servers, Settings, paths, postgres};
+
+use crate::install::install;
+
+/// Follows the guide in an empty folder: writes its files, runs its commands, and checks what its workers did.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these engines; by default SQLite and PostgreSQL
+    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
+    engines: Vec<Engine>,
+}
+
+/// Who is welcomed in the guide.
+const WELCOMED: [&str; 6] = ["ada", "grace", "lin", "mary", "kim", "joe"];
+
+/// Waits until no job waits or runs. Then the oldest worker is told to stop, and must end without an error.
+const STOP: &str = r#"
+for _ in $(seq 240); do
+    counts=$(cargo run -q --bin app)
+    case "$counts" in *Ready*|*Running*|*Scheduled*) sleep 0.25 ;; *) break ;; esac
+done
+case "$counts" in *Ready*|*Running*|*Scheduled*) echo "jobs are left: $counts"; exit 1 ;; esac
+kill -TERM "${workers[0]}"
+wait "${workers[0]}"
+workers=("${workers[@]:1}")
+"#;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let engines = if args.engines.is_empty() { vec![Engine::Sqlite, Engine::Postgres] } else { args.engines.clone() };
+    let page = fs::read_to_string(paths::workspace().join("docs/guide.md")).context("docs/guide.md")?;
+    for engine in engines {
+        println!("\n==> the guide on {engine}");
+        // always a server of its own: the guide begins with an empty database
+        let to_start: Vec<Engine> = Some(engine).filter(|engine| engine.variable().is_some()).into_iter().collect();
+        install(&to_start, postgres::version())?;
+        let servers = Servers::start(&to_start, &Settings::new(Durability::Relaxed).postgres(postgres::version()))?;
+        follow(&page, engine, servers.url(engine))?;
+    }
+    println!("\nthe guide does what it says");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(page: &str, engine: Engine, server: Option<String>) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder")?;
+    let script = script(&on_engine(page, engine, server.as_deref())?)?;
+    fs::write(folder.path().join("session.sh"), script)?;
+    // so that the same versions are used, and nothing is downloaded
+    fs::copy(paths::workspace().join("Cargo.lock"), folder.path().join("Cargo.lock"))?;
+    let mut bash = process::command("bash", None, Signal::SIGKILL);
+    bash.arg("session.sh").current_dir(folder.path());
+    bash.env("CARGO_TARGET_DIR", paths::target().join("guide")).env_remove("DATABASE_URL");
+    // a cargo that runs this program sets variables for it alone
+    bash.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_PKG_NAME");
+    let status = Supervised::spawn(bash, Signal::SIGKILL)?.wait()?;
+    ensure!(status.success(), "a step of the guide failed on {engine}: {status}");
+    let log = fs::read_to_string(folder.path().join("app/workers.log")).context("what the workers printed")?;
+    welcomed_once(&log)
+}
+
+/// The page for another engine, by the replacements of its last table.
+fn on_engine(page: &str, engine: Engine, server: Option<&str>) -> Result<String> {
+    let (page, _) = page.split_once("## Other databases").context("the guide's table of databases")?;
+    Ok(match engine {
+        Engine::Sqlite => page.to_owned(),
+        Engine::Postgres => {
+            let url = server.context("a server")?;
+            page.replace("queue = \"0.1\"", "queue = { version = \"0.1\", features = [\"postgres\"] }")
+                .replace("\"sqlite\"", "\"postgres\"")
+                .replace("SqlitePool", "PgPool")
+                .replace("SqliteConnection", "PgConnection")
+                .replace("sqlite://app.db?mode=rwc", url)
+        }
+        other => bail!("the guide is followed on SQLite and PostgreSQL, not on {other}"),
+    })
+}
+
+/// The page as one session of bash.
+fn script(page: &str) -> Result<String> {
+    let library = paths::workspace().join("queue").display().to_string();
+    let mut script = "set -euo pipefail\nworkers=()\n".to_owned();
+    for (info, body) in blocks(page) {
+        match info.split_once(' ').map(|(_, what)| what) {
+            Some(file) if file.starts_with("file=") => {
+                let path = &file["file=".len()..];
+                let body = body
+                    .replace("queue = \"0.1\"", &format!("queue = {{ path = \"{library}\" }}"))
+                    .replace("queue = { version = \"0.1\"", &format!("queue = {{ path = \"{library}\""));
+                let _ = writeln!(script, "mkdir -p \"$(dirname {path})\"\ncat > {path} <<'END'\n{body}END");
+            }
+            Some("run") => {
+                let _ = writeln!(script, "{body}");
+                if body.contains("cd app") {
+                    script.push_str("cp ../Cargo.lock .\n");
+                }
+            }
+            // compiled first, so that it is the program that gets the signal
+            Some("run background") => {
+                let _ = writeln!(script, "cargo build -q --bins\n{} >> workers.log 2>&1 &\nworkers+=($!)", body.trim());
+            }
+            Some("stop") => script.push_str(STOP),
+            _ => bail!("a block of the guide does not say what it is: `{info}`"),
+        }
+    }
+    Ok(script)
+}
+
+/// The blocks that say what they are: the words behind the fence, and the text.
+fn blocks(page: &str) -> Vec<(&str, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(info) = line.strip_prefix("```") else { continue };
+        let body = lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+        if info.contains(' ') {
+            blocks.push((info, body));
+        }
+    }
+    blocks
+}
+
+/// Everybody got one mail; the voucher came with the second release, and not for jobs of the first.
+fn welcomed_once(log: &str) -> Result<()> {
+    for who in WELCOMED {
+        let mails: Vec<_> = log.lines().filter(|line| line.contains(&format!("mail to {who}@example.org"))).collect();
+        ensure!(mails.len() == 1, "{who} got {} mails instead of one:\n{log}", mails.len());
+        let voucher = !["ada", "grace", "lin"].contains(&who);
+        ensure!(mails[0].contains("voucher") == voucher, "not as the guide says: {}", mails[0]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_say_what_they_are() {
+        let page = "a\n```sh run\nls\n```\n```rust\nfn a() {}\n```\n```toml file=Cargo.toml\nqueue = \"0.1\"\n```\n";
+        let found = blocks(page);
+        assert_eq!(found.iter().map(|(info, _)| *info).collect::<Vec<_>>(), ["sh run", "toml file=Cargo.toml"]);
+        let script = script(page).expect("a script");
+        assert!(script.contains("\nls\n") && script.contains("queue = { path = \""), "{script}");
+        assert!(super::script("```sh later\nls\n```\n").is_err());
+    }
+
+    #[test]
+    fn a_mail_too_many_is_noticed() {
+        let line = |who: &&str| {
+            let voucher = if ["ada", "grace", "lin"].contains(who) { "" } else { " and a voucher" };
+            format!("mail to {who}@example.org: welcome{voucher}\n")
+        };
+        let log: String = WELCOMED.iter().map(line).collect();
+        assert!(welcomed_once(&log).is_ok());
+        assert!(welcomed_once(&format!("{log}{}", line(&"ada"))).is_err());
+        assert!(welcomed_once(&log.replace("mail to lin", "mail to nobody")).is_err());
+        assert!(welcomed_once(&log.replace(" and a voucher", "")).is_err());
+    }
+}
