@@ -370,6 +370,7 @@ impl Db {
             .heartbeat(Duration::from_millis(100))
             .lease(Duration::from_secs(10))
             .cancel_grace(Duration::from_millis(300))
+            .decode_grace(Duration::ZERO)
             .shutdown_grace(Duration::from_secs(10))
     }
 

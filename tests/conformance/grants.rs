@@ -127,7 +127,7 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     db.enqueue(Spreads::new(2)).await;
     let worker =
         jobs::with_states(account.pool.worker(), &db.probe, &account.pool).heartbeat(Duration::from_millis(100));
-    let worker = db.start(worker.cancel_grace(Duration::from_millis(300)));
+    let worker = db.start(worker.cancel_grace(Duration::from_millis(300)).decode_grace(Duration::from_millis(1)));
     db.probe.wait_for(What::Started, "held", 1).await;
     db.admin().cancel(held).await.expect("cancelled");
     for (id, state) in [

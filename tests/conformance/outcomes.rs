@@ -7,7 +7,7 @@ use queue::{Backoff, Job, JobDetail, JobError, JobState, job};
 use queue_tests::jobs::{
     Bare, FailsExponentially, FailsItsOwnWay, FailsLinearly, FailsSteadily, Grind, GrindHurried, Hurried, Note, Play,
 };
-use queue_tests::{Db, Step, What};
+use queue_tests::{Db, Step, What, eventually};
 use serde_json::json;
 
 conformance! {
@@ -35,6 +35,8 @@ conformance! {
     leaves_a_blocking_job_behind,
     records_every_attempt,
     sets_undecodable_arguments_aside,
+    tries_undecodable_arguments_again_for_a_while,
+    gives_up_undecodable_arguments_after_the_grace_period,
     sets_unserializable_results_aside,
     records_thousands_of_ends,
 }
@@ -460,6 +462,40 @@ async fn sets_undecodable_arguments_aside(db: Db) {
     db.enqueue(Note::new("next")).await;
     db.probe.wait_for(What::Ended, "next", 1).await;
     assert_eq!(db.probe.labels(What::Started), ["next"]);
+    worker.stop().await;
+}
+
+/// A row that a newer build has enqueued heals when its arguments fit, and no attempt was lost.
+async fn tries_undecodable_arguments_again_for_a_while(db: Db) {
+    db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('play', '{\"label\":\"a\",\"steps\":7}')".to_owned()).await;
+    let id = db.column("SELECT id FROM queue_jobs").await[0].parse().expect("an id");
+    let worker = db.start(db.worker().decode_grace(Duration::from_secs(3600)));
+    eventually("three attempts", async || (db.job(id).await.attempts.len() > 3).then_some(())).await;
+    let detail = db.job(id).await;
+    assert!(detail.attempts.iter().take(3).all(|it| it.outcome == "undecodable"), "{detail:?}");
+    assert!(detail.attempts[0].error.as_ref().is_some_and(|error| error.contains("do not fit")), "{detail:?}");
+    let mended = serde_json::json!({ "label": "a", "steps": [] });
+    eventually("it waits", async || db.admin().edit_args(id, &mended).await.ok()).await;
+    let detail = db.reaches(id, JobState::Completed).await;
+    assert_eq!(detail.job.attempt, 1, "what did not decode did not count");
+    worker.stop().await;
+}
+
+async fn gives_up_undecodable_arguments_after_the_grace_period(db: Db) {
+    db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('play', '7')".to_owned()).await;
+    let id = db.column("SELECT id FROM queue_jobs").await[0].parse().expect("an id");
+    let worker = db.start(db.worker().decode_grace(Duration::from_secs(3600)));
+    eventually("an attempt", async || (!db.job(id).await.attempts.is_empty()).then_some(())).await;
+    assert!(db.job(id).await.job.state != JobState::Dead);
+    // an hour later
+    eventually("the grace period is over", async || {
+        db.sql(format!("UPDATE queue_attempts SET started_at = {}", db.time(-3_700_000))).await;
+        (db.state(id).await == JobState::Dead).then_some(())
+    })
+    .await;
+    let detail = db.job(id).await;
+    assert_eq!(detail.job.attempt, 1, "only the last one counts");
+    assert!(detail.job.error.is_some_and(|error| error.contains("do not fit")));
     worker.stop().await;
 }
 

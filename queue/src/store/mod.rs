@@ -149,6 +149,10 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// The arguments of a held job, if they were too long to come with the claim. None: the worker no longer holds it.
     fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
 
+    /// The last attempts of a job, if its arguments did not decode in them: how many they are, and how long ago the
+    /// first of them was.
+    fn undecodable(&self, id: i64) -> Reply<'_, (u32, Duration)>;
+
     /// Records that attempts begin: from now on they count if their worker is lost. Returns the accepted ids; the other
     /// jobs no longer belong to this claim.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
@@ -199,14 +203,12 @@ pub(crate) trait Leases: Send + Sync + 'static {
 /// Work for the whole database that any worker may do.
 pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
-    fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
+    /// `workers`: also removes the rows of workers that ended or were lost more than `keep` ago.
+    fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64>;
 
     /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
     /// scheduled, cancelled as completed). Returns the removed ids.
     fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
-
-    /// Removes the rows of workers that ended or were lost more than `keep` ago.
-    fn purge_workers(&self, keep: Duration) -> Reply<'_, ()>;
 
     /// The duties of the features.
     fn feature_duties(&self) -> Vec<FeatureDuty>;

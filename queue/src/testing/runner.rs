@@ -26,6 +26,8 @@ use crate::worker::{Ended, Execution, LongArgs, Stop, Switch};
 const MOST_RUNS: u32 = 100_000;
 /// As [`WorkerBuilder::cancel_grace`](crate::WorkerBuilder::cancel_grace) by default.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// As [`WorkerBuilder::decode_grace`](crate::WorkerBuilder::decode_grace) by default.
+const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
 /// The lease of a worker in a test. No heartbeat extends it.
 const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -235,6 +237,8 @@ impl Runner {
             started: Instant::now(),
             long_args,
             log_errors: true,
+            decode_grace: DECODE_GRACE,
+            store: Some(self.store.clone()),
         }
     }
 

@@ -116,6 +116,7 @@ pub struct WorkerBuilder {
     linked: bool,
     transaction_pooler: bool,
     log_errors: bool,
+    decode_grace: Duration,
     timing: Timing,
 }
 
@@ -126,6 +127,9 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// from the current time, is valid in every database.
 const RETENTION: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The default of `decode_grace`.
+const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// The most jobs that one worker may run at a time.
 const MOST_AT_A_TIME: u32 = 1_000_000;
@@ -144,6 +148,7 @@ impl WorkerBuilder {
             linked: true,
             transaction_pooler: false,
             log_errors: true,
+            decode_grace: DECODE_GRACE,
             timing: Timing::default(),
         }
     }
@@ -231,6 +236,17 @@ impl WorkerBuilder {
         self
     }
 
+    /// For how long a job is tried again whose arguments do not decode. Such an attempt costs no retry. The default is
+    /// one hour; zero makes the job a dead letter at its first attempt.
+    ///
+    /// During a deploy or a rollback, workers of another build meet jobs that only the new or the old build can decode.
+    /// The pauses follow the job's backoff, and are at most a minute. Then the job becomes a dead letter. One that is
+    /// sent back gets no second grace period.
+    pub fn decode_grace(mut self, grace: Duration) -> Self {
+        self.decode_grace = grace;
+        self
+    }
+
     /// Whether the log lines of failed jobs carry the error, with its causes. The default is `true`. Set it to `false` if
     /// errors may contain private data. Arguments and results are never logged. The database keeps the errors in any
     /// case.
@@ -309,6 +325,7 @@ impl WorkerBuilder {
             states: Arc::new(self.states),
             jobs,
             log_errors: self.log_errors,
+            decode_grace: self.decode_grace,
             timing: self.timing,
         }))
     }

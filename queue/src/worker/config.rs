@@ -43,5 +43,7 @@ pub(crate) struct Config {
     pub(crate) jobs: HashMap<&'static str, Arc<JobDefinition>>,
     /// Whether log lines carry the errors of jobs.
     pub(crate) log_errors: bool,
+    /// For how long arguments that do not decode are tried again.
+    pub(crate) decode_grace: Duration,
     pub(crate) timing: Timing,
 }

@@ -163,6 +163,7 @@ impl MadeUp {
             states: Arc::default(),
             jobs: [("k", Arc::new(definition))].into(),
             log_errors: true,
+            decode_grace: Duration::ZERO,
             timing,
         }
     }
@@ -364,6 +365,7 @@ impl Jobs for MadeUp {
         fn take_claim_lock() -> bool;
         fn release_claim_lock() -> ();
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
+        fn undecodable(id: i64) -> (u32, Duration);
     }
 }
 
@@ -406,16 +408,12 @@ impl Leases for MadeUp {
 }
 
 impl Upkeep for MadeUp {
-    fn purge(&self, _keep: Duration, _limit: u32) -> Reply<'_, u64> {
+    fn purge(&self, _keep: Duration, _limit: u32, _workers: bool) -> Reply<'_, u64> {
         Box::pin(async { Ok(0) })
     }
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {
         Vec::new()
-    }
-
-    fn purge_workers(&self, _keep: Duration) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
     }
 
     unused! {

@@ -242,6 +242,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.
     const INSERT_AND_NOTIFY: Option<&'static str>;
+    /// Binds: job. One row: how many of its last attempts could not decode its arguments, and how many microseconds ago
+    /// the first of those began. Attempts that did not count do not interrupt them.
+    const UNDECODABLE: &'static str;
     /// A heartbeat can report whether jobs wait.
     const HEARTBEAT_DISCOVERS: bool;
     /// [`Jobs::claim`](crate::store::Jobs::claim) with `alone`. None: discovery costs next to nothing.

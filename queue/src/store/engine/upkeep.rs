@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use crate::error::Error;
 use crate::limits::micros;
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
@@ -18,11 +19,27 @@ use crate::store::engine::script::When;
 use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
+impl<DB: Dialect> SqlStore<DB> {
+    async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
+        self.run(Via::Duties, Mode::Write, "cannot remove old workers", keep, |conn, keep| {
+            async move {
+                execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
+                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)
+            }
+            .boxed()
+        })
+        .await
+    }
+}
+
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
-    fn purge(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
+    fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64> {
         const DOING: &str = "cannot remove old history";
         async move {
             let keep = micros(keep);
+            if workers {
+                self.purge_workers(keep).await?;
+            }
             // usually there is nothing to remove, and this check is cheap
             let any = self
                 .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
@@ -64,17 +81,6 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
 
     fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
         delete(self, ids, state).boxed()
-    }
-
-    fn purge_workers(&self, keep: Duration) -> Reply<'_, ()> {
-        self.run(Via::Duties, Mode::Write, "cannot remove old workers", micros(keep), |conn, keep| {
-            async move {
-                execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
-                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)
-            }
-            .boxed()
-        })
-        .boxed()
     }
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {

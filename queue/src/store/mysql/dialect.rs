@@ -76,6 +76,7 @@ impl Dialect for MySql {
         Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // workers poll often, because there is no signal
+    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());

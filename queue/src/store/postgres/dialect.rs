@@ -187,6 +187,7 @@ impl Dialect for Postgres {
     const CLAIM_LOCK: Option<ClaimLock> =
         Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
+    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());

@@ -155,6 +155,7 @@ impl Dialect for Sqlite {
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_LOCK: Option<ClaimLock> = None;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 

@@ -282,6 +282,7 @@ impl Jobs for Fake {
 
     unused! {
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
+        fn undecodable(id: i64) -> (u32, Duration);
         fn requeue(worker: WorkerId, batch: &'a [Requeue]) -> Vec<i64>;
         fn bury(worker: WorkerId, batch: &'a [Bury]) -> Vec<i64>;
     }
@@ -307,9 +308,8 @@ impl Upkeep for Fake {
     }
 
     unused! {
-        fn purge(keep: Duration, limit: u32) -> u64;
+        fn purge(keep: Duration, limit: u32, workers: bool) -> u64;
         fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
-        fn purge_workers(keep: Duration) -> ();
     }
 }
 
@@ -353,6 +353,7 @@ impl Scene {
             states: Arc::default(),
             jobs: HashMap::from([("k", Arc::new(definition))]),
             log_errors: true,
+            decode_grace: Duration::ZERO,
             timing: Timing::default(),
         };
         let (recorder, ends) = Recorder::new();

@@ -53,13 +53,13 @@ impl Retention {
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
         self.pause = jittered(self.seldom);
-        let removed = store.purge(self.keep, batch).await?;
-        self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, batch));
-        self.removed += removed;
-        if self.workers.is_none_or(|last| last.elapsed() >= self.seldom / 2) {
-            store.purge_workers(self.keep).await?;
+        let workers = self.workers.is_none_or(|last| last.elapsed() >= self.seldom / 2);
+        let removed = store.purge(self.keep, batch, workers).await?;
+        if workers {
             self.workers = Some(Instant::now());
         }
+        self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, batch));
+        self.removed += removed;
         let is_quiet = self.pause >= self.seldom / 2;
         if self.removed > 0 && (is_quiet || self.told.elapsed() >= self.seldom) {
             tracing::info!(

@@ -17,6 +17,7 @@ use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue};
+use crate::store::{Store, Trouble};
 use crate::telemetry;
 
 /// Why an attempt was told to stop.
@@ -116,7 +117,14 @@ pub(crate) struct Execution {
     pub(crate) long_args: Option<LongArgs>,
     /// Whether log lines carry the error.
     pub(crate) log_errors: bool,
+    /// For how long arguments that do not decode are tried again.
+    pub(crate) decode_grace: Duration,
+    /// Knows since when they do not.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
+
+/// The longest pause before arguments that do not decode are tried again: a deploy or a rollback may have mended them.
+const LONGEST_DECODE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Arguments too long to come with the claim.
 pub(crate) struct LongArgs {
@@ -137,6 +145,8 @@ enum Raw {
     /// Dropped, because it did not stop when it was told to.
     Dropped(Stop),
     Undecodable(String),
+    /// The arguments are longer than any job's may be.
+    TooLong(i64),
 }
 
 impl Execution {
@@ -151,8 +161,10 @@ impl Execution {
         );
         async {
             let long_args = self.long_args.take();
-            let raw = self.execute(long_args).await;
-            self.classify(raw)
+            match self.execute(long_args).await {
+                Raw::Undecodable(text) => self.undecodable(text).await,
+                raw => self.classify(raw),
+            }
         }
         .instrument(span)
         .await
@@ -173,7 +185,7 @@ impl Execution {
         let args = match (&job.args, &long_args) {
             (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
             (Err(bytes), None) => {
-                return Raw::Undecodable(format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
+                return Raw::TooLong(*bytes);
             }
         };
         let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx)));
@@ -246,11 +258,48 @@ impl Execution {
             Raw::Dropped(Stop::Shutdown) => self.released(),
             Raw::Dropped(Stop::Timeout) => self.failed(Outcome::TimedOut, None, self.timeout_text(), duration_ms),
             Raw::Dropped(_) => self.cancelled("cancelled while running".to_owned()),
-            Raw::Undecodable(text) => {
-                let text = format!("the arguments do not fit `{}`: {text}", self.definition.type_name);
+            Raw::Undecodable(text) => self.bury(Outcome::Undecodable, self.misfit(&text), duration_ms),
+            Raw::TooLong(bytes) => {
+                let text = self.misfit(&format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
                 self.bury(Outcome::Undecodable, text, duration_ms)
             }
         })
+    }
+
+    fn misfit(&self, why: &str) -> String {
+        format!("the arguments do not fit `{}`: {why}", self.definition.type_name)
+    }
+
+    /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
+    /// costs no retry.
+    async fn undecodable(&self, text: String) -> Option<Ended> {
+        let Some(store) = self.store.as_ref().filter(|_| !self.decode_grace.is_zero()) else {
+            return self.classify(Raw::Undecodable(text));
+        };
+        let (times, since) = match store.undecodable(self.job.id.get()).await {
+            Ok(found) => found,
+            // it would be asked in vain each time: a right may be missing
+            Err(error) if store.trouble(&error) == Trouble::Refused => {
+                tracing::error!(%error, "cannot tell since when a job's arguments do not decode; it is not tried again");
+                return self.classify(Raw::Undecodable(text));
+            }
+            // the next attempt asks again
+            Err(_) => (0, Duration::ZERO),
+        };
+        if since >= self.decode_grace || self.switch.reason() == Some(Stop::LeaseLost) {
+            return self.classify(Raw::Undecodable(text));
+        }
+        let delay = self.definition.backoff.delay(times.saturating_add(1)).min(LONGEST_DECODE_PAUSE);
+        let delay_us = micros(delay);
+        tracing::warn!(
+            event = telemetry::JOB_FAILED,
+            job.duration_ms = self.started.elapsed().as_secs_f64() * 1e3,
+            job.outcome = Outcome::Undecodable.as_str(),
+            job.retry_in_ms = delay_us / 1000,
+            error = self.logged(Outcome::Undecodable, &text),
+            "the arguments do not decode; they are tried again until the grace period is over"
+        );
+        Some(self.requeue(Outcome::Undecodable, Some(delay_us), 1, Some(self.misfit(&text))))
     }
 
     /// Stands in for an attempt whose own task cannot say how it ended.
@@ -264,6 +313,8 @@ impl Execution {
             started: Instant::now().checked_sub(ran).unwrap_or_else(Instant::now),
             long_args: None,
             log_errors,
+            decode_grace: Duration::ZERO,
+            store: None,
         }
     }
 

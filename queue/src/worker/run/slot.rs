@@ -226,6 +226,8 @@ impl Shared {
             started,
             long_args,
             log_errors: self.config.log_errors,
+            decode_grace: self.config.decode_grace,
+            store: Some(self.config.store.clone()),
         };
         let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
         let mut ended = None;

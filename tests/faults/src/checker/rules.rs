@@ -6,7 +6,7 @@ use super::{Checker, Fate, Rule, Story};
 use crate::record::{Event, How, What};
 
 /// Outcomes of attempts that count.
-const COUNTED: [&str; 5] = ["failed", "panicked", "timed_out", "lost", "undecodable"];
+const COUNTED: [&str; 4] = ["failed", "panicked", "timed_out", "lost"];
 /// Outcomes of attempts that do not count: the next attempt has the same number.
 const UNCOUNTED: [&str; 3] = ["snoozed", "released", "unstarted"];
 

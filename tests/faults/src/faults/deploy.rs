@@ -22,16 +22,21 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let mut crew = scene.crew();
     let (before, after) = (scene.worker().arg("generation", "old"), scene.worker().arg("generation", "new"));
     let first = crew.hire(before.clone())?;
-    crew.hire(before)?;
+    crew.hire(before.clone())?;
     let load = scene.load(None, &Mix::usual())?;
     let rounds = scene.rounds(6, 200);
     let mut enqueued = Enqueued::default();
     let mut round = 0;
     // chance has it who claims a job first
     while round < rounds || (enqueued.by_claimer(&scene)?.len() < 2 && round < rounds * 10) {
-        if round == rounds / 2 {
-            // the first of two is replaced; the other goes on beside it
-            crew.next(first, after.clone());
+        // the first of two is replaced, rolled back and replaced again; the other goes on beside it
+        let replacement = match round {
+            _ if round == rounds / 2 || round == rounds * 5 / 6 => Some(&after),
+            _ if round == rounds * 2 / 3 => Some(&before),
+            _ => None,
+        };
+        if let Some(replacement) = replacement {
+            crew.next(first, replacement.clone());
             crew.kill(first)?;
         }
         enqueued.one_of_each(&scene).await?;
@@ -53,7 +58,7 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let by_claimer = enqueued.by_claimer(&scene)?;
     ensure!(by_claimer.len() > 1, "only one binary claimed jobs first whose rows do not say how often to retry them");
     scene.note(format!(
-        "{} jobs of four kinds, two of them known to one binary only; {} failed to the end; of those whose rows say \
+        "{} jobs of five kinds, two of them known to one binary only, one that each encodes in its own way; {} failed to the end; of those whose rows say \
          nothing so many were retried so often: {by_claimer:?}",
         enqueued.count,
         dead.len()
@@ -88,6 +93,9 @@ impl Enqueued {
         self.enqueue(scene, own(RETRIES), |tag| new::Deployed { tag, fails: false, greeting: hi() }.max_retries(9))
             .await?;
         self.enqueue(scene, own(RETRIES), |tag| new::Introduced { tag }.max_retries(9)).await?;
+        // one binary meets what only the other one understands
+        self.enqueue(scene, own(RETRIES), |tag| old::Reshaped { tag, amount: 7 }.max_retries(9)).await?;
+        self.enqueue(scene, own(RETRIES), |tag| new::Reshaped { tag, amount: "7.00".into() }.max_retries(9)).await?;
         let old_ones = own(old::Deployed::MAX_RETRIES.into());
         let tag = self.enqueue(scene, old_ones, |tag| old::Deployed { tag, fails: true }.into()).await?;
         self.failing.insert(tag);

@@ -160,7 +160,7 @@ async fn steps_run_at_every_edge_of_their_jobs_alone<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.delete(&[ids[2], ids[5]], None).await.unwrap().len(), 2);
     assert_eq!(db.told().await, all_at("delete", &ids[2..3], 0));
     tokio::time::sleep(Duration::from_millis(5)).await;
-    assert_eq!(db.store.purge(Duration::from_millis(1), 100).await.unwrap(), 3, "two completed, one cancelled");
+    assert_eq!(db.store.purge(Duration::from_millis(1), 100, false).await.unwrap(), 3, "two completed, one cancelled");
     assert_eq!(db.told().await, all_at("purge", &[ids[0], ids[4]], 0));
 }
 

@@ -25,17 +25,17 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     let ends: Vec<_> = jobs.iter().map(|j| Finish { state: Outcome::Cancelled, result: None, ..done(j) }).collect();
     assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 10);
     let week = Duration::from_secs(7 * 86_400);
-    assert_eq!(db.store.purge(week, 100).await.unwrap(), 0);
+    assert_eq!(db.store.purge(week, 100, false).await.unwrap(), 0);
     db.sql(format!("UPDATE queue_history SET finished_at = {} WHERE id < {}", DB::in_seconds(-8 * 86_400), jobs[7].id))
         .await;
-    assert_eq!(db.store.purge(week, 5).await.unwrap(), 5);
-    assert_eq!(db.store.purge(week, 5).await.unwrap(), 2);
+    assert_eq!(db.store.purge(week, 5, false).await.unwrap(), 5);
+    assert_eq!(db.store.purge(week, 5, false).await.unwrap(), 2);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 3);
     let gone = db.worker().await;
     db.store.leave(gone).await.unwrap();
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", DB::in_seconds(-8 * 86_400))).await;
-    db.store.purge_workers(week).await.unwrap();
+    db.store.purge(week, 1, true).await.unwrap();
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);
     assert_eq!(db.int("SELECT worker_id FROM queue_heartbeats").await, worker);
 }
@@ -59,7 +59,7 @@ async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
         let old = old.iter().map(|n| (first + n).to_string()).collect::<Vec<_>>().join(", ");
         let two_hours_ago = DB::in_seconds(-7_200);
         db.sql(format!("UPDATE queue_history SET finished_at = {two_hours_ago} WHERE id IN ({old})")).await;
-        let (one, two) = tokio::join!(db.store.purge(hour, 1_000), other.purge(hour, 1_000));
+        let (one, two) = tokio::join!(db.store.purge(hour, 1_000, false), other.purge(hour, 1_000, false));
         assert_eq!(one.unwrap() + two.unwrap(), count, "each is counted once");
         for column in ["id FROM queue_history", "job_id FROM queue_attempts"] {
             let sql: &str = format!("SELECT {column} ORDER BY 1").leak();

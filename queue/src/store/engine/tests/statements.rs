@@ -197,11 +197,11 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     db.store.send_back(&[jobs[2].id.get()]).await.unwrap();
     snapshot.section("send back");
     tokio::time::sleep(Duration::from_millis(5)).await;
-    db.store.purge(Duration::from_millis(1), 100).await.unwrap();
+    db.store.purge(Duration::from_millis(1), 100, false).await.unwrap();
     snapshot.section("purge");
     db.store.delete(&all, None).await.unwrap();
     snapshot.section("delete");
-    db.store.purge_workers(Duration::from_millis(1)).await.unwrap();
+    db.store.purge(Duration::from_millis(1), 10, true).await.unwrap();
     snapshot.section("purge workers");
     db.store.leave(worker).await.unwrap();
     snapshot.section("leave");
