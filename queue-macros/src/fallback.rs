@@ -41,9 +41,12 @@ fn stub(job: &Job) -> TokenStream {
     let [serialize, deserialize] = expand::serde_impls(ident, &private, &loops, &loops);
     let lints = quote!(#[allow(dead_code, missing_docs, unused_variables, unused_imports, clippy::all)]);
     let context = Ident::new("_context", Span::mixed_site());
+    let further = &job.options.derive;
+    let further = (!further.is_empty()).then(|| quote!(#[derive(#(#further),*)]));
     quote! {
         #(#attrs)*
         #lints
+        #further
         #vis struct #ident #body
         #lints
         const _: () = {

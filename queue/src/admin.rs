@@ -146,13 +146,16 @@ impl Admin {
     ///
     /// # Errors
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
-    /// arguments that are not an object, or are above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
+    /// arguments that are no object although the present ones are, or that are above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
         if !args.is_object() {
-            return Err(Error::config(format!(
-                "the new arguments of job {id} are not a JSON object, and no job takes others: give one field for each \
-                 argument, for example {{\"to\": \"ada@example.org\"}}"
-            )));
+            let job = self.job(id).await?.ok_or(Error::NotFound(id))?;
+            if job.args.trim_start().starts_with('{') {
+                return Err(Error::config(format!(
+                    "the new arguments of job {id} are not a JSON object, and its present ones are: give one field for \
+                     each argument, for example {{\"to\": \"ada@example.org\"}}"
+                )));
+            }
         }
         let args = args.to_string();
         if args.len() > MAX_ARGS_BYTES {

@@ -99,6 +99,12 @@ impl Error {
         }
     }
 
+    /// Whether the account lacks a right: by SQLSTATE. MySQL has one class for this and for mistakes in a statement.
+    pub(crate) fn is_a_missing_right(&self) -> bool {
+        let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };
+        error.code().is_some_and(|code| matches!(code.as_ref(), "42501" | "42000"))
+    }
+
     /// Whether another row has the key.
     pub(crate) fn is_taken(&self) -> bool {
         let Self::Database { source: sqlx::Error::Database(error), .. } = self else { return false };

@@ -215,9 +215,9 @@ impl<J: Job> Enqueue<J> {
     /// connection or transaction of one. In a transaction, the job commits or rolls back with it. No worker sees the
     /// job before the commit.
     ///
-    /// On PostgreSQL, a process that enqueues only in transactions should call [`Admin::new`](crate::Admin::new) with
-    /// its pool once. The library then knows which database to notify after a commit. Without that, an idle worker
-    /// finds the job at its next heartbeat, within 2.5 s.
+    /// On PostgreSQL, workers are notified after the commit. A process that enqueues only in transactions notifies them
+    /// within the transaction instead, and PostgreSQL commits such transactions one after another. To avoid that, call
+    /// [`Admin::new`](crate::Admin::new) with a pool once: the library then knows which database to notify.
     ///
     /// # Errors
     /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].

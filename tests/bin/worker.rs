@@ -9,6 +9,8 @@
 //! | `QUEUE_WORKER_CONCURRENCY`, `QUEUE_WORKER_QUEUE` | `concurrency`, `queue` (with that concurrency) |
 //! | `QUEUE_WORKER_HEARTBEAT_MS`, `…_LEASE_MS`, `…_SHUTDOWN_GRACE_MS`, `…_CANCEL_GRACE_MS` | the durations |
 //!
+//! With `QUEUE_WORKER_ENQUEUE`, it enqueues a job in a transaction on PostgreSQL instead, and ends.
+//!
 //! What is not set keeps the library's default. SIGTERM ends it gracefully, a second one at once.
 
 mod jobs;
@@ -23,10 +25,11 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use queue::{Worker, WorkerBuilder};
+use queue::{Job as _, Worker, WorkerBuilder};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{Connection as _, PgConnection};
 use tracing_subscriber::EnvFilter;
 
 use crate::jobs::Recorder;
@@ -38,6 +41,9 @@ const CONNECTIONS: u32 = 5;
 async fn main() -> Result<(), Box<dyn Error>> {
     end_with_the_test();
     write_log()?;
+    if variable::<String>("QUEUE_WORKER_ENQUEUE").is_some() {
+        return enqueue().await;
+    }
     let shutdown = queue::shutdown_signal();
     let worker = builder().await?.build()?;
     if let Err(error) = worker.run(shutdown).await {
@@ -46,6 +52,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     // Not by returning: a job that blocks its thread would keep the process.
     exit(0)
+}
+
+/// On a connection of its own: this process never has a pool.
+async fn enqueue() -> Result<(), Box<dyn Error>> {
+    let url: String = variable("QUEUE_WORKER_URL").ok_or("QUEUE_WORKER_URL is not set")?;
+    let mut connection = PgConnection::connect(&url).await?;
+    let mut transaction = connection.begin().await?;
+    jobs::Note {}.enqueue(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(())
 }
 
 async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {

@@ -18,6 +18,9 @@ conformance! {
     a_crash_before_the_end_runs_the_job_again,
     a_crash_in_the_last_attempt_is_a_failure,
     a_delay_is_over_after_exactly_that_time,
+    a_delay_counts_from_its_enqueue_also_after_a_drain,
+    a_job_that_lacks_its_state_runs_when_it_has_it,
+    arguments_that_never_decode_are_dead_after_the_grace_period,
     a_lost_lease_drops_the_handler_and_runs_the_job_again,
     a_test_queue_on_a_pool_runs_committed_jobs,
     a_failed_assertion_shows_what_waits,
@@ -171,6 +174,50 @@ async fn a_delay_is_over_after_exactly_that_time(db: Db) {
         for _ in 1..20 {
             assert_eq!(queue.advance("1d").await.unwrap().completed, 1);
         }
+    });
+}
+
+async fn a_delay_counts_from_its_enqueue_also_after_a_drain(db: Db) {
+    each!(AnyPool, db.pool(), pool => {
+        let mut tx = pool.begin().await.unwrap();
+        let mut queue = TestQueue::within(&mut tx).state(db.probe.clone());
+        for round in 0..3 {
+            // a transaction that lasts
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            assert_eq!(queue.drain().await.unwrap().runs(), 0, "{round}");
+            Note::new("a").after(Duration::from_secs(60)).enqueue(&mut *queue).await.unwrap();
+            assert_eq!(queue.advance("59s").await.unwrap().runs(), 0, "{round}");
+            assert_eq!(queue.advance("1s").await.unwrap().completed, 1, "{round}");
+        }
+    });
+}
+
+async fn a_job_that_lacks_its_state_runs_when_it_has_it(db: Db) {
+    each!(AnyPool, db.pool(), pool => {
+        let mut tx = pool.begin().await.unwrap();
+        let mut queue = TestQueue::within(&mut tx);
+        Note::new("a").enqueue(&mut *queue).await.unwrap();
+        assert!(queue.drain().await.unwrap_err().to_string().contains(".state("));
+        let mut queue = queue.state(db.probe.clone());
+        assert_eq!(queue.drain().await.unwrap().completed, 1);
+        // so does one whose drain was dropped
+        Play::new("b", [Step::deaf("never"), Step::Complete]).enqueue(&mut *queue).await.unwrap();
+        let dropped = tokio::time::timeout(Duration::from_millis(200), queue.drain()).await;
+        assert!(dropped.is_err());
+        assert_eq!(queue.drain().await.unwrap().completed, 1);
+    });
+}
+
+async fn arguments_that_never_decode_are_dead_after_the_grace_period(db: Db) {
+    each!(AnyPool, db.pool(), pool => {
+        let mut tx = pool.begin().await.unwrap();
+        let insert = "INSERT INTO queue_jobs (kind, args) VALUES ('note', '{}')";
+        sqlx::query(insert).execute(&mut *tx).await.unwrap();
+        let mut queue = TestQueue::within(&mut tx).state(db.probe.clone());
+        let half = queue.advance("30m").await.unwrap();
+        assert!(half.retried > 10 && half.dead == 0, "{half:?}");
+        let rest = queue.advance("31m").await.unwrap();
+        assert_eq!(rest.dead, 1, "{rest:?}");
     });
 }
 

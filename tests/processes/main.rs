@@ -81,6 +81,7 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
+        pick_up::a_producer_without_a_pool_is_heard,
         pick_up::pick_up_latency,
     ];
     MariaDb as mariadb: [

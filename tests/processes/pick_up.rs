@@ -18,6 +18,17 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Jobs that waited longer than this many microseconds are listed by their position in the series.
 const SLOW: i64 = 100_000;
 
+/// A process that knows no pool has no connection for a signal of its own. An idle worker hears of its job all the same.
+pub(crate) async fn a_producer_without_a_pool_is_heard(scene: &Scene) {
+    // without a signal, it looks at its next heartbeat
+    let lease = Duration::from_secs(240);
+    let _worker = scene.worker("idle").concurrency(2).lease(lease).start().await;
+    scene.worker("first").enqueue().await;
+    scene.wait_for_records("the first job", PATIENCE, |records| records.len() == 2).await;
+    scene.worker("second").enqueue().await;
+    scene.wait_for_records("the second job", lease / 8, |records| records.len() == 4).await;
+}
+
 /// From the call of `enqueue` to the start of the handler, in the enqueuing process and in another. It only measures:
 /// the machine is busy with other tests, so there is no limit.
 pub(crate) async fn pick_up_latency(scene: &Scene) {

@@ -156,6 +156,12 @@ impl Setup {
         self.set("FILTER", filter)
     }
 
+    /// It enqueues a job instead, and ends.
+    pub(crate) async fn enqueue(self) {
+        let ended = self.set("ENQUEUE", 1).command.status().expect("a process");
+        assert!(ended.success(), "{ended}");
+    }
+
     fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.command.env(format!("QUEUE_WORKER_{name}"), value.to_string());
         self

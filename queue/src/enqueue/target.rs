@@ -87,9 +87,13 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
         }
     }
     let mut guard = CloseUnlessDone(conn, false);
-    let result = steps::insert::<DB>(guard.0, &jobs, Whose::Callers).await;
+    let result = async {
+        let ids = steps::insert::<DB>(guard.0, &jobs, Whose::Callers).await?;
+        notify::announce::<DB>(guard.0).await?;
+        Ok(ids)
+    }
+    .await;
     guard.1 = true;
-    notify::maybe_committed_later::<DB>();
     result
 }
 
@@ -121,7 +125,7 @@ macro_rules! database {
             impl sealed::SealedTarget for &mut $connection {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
                     let ids = steps::insert::<$db>(self, &jobs, Whose::Callers).await?;
-                    notify::maybe_committed_later::<$db>();
+                    notify::announce::<$db>(self).await?;
                     Ok(ids)
                 }
             }

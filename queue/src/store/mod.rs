@@ -221,11 +221,11 @@ pub(crate) trait TestStore: Store + AdminStore {
     fn is_given(&self) -> bool;
 
     /// How far the database's time stands still behind the clock, in microseconds: PostgreSQL's does so in a
-    /// transaction.
-    fn standstill(&self) -> Reply<'_, i64>;
+    /// transaction. And the highest id of a job then.
+    fn standstill(&self) -> Reply<'_, (i64, i64)>;
 
-    /// Moves the times of all waiting jobs into the past, by so many microseconds.
-    fn shift(&self, micros: i64) -> Reply<'_, ()>;
+    /// Moves the times of all waiting jobs with an id above `after` into the past, by so many microseconds.
+    fn shift(&self, micros: i64, after: i64) -> Reply<'_, ()>;
 }
 
 /// Everything that the administration asks of a database.

@@ -176,8 +176,8 @@ impl<C: Lent> TestQueue<C> {
         self
     }
 
-    /// Runs every job that is due, in order, until none is. That includes jobs that the handlers enqueue, if they are
-    /// in this transaction or committed.
+    /// Runs every job that is due, in order, until none is. With [`new`](TestQueue::new), that includes jobs that the
+    /// handlers enqueue.
     ///
     /// # Errors
     /// [`Error::Config`] if a job lacks its state, or if the jobs never come to an end. A failed job is not an error.
@@ -220,7 +220,7 @@ impl<C: Lent> TestQueue<C> {
         on.serve(runner.perform(job)).await
     }
 
-    /// The next attempt runs to its return, and then its worker dies before the end is recorded. So the job runs again:
+    /// The next attempt of [`drain`](Self::drain) or [`advance`](Self::advance) runs to its return, and then its worker dies before the end is recorded. So the job runs again:
     /// in the same [`drain`](Self::drain). Use it to test that a handler is idempotent.
     ///
     /// ```
@@ -241,7 +241,8 @@ impl<C: Lent> TestQueue<C> {
         self.runner.mishap = Some(Mishap::CrashBeforeEnd);
     }
 
-    /// The next attempt loses its lease at its first pause: its future is dropped, and the job runs again. A handler
+    /// The next attempt of [`drain`](Self::drain) or [`advance`](Self::advance) loses its lease at its first pause: its
+    /// future is dropped, and the job runs again. A handler
     /// that never pauses runs to its return, and its end is refused.
     pub fn lose_lease(&mut self) {
         self.runner.mishap = Some(Mishap::LoseLease);

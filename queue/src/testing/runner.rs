@@ -20,7 +20,7 @@ use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{Ended, Execution, LongArgs, Stop, Switch};
+use crate::worker::{Ended, Execution, LongArgs, Switch};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
@@ -44,13 +44,26 @@ pub(crate) struct Runner {
     registered: Vec<JobDefinition>,
     pub(super) mishap: Option<Mishap>,
     worker: Option<WorkerId>,
-    /// By how many microseconds the jobs have made up for a clock that stands still.
+    /// By how many microseconds the jobs have made up for a clock that stands still …
     caught_up: i64,
+    /// … and up to which id.
+    newest: i64,
+    /// A `drain` ended with an error, or was dropped: its worker may hold a job.
+    unfinished: bool,
 }
 
 impl Runner {
     pub(super) fn new(store: Arc<dyn TestStore>) -> Self {
-        Self { store, states: States::new(), registered: Vec::new(), mishap: None, worker: None, caught_up: 0 }
+        Self {
+            store,
+            states: States::new(),
+            registered: Vec::new(),
+            mishap: None,
+            worker: None,
+            caught_up: 0,
+            newest: 0,
+            unfinished: false,
+        }
     }
 
     pub(super) fn state<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
@@ -78,17 +91,19 @@ impl Runner {
         let scope = Scope { kinds, queues: Vec::new() };
         self.catch_up().await?;
         let mut worker = match self.worker {
+            Some(worker) if self.unfinished => self.lose(worker, &scope).await?.0,
             Some(worker) => worker,
             None => self.join(&scope).await?,
         };
+        (self.worker, self.unfinished) = (Some(worker), true);
         let mut drained = Drained::default();
         while let Some(job) = self.next(&scope, &definitions, worker).await? {
             let definition = definitions.get(&*job.lane.kind).expect("only these kinds are claimed").clone();
-            self.check_states(&definition)?;
             let outcome = match self.mishap.take() {
                 None => self.run(worker, job, definition).await?,
                 Some(mishap) => self.run_and_lose(&mut worker, &scope, job, definition, mishap).await?,
             };
+            self.worker = Some(worker);
             drained.add(outcome);
             if drained.runs() >= MOST_RUNS {
                 return Err(Error::config(format!(
@@ -98,10 +113,11 @@ impl Runner {
             }
         }
         // in somebody's transaction nobody else sees the worker, and it goes with the transaction
-        self.worker = Some(worker).filter(|_| self.store.is_given());
-        if self.worker.is_none() {
+        if !self.store.is_given() {
             self.store.leave(worker).await?;
+            self.worker = None;
         }
+        self.unfinished = false;
         Ok(drained)
     }
 
@@ -110,22 +126,28 @@ impl Runner {
         let definitions = self.definitions();
         let kinds = definitions.keys().map(ToString::to_string).collect();
         let found = self.store.discover(&Scope { kinds, queues: Vec::new() }, &[], usize::MAX / 4, false).await?;
-        let next = found.heads.iter().map(|head| head.due_in).min().filter(|next| *next <= most);
+        // what is due and did not run is locked by somebody else
+        let later = found.heads.iter().map(|head| head.due_in).filter(|due_in| !due_in.is_zero());
+        let next = later.min().filter(|next| *next <= most);
         let by = next.unwrap_or(most);
         // whole milliseconds: SQLite has no others
         let micros = i64::try_from(by.as_micros().div_ceil(1_000) * 1_000).unwrap_or(i64::MAX / 2);
         if micros > 0 {
-            self.store.shift(micros).await?;
+            self.store.shift(micros, 0).await?;
         }
         Ok(next.map(|_| Duration::from_micros(micros.unsigned_abs())))
     }
 
     /// Inside a transaction, PostgreSQL's time stands still. So the jobs move instead.
     async fn catch_up(&mut self) -> Result<(), Error> {
-        let behind = self.store.standstill().await? - self.caught_up;
-        if behind > 0 {
-            self.store.shift(behind).await?;
-            self.caught_up += behind;
+        let (stands_still, newest) = self.store.standstill().await?;
+        if stands_still > self.caught_up {
+            self.store.shift(stands_still - self.caught_up, 0).await?;
+            // delays of newer jobs count from a later time by the clock
+            if self.caught_up > 0 {
+                self.store.shift(self.caught_up, self.newest).await?;
+            }
+            (self.caught_up, self.newest) = (stands_still, newest.max(self.newest));
         }
         Ok(())
     }
@@ -198,16 +220,23 @@ impl Runner {
             lane: head.lane,
         };
         let mut due: Vec<_> = found.heads.into_iter().filter(|head| head.due_in.is_zero()).map(ask).collect();
-        if due.len() > 1 {
-            let first = Reach { most: 1, least: 1, before: None, until: None };
-            let shares = self.store.preview(&due, first).await?;
-            let next = shares.iter().enumerate().max_by_key(|(number, share)| (share.count, Reverse(*number)));
-            due = next.map(|(number, _)| due.swap_remove(number)).into_iter().collect();
+        while !due.is_empty() {
+            let mut first = 0;
+            if due.len() > 1 {
+                let shares = self.store.preview(&due, Reach { most: 1, least: 1, before: None, until: None }).await?;
+                let next = shares.iter().enumerate().max_by_key(|(number, share)| (share.count, Reverse(*number)));
+                first = next.map_or(0, |(number, _)| number);
+            }
+            let ask = due.swap_remove(first);
+            if let Some(definition) = definitions.get(&*ask.lane.kind) {
+                self.check_states(definition)?;
+            }
+            // somebody else may have locked the only job of the lane
+            if let Some(job) = self.store.claim(worker, &[ask], None).await?.pop() {
+                return Ok(Some(job));
+            }
         }
-        if due.is_empty() {
-            return Ok(None);
-        }
-        Ok(self.store.claim(worker, &due, None).await?.pop())
+        Ok(None)
     }
 
     fn check_states(&self, definition: &JobDefinition) -> Result<(), Error> {
@@ -283,32 +312,25 @@ impl Runner {
         // so that the attempt counts, as that of a worker that dies in the middle
         self.store.started(lost, &[Start { hold: job.hold(), max_neighbours: None }]).await?;
         let long_args = self.long_args(lost, &job).await?;
-        let switch = Arc::<Switch>::default();
-        let attempt = self.attempt(job, definition, switch.clone(), long_args);
-        let (late, successor, dead);
+        let attempt = self.attempt(job, definition, Arc::default(), long_args);
+        let (late, dead);
         match mishap {
             Mishap::CrashBeforeEnd => {
                 drop(attempt.run().await);
-                (successor, dead) = self.lose(lost, scope).await?;
+                (*worker, dead) = self.lose(lost, scope).await?;
                 late = None;
             }
             Mishap::LoseLease => {
-                let mut attempt = std::pin::pin!(attempt.run());
-                // to its first pause
-                match futures_util::poll!(&mut attempt) {
-                    std::task::Poll::Ready(ended) => {
-                        (successor, dead) = self.lose(lost, scope).await?;
-                        late = ended;
-                    }
-                    std::task::Poll::Pending => {
-                        (successor, dead) = self.lose(lost, scope).await?;
-                        switch.stop(Stop::LeaseLost);
-                        late = attempt.await;
-                    }
-                }
+                let mut attempt = Box::pin(attempt.run());
+                // to its first pause, where it is dropped
+                late = match futures_util::poll!(&mut attempt) {
+                    std::task::Poll::Ready(ended) => ended,
+                    std::task::Poll::Pending => None,
+                };
+                drop(attempt);
+                (*worker, dead) = self.lose(lost, scope).await?;
             }
         }
-        *worker = successor;
         if let Some(late) = late {
             // refused: the job belongs to no worker or to another one by now
             self.record(lost, late).await?;

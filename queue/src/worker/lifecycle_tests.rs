@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::worker::config::Timing;
-use crate::worker::fake::{Answer, Asked, MadeUp, job, nothing};
+use crate::worker::fake::{Answer, Asked, MadeUp, nothing};
 
 /// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the
 /// database was asked at the end, and how long that took.
@@ -34,7 +34,7 @@ async fn what_a_slow_claim_brings_to_a_worker_that_ends_at_once_goes_back() {
         Asked::Claim(_) => Answer::Late(Duration::from_secs(3)),
         _ => Answer::Yes,
     });
-    store.brings.lock().unwrap().push(job("q", 7));
+    store.enqueue("q", 7);
     let (last, took) = ended(&store, true).await;
     assert_eq!(last, [Asked::Requeue(vec![7]), Asked::Holding(2), Asked::Leave(2)]);
     assert!(took < Duration::from_secs(4), "{took:?}");
@@ -68,7 +68,7 @@ async fn a_worker_that_does_not_know_what_it_holds_does_not_leave() {
 async fn what_is_claimed_at_once_is_not_given_back_for_want_of_a_lease() {
     for _ in 0..20 {
         let store = MadeUp::new(|_| Answer::Yes);
-        store.brings.lock().unwrap().push(job("q", 7));
+        store.enqueue("q", 7);
         let config = store.config(Default::default(), Timing::default(), nothing);
         let ends = store.clone();
         let recorded = async move {

@@ -32,4 +32,4 @@ mod shared;
 
 pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Ended, Execution, LongArgs, Stop, Switch};
+pub(crate) use run::attempt::{Ended, Execution, LongArgs, Switch};

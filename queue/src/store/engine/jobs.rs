@@ -175,7 +175,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     }
 
     fn undecodable(&self, id: i64) -> Reply<'_, (u32, Duration)> {
-        self.run(Via::Ends, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
+        self.run(Via::Duties, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
             async move {
                 let found = rows::<DB>(conn, DB::UNDECODABLE, &[(*id).into()]).await?;
                 let row = found.first().ok_or(sqlx::Error::RowNotFound)?;

@@ -9,7 +9,7 @@
 //! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
 //!   wait and are sent as one, a few milliseconds later.
 //! * An enqueue through a connection or transaction is committed at some unknown later time. Its signal is repeated for
-//!   a minute, with growing pauses: the echo. The echo uses a connection of its own, made with the options of the pools
+//!   a minute, with growing pauses: the echo. A process that knows no pool sends it in the transaction. The echo uses a connection of its own, made with the options of the pools
 //!   that this process has used (for an enqueue, a worker or `migrate`).
 
 use std::any::TypeId;
@@ -19,6 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use sqlx::Connection;
 use sqlx::pool::{CloseEvent, PoolConnection};
 use tokio::sync::Notify;
@@ -64,6 +65,15 @@ struct Local {
     options: Option<AnyOptions>,
     /// The end of the pool with these options: no connection of an echo outlives it.
     closed: Option<CloseEvent>,
+}
+
+impl Local {
+    /// Forgets the options of a pool that was closed.
+    fn forget_closed(&mut self) {
+        if self.closed.as_mut().is_some_and(|closed| closed.now_or_never().is_some()) {
+            (self.options, self.closed) = (None, None);
+        }
+    }
 }
 
 /// Identifies a process: by a random number, and by its process id. The id is read each time, because a forked process
@@ -224,16 +234,32 @@ pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
     let options: Options<DB> = pool.connect_options();
     let mut databases = databases();
     let local = databases.entry(key(pool)).or_default();
-    local.options = Some(options);
-    local.closed = Some(pool.close_event());
+    local.forget_closed();
+    // a second pool, as one for migrations, must not take the place of one that stays open
+    if local.options.is_none() {
+        local.options = Some(options);
+        local.closed = Some(pool.close_event());
+    }
 }
 
-/// Something was written in a transaction that may be committed later.
-pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
-    let mut begun = Vec::new();
+/// Something was written through the caller's connection. A signal follows when it may be committed. If this process
+/// knows no database of this engine to send it to, the signal becomes part of the transaction. That delays its commit a
+/// little, but the workers hear of the job.
+pub(crate) async fn announce<DB: Dialect + Signals>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
+    if maybe_committed_later::<DB>() || !DB::NOTIFIES {
+        return Ok(());
+    }
+    DB::notify(conn, &Token::default().to_string()).await
+}
+
+/// Starts the echoes to all known databases of this engine. False: there are none.
+fn maybe_committed_later<DB: Dialect + Signals>() -> bool {
+    let (mut begun, mut known) = (Vec::new(), false);
     for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
+        local.forget_closed();
         let options = local.options.clone().filter(|_| DB::NOTIFIES);
         let options = options.and_then(|options| options.downcast::<<DB::Connection as Connection>::Options>().ok());
+        known |= options.is_some();
         local.echo_since = Some(Instant::now());
         if !local.echoing {
             local.echoing = true;
@@ -244,6 +270,7 @@ pub(crate) fn maybe_committed_later<DB: Dialect + Signals>() {
     for (echoing, options, closed) in begun {
         tokio::spawn(echo::<DB>(echoing, options, closed));
     }
+    known
 }
 
 /// Sends a signal, and returns the connection if it can be used again.

@@ -24,30 +24,34 @@ impl<DB: Dialect + AdminDialect + Signals> TestStore for SqlStore<DB> {
         self.whose() == Whose::InTransaction
     }
 
-    fn standstill(&self) -> Reply<'_, i64> {
+    fn standstill(&self) -> Reply<'_, (i64, i64)> {
         async move {
-            let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok(0) };
+            let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok((0, 0)) };
             self.run(Via::Pool, Mode::Read, "cannot read the time", (), move |conn, ()| {
-                async move { rows::<DB>(conn, sql, &[]).await?.first().map_or(Ok(0), |row| row.int(0)) }.boxed()
+                async move {
+                    let found = rows::<DB>(conn, sql, &[]).await?;
+                    found.first().map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.int(1)?)))
+                }
+                .boxed()
             })
             .await
         }
         .boxed()
     }
 
-    fn shift(&self, micros: i64) -> Reply<'_, ()> {
+    fn shift(&self, micros: i64, after: i64) -> Reply<'_, ()> {
         const DOING: &str = "cannot move the jobs in time";
-        self.run(Via::Pool, Mode::Transaction, DOING, micros, |conn, micros| {
+        self.run(Via::Pool, Mode::Transaction, DOING, (micros, after), |conn, (micros, after)| {
             async move {
                 let mut found = Vec::new();
                 for (when, sql) in DB::SHIFT.steps() {
                     match when {
-                        When::Find => found = ids::<DB>(conn, sql, &[]).await?,
+                        When::Find => found = ids::<DB>(conn, sql, &[(*after).into()]).await?,
                         When::Found if found.is_empty() => {}
                         When::Found => {
                             execute::<DB>(conn, sql, &[(*micros).into(), found.as_slice().into()]).await?;
                         }
-                        _ => drop(execute::<DB>(conn, sql, &[(*micros).into()]).await?),
+                        _ => drop(execute::<DB>(conn, sql, &[(*micros).into(), (*after).into()]).await?),
                     }
                 }
                 Ok(())

@@ -20,6 +20,45 @@ use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
 impl<DB: Dialect> SqlStore<DB> {
+    async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
+        const DOING: &str = "cannot remove old history";
+        // usually there is nothing to remove, and this check is cheap
+        let any = self
+            .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
+                async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
+            })
+            .await?;
+        if !any {
+            return Ok(0);
+        }
+        let args = (keep, i64::from(limit));
+        self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+            async move {
+                let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                over.sort_unstable();
+                let binds = [over.as_slice().into()];
+                let with_features = match acts_at::<DB>(Edge::Purge) {
+                    true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
+                    false => Vec::new(),
+                };
+                let runs = Runs::of(&over);
+                let mut removed = None;
+                for (when, sql) in DB::PURGE.steps() {
+                    let touched = match (when, &runs) {
+                        (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                        (When::Runs, None) | (When::Scattered, Some(_)) => continue,
+                        _ => execute::<DB>(conn, sql, &binds).await?,
+                    };
+                    removed.get_or_insert(touched);
+                }
+                run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
+                Ok(removed.unwrap_or(0))
+            }
+            .boxed()
+        })
+        .await
+    }
+
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
         self.run(Via::Duties, Mode::Write, "cannot remove old workers", keep, |conn, keep| {
             async move {
@@ -34,47 +73,13 @@ impl<DB: Dialect> SqlStore<DB> {
 
 impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
     fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64> {
-        const DOING: &str = "cannot remove old history";
         async move {
             let keep = micros(keep);
+            let removed = self.purge_jobs(keep, limit).await?;
             if workers {
                 self.purge_workers(keep).await?;
             }
-            // usually there is nothing to remove, and this check is cheap
-            let any = self
-                .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
-                    async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
-                })
-                .await?;
-            if !any {
-                return Ok(0);
-            }
-            let args = (keep, i64::from(limit));
-            self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
-                async move {
-                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
-                    over.sort_unstable();
-                    let binds = [over.as_slice().into()];
-                    let with_features = match acts_at::<DB>(Edge::Purge) {
-                        true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
-                        false => Vec::new(),
-                    };
-                    let runs = Runs::of(&over);
-                    let mut removed = None;
-                    for (when, sql) in DB::PURGE.steps() {
-                        let touched = match (when, &runs) {
-                            (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
-                            (When::Runs, None) | (When::Scattered, Some(_)) => continue,
-                            _ => execute::<DB>(conn, sql, &binds).await?,
-                        };
-                        removed.get_or_insert(touched);
-                    }
-                    run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
-                    Ok(removed.unwrap_or(0))
-                }
-                .boxed()
-            })
-            .await
+            Ok(removed)
         }
         .boxed()
     }

@@ -166,8 +166,10 @@ impl Dialect for Postgres {
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "postgres://nowhere/nowhere";
     #[cfg(feature = "testing")]
-    const STANDSTILL: Option<&'static str> =
-        Some("SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint");
+    const STANDSTILL: Option<&'static str> = Some(
+        "SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint, \
+              (SELECT coalesce(max(id), 0) FROM queue_jobs)",
+    );
     #[cfg(feature = "testing")]
     const SHIFT: Script = script!("postgres", "testing/shift");
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";

@@ -16,8 +16,8 @@ use crate::context::{ContextParts, JobContext, States};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_ERROR_BYTES, MAX_RESULT_BYTES, cut, depth, micros};
 use crate::outcome::{BoxError, Failure, JobError};
 use crate::registry::JobDefinition;
+use crate::store::Store;
 use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue};
-use crate::store::{Store, Trouble};
 use crate::telemetry;
 
 /// Why an attempt was told to stop.
@@ -123,6 +123,8 @@ pub(crate) struct Execution {
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
+/// The shortest pause: a deploy takes seconds.
+const SHORTEST_DECODE_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause before arguments that do not decode are tried again: a deploy or a rollback may have mended them.
 const LONGEST_DECODE_PAUSE: Duration = Duration::from_secs(60);
 
@@ -276,20 +278,27 @@ impl Execution {
         let Some(store) = self.store.as_ref().filter(|_| !self.decode_grace.is_zero()) else {
             return self.classify(Raw::Undecodable(text));
         };
-        let (times, since) = match store.undecodable(self.job.id.get()).await {
+        let found = tokio::select! {
+            found = store.undecodable(self.job.id.get()) => found,
+            // the attempt has to end
+            () = self.switch.token.cancelled() => Ok((0, Duration::ZERO)),
+        };
+        let (times, since) = match found {
             Ok(found) => found,
-            // it would be asked in vain each time: a right may be missing
-            Err(error) if store.trouble(&error) == Trouble::Refused => {
+            Err(error) if error.is_a_missing_right() => {
                 tracing::error!(%error, "cannot tell since when a job's arguments do not decode; it is not tried again");
                 return self.classify(Raw::Undecodable(text));
             }
-            // the next attempt asks again
-            Err(_) => (0, Duration::ZERO),
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell since when a job's arguments do not decode; the next attempt asks");
+                (0, Duration::ZERO)
+            }
         };
         if since >= self.decode_grace || self.switch.reason() == Some(Stop::LeaseLost) {
             return self.classify(Raw::Undecodable(text));
         }
-        let delay = self.definition.backoff.delay(times.saturating_add(1)).min(LONGEST_DECODE_PAUSE);
+        let delay = self.definition.backoff.delay(times.saturating_add(1));
+        let delay = delay.clamp(SHORTEST_DECODE_PAUSE, LONGEST_DECODE_PAUSE);
         let delay_us = micros(delay);
         tracing::warn!(
             event = telemetry::JOB_FAILED,

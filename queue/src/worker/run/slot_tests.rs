@@ -42,7 +42,7 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
 /// without end, and `b` gets one. Returns how long it takes until that one has ended.
 async fn beside_a_queue_without_end(queues: usize, limit: u32, start: StartFn) -> Duration {
     let store = MadeUp::new(|_| Answer::Yes);
-    *store.endless.lock().unwrap() = Some("a");
+    store.tables().endless = Some("a");
     let queues = ["a", "b", "c", "d"].iter().take(queues).map(|queue| ((*queue).to_owned(), limit));
     let (shared, ends) = store.shared(queues.collect(), Timing::default(), start);
     let _over = shared.over.clone().drop_guard();
@@ -50,7 +50,7 @@ async fn beside_a_queue_without_end(queues: usize, limit: u32, start: StartFn) -
     let claiming = tokio::spawn(crate::worker::claim::run(shared.clone()));
     // not in step with anything
     tokio::time::sleep(Duration::from_millis(10_007)).await;
-    store.brings.lock().unwrap().push(job("b", 7));
+    store.enqueue("b", 7);
     shared.notices.enqueued.notify_one();
     let began = Instant::now();
     let ended = store.was_asked(|asked| matches!(asked, Asked::Finish(ids) if ids.contains(&7))).await;

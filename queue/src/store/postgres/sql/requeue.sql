@@ -24,7 +24,7 @@ WITH batch AS MATERIALIZED (
 ), back AS (
     UPDATE queue_jobs AS j
     SET worker_id = 0, claimed_at = NULL, attempt = j.attempt - d.uncount,
-        losses = CASE WHEN d.outcome = 'released' THEN j.losses ELSE 0 END,
+        losses = CASE WHEN d.outcome IN ('released', 'undecodable') THEN j.losses ELSE 0 END,
         run_at = coalesce(now() + d.delay_us * interval '1 microsecond', j.run_at)
     FROM batch AS d
     WHERE j.id = ANY (ARRAY(SELECT id FROM held WHERE NOT cancelled)) AND d.id = j.id AND d.fence = j.fence

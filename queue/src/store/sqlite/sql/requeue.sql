@@ -49,7 +49,8 @@ WITH batch AS MATERIALIZED (
     FROM json_each($2)
 )
 UPDATE queue_jobs
-SET worker_id = 0, claimed_at = NULL, attempt = attempt - d.uncount, losses = iif(d.outcome = 'released', losses, 0),
+SET worker_id = 0, claimed_at = NULL, attempt = attempt - d.uncount,
+    losses = iif(d.outcome IN ('released', 'undecodable'), losses, 0),
     run_at = coalesce(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
                       + iif(d.delay_us > 0, (d.delay_us + 2999) / 1000, d.delay_us), run_at)
 FROM batch AS d

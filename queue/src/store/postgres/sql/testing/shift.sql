@@ -1,4 +1,12 @@
--- Moves the times of all waiting jobs into the past. $1: by how many microseconds.
+-- step: all
+-- Moves the times of waiting jobs into the past. $1: by how many microseconds, $2: only jobs with an id above this.
 UPDATE queue_jobs
 SET run_at = run_at - $1 * interval '1 microsecond', enqueued_at = enqueued_at - $1 * interval '1 microsecond'
-WHERE worker_id = 0
+WHERE worker_id = 0 AND id > $2
+
+-- step: all
+-- Their attempts that could not decode the arguments: these count from the first one.
+UPDATE queue_attempts AS a
+SET started_at = a.started_at - $1 * interval '1 microsecond', ended_at = a.ended_at - $1 * interval '1 microsecond'
+FROM queue_jobs AS j
+WHERE j.worker_id = 0 AND j.id > $2 AND a.job_id = j.id AND a.outcome = 'undecodable'

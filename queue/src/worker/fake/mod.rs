@@ -1,12 +1,15 @@
 //! A database made up, for tests of what a worker does when it is refused, late or away: it answers as a test says, and
 //! keeps what it was asked.
 
+mod tables;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,11 +23,12 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, LaneHead, NewWorker, Reach, Requeue, Rescued,
-    Scope, Share, WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
+    Share, WorkerId,
 };
 use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
+use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::Starts;
@@ -79,24 +83,20 @@ pub(super) struct MadeUp {
     pub(super) asked: watch::Sender<Vec<(Instant, Asked)>>,
     /// What it counts as held, whoever asks.
     pub(super) held: Mutex<Vec<(i64, i32)>>,
-    /// What the next claim of their queues brings.
-    pub(super) brings: Mutex<Vec<Claimed>>,
-    /// A queue without end; its jobs count from 1000.
-    pub(super) endless: Mutex<Option<&'static str>>,
-    given: AtomicI64,
+    rows: FakeTables,
     /// It is a file.
     pub(super) one_writer: AtomicBool,
 }
 
 impl MadeUp {
     pub(super) fn new(says: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+        let rows = FakeTables::new();
+        rows.tables().phantom = true;
         Arc::new(Self {
             says: Box::new(says),
             asked: watch::Sender::default(),
             held: Mutex::default(),
-            brings: Mutex::default(),
-            endless: Mutex::default(),
-            given: AtomicI64::new(1_000),
+            rows,
             one_writer: AtomicBool::new(false),
         })
     }
@@ -170,13 +170,25 @@ impl MadeUp {
 
     /// What the loops of such a worker share. It has the number 1, and a lease that holds for a day.
     pub(super) fn shared(self: &Arc<Self>, queues: BTreeMap<String, u32>, timing: Timing, start: StartFn) -> Scene {
+        self.shared_with(self.config(queues, timing, start))
+    }
+
+    pub(super) fn shared_with(self: &Arc<Self>, config: Config) -> Scene {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
-        let shared = Arc::new(Shared::new(self.config(queues, timing, start), recorder, starts, Arc::default()));
+        let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
         tokio::spawn(note_starts::run(shared.clone(), begun));
         shared.lease.set_id(1);
         shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)
+    }
+}
+
+impl Deref for MadeUp {
+    type Target = FakeTables;
+
+    fn deref(&self) -> &FakeTables {
+        &self.rows
     }
 }
 
@@ -254,23 +266,23 @@ macro_rules! unused {
         })*
     };
 }
-pub(super) use unused;
 
 impl Access for MadeUp {
     fn capabilities(&self) -> Capabilities {
+        let tables = self.tables();
         Capabilities {
             engine: "made up",
             connections_kept: 1,
             connections_allowed: 1,
             one_writer: self.one_writer.load(Ordering::Relaxed),
-            heartbeats_discover: false,
-            claims_alone: false,
+            heartbeats_discover: tables.only_signals,
+            claims_alone: tables.claims_alone,
             purge_batch: 1_000,
         }
     }
 
     fn has_spare_connection(&self) -> bool {
-        false
+        !self.tables().looks_fail
     }
 
     fn poll_interval(&self, _idle: Duration) -> Duration {
@@ -308,7 +320,7 @@ impl Access for MadeUp {
     }
 
     fn listen(&self) -> Guard {
-        Box::new(())
+        Box::new(self.rows.writers.listen())
     }
 
     fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
@@ -317,30 +329,29 @@ impl Access for MadeUp {
 }
 
 impl Jobs for MadeUp {
-    fn discover<'a>(&'a self, _scope: &'a Scope, _behind: &'a [Lane], _most: usize, _beside: bool) -> Reply<'a, Found> {
-        let mut lanes: Vec<Lane> = self.brings.lock().unwrap().iter().map(|job| job.lane.clone()).collect();
-        lanes.extend(self.endless.lock().unwrap().map(|queue| job(queue, 1).lane));
-        if lanes.is_empty() {
-            lanes.push(job("q", 1).lane);
-        }
-        let head = |lane| LaneHead { lane, first: (0, i64::MIN), due_in: Duration::ZERO };
-        let heads = lanes.into_iter().map(head).collect();
-        Box::pin(std::future::ready(Ok(Found { heads, ..Found::default() })))
+    fn discover<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize, _beside: bool) -> Reply<'a, Found> {
+        Box::pin(self.rows.look(behind, most))
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], _alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
+    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
+        Box::pin(async move { Ok(self.rows.preview(asks, reach)) })
+    }
+
+    fn take_claim_lock(&self) -> Reply<'_, bool> {
+        Box::pin(async { Ok(self.rows.take_claim_lock().await) })
+    }
+
+    fn release_claim_lock(&self) -> Reply<'_, ()> {
+        Box::pin(async {
+            self.rows.release_claim_lock();
+            Ok(())
+        })
+    }
+
+    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
         Box::pin(async move {
             self.answer(Asked::Claim(worker)).await?;
-            let mut jobs = Vec::new();
-            for ask in asks {
-                let queue = &*ask.lane.queue;
-                jobs.extend(self.brings.lock().unwrap().extract_if(.., |job| *job.lane.queue == *queue));
-                if *self.endless.lock().unwrap() == Some(queue) {
-                    let ids = (0..ask.take).map(|_| self.given.fetch_add(1, Ordering::Relaxed));
-                    jobs.extend(ids.map(|id| job(queue, id)));
-                }
-            }
-            Ok(jobs)
+            self.rows.claim(asks, alone.is_some()).await
         })
     }
 
@@ -361,9 +372,6 @@ impl Jobs for MadeUp {
     }
 
     unused! {
-        fn preview(asks: &'a [Ask], reach: Reach) -> Vec<Share>;
-        fn take_claim_lock() -> bool;
-        fn release_claim_lock() -> ();
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
         fn undecodable(id: i64) -> (u32, Duration);
     }
