@@ -41,6 +41,8 @@ use proc_macro::TokenStream;
 ///   struct: `Cleanup.enqueue(&pool)`.
 /// * `Debug`, `Clone`, serde's `Serialize` and `Deserialize`, and `queue::Job`.
 /// * `SendEmail::new`, which takes `impl Into<T>` for each argument of type `T` (numbers, `bool` and `char` directly).
+///   So `"x"` will do for a `String`. An `Option<String>` takes `Some("x".to_owned())`, a `Vec<String>` takes
+///   `vec!["x".to_owned()]`.
 /// * Its registration: every worker in a binary that links the function runs the job. On targets without collection at
 ///   link time, use `WorkerBuilder::register`.
 ///
