@@ -221,7 +221,7 @@ pub(crate) trait TestStore: Store + AdminStore {
     fn is_given(&self) -> bool;
 
     /// How far the database's time stands still behind the clock, in microseconds: PostgreSQL's does so in a
-    /// transaction. And the highest id of a job then.
+    /// transaction. And the highest id of a job then. Zero if no job is due later.
     fn standstill(&self) -> Reply<'_, (i64, i64)>;
 
     /// Moves the times of all waiting jobs with an id above `after` into the past, by so many microseconds.

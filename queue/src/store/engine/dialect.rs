@@ -173,8 +173,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// An address for a pool that never connects.
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str;
-    /// One row: by how many microseconds the time in this transaction is behind the clock, and the highest id of a job.
-    /// None: it never is.
+    /// One row: by how many microseconds the time in this transaction is behind the clock, the highest id of a job,
+    /// and whether any job is due later (0 or 1). None: it never is.
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str>;
     /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).

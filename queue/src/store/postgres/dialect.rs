@@ -168,7 +168,8 @@ impl Dialect for Postgres {
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str> = Some(
         "SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint, \
-              (SELECT coalesce(max(id), 0) FROM queue_jobs)",
+              (SELECT coalesce(max(id), 0) FROM queue_jobs), \
+              (SELECT count(*) FROM (SELECT FROM queue_jobs WHERE run_at > now() LIMIT 1) AS later)",
     );
     #[cfg(feature = "testing")]
     const SHIFT: Script = script!("postgres", "testing/shift");
