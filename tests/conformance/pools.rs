@@ -66,7 +66,8 @@ async fn no_connection_outlives_a_pool_that_was_closed(db: Db) {
     each!(AnyPool, &pool, pool => pool.close().await);
     let began = Instant::now();
     eventually("no connection is left", async || (count().await <= before).then_some(())).await;
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // it used to be a minute
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 /// By how much recorded ends may trail the returns of handlers.
