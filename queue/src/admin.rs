@@ -146,7 +146,8 @@ impl Admin {
     ///
     /// # Errors
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
-    /// arguments that are no object although the present ones are, or that are above [`MAX_ARGS_BYTES`] or [`MAX_ARGS_DEPTH`].
+    /// arguments that are no object although the present ones are, and for those above [`MAX_ARGS_BYTES`] or
+    /// [`MAX_ARGS_DEPTH`].
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
         if !args.is_object() {
             let job = self.job(id).await?.ok_or(Error::NotFound(id))?;

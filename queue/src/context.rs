@@ -64,8 +64,8 @@ impl JobContext {
         Self(Arc::new(ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
     }
 
-    /// A context to call a handler directly in a test: the first attempt of job 1, which is the only one. Its token fires
-    /// when the test calls `ctx.cancelled().cancel()`.
+    /// A context to call a handler directly in a test: the first and only attempt of job 1. Its token fires when the
+    /// test calls `ctx.cancelled().cancel()`.
     ///
     /// ```
     /// # #[tokio::main] async fn main() {

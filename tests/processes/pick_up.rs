@@ -18,7 +18,8 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Jobs that waited longer than this many microseconds are listed by their position in the series.
 const SLOW: i64 = 100_000;
 
-/// A process that knows no pool has no connection for a signal of its own. An idle worker hears of its job all the same.
+/// A process that knows no pool has no connection of its own for a signal. An idle worker hears of its job all the
+/// same.
 pub(crate) async fn a_producer_without_a_pool_is_heard(scene: &Scene) {
     // without a signal, it looks at its next heartbeat
     let lease = Duration::from_secs(240);

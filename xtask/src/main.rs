@@ -2,8 +2,8 @@
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
 //! servers again. `faults` tries the promises of delivery; its short form is part of `test`. `bench` measures, beside
-//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows the
-//! guide for users.
+//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows
+//! the guide for users.
 
 use std::process::ExitCode;
 

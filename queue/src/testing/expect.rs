@@ -115,7 +115,8 @@ fn told(error: &Error) -> String {
 macro_rules! assert_enqueued {
     ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
         let pattern = ::core::concat!(
-            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }" $(, " if ", ::core::stringify!($guard))?
+            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"
+            $(, " if ", ::core::stringify!($guard))?
         );
         let matches = |job: &$job| ::core::matches!(job, $job { $($fields)* } $(if $guard)?);
         match $crate::testing::find::<$job, _>(&mut $queue, pattern, matches).await {
@@ -144,7 +145,8 @@ macro_rules! assert_enqueued {
 macro_rules! refute_enqueued {
     ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
         let pattern = ::core::concat!(
-            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }" $(, " if ", ::core::stringify!($guard))?
+            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"
+            $(, " if ", ::core::stringify!($guard))?
         );
         let matches = |job: &$job| ::core::matches!(job, $job { $($fields)* } $(if $guard)?);
         match $crate::testing::refute::<$job, _>(&mut $queue, pattern, matches).await {

@@ -186,8 +186,8 @@ impl<C: Lent> TestQueue<C> {
         on.serve(runner.drain()).await
     }
 
-    /// Lets time pass: `"90s"`, `"1h 30m"`, `"2d"` or a [`Duration`]. Runs what is due, at each moment between at which
-    /// something falls due: delays and retries.
+    /// Lets time pass: `"90s"`, `"1h 30m"`, `"2d"` or a [`Duration`]. It stops at each moment at which
+    /// a job falls due, after a delay or for a retry, and runs the job.
     ///
     /// The clock itself does not move. Instead, the times of the waiting jobs move into the past.
     ///
@@ -220,8 +220,9 @@ impl<C: Lent> TestQueue<C> {
         on.serve(runner.perform(job)).await
     }
 
-    /// The next attempt of [`drain`](Self::drain) or [`advance`](Self::advance) runs to its return, and then its worker dies before the end is recorded. So the job runs again:
-    /// in the same [`drain`](Self::drain). Use it to test that a handler is idempotent.
+    /// The worker of the next attempt of [`drain`](Self::drain) or [`advance`](Self::advance) dies. The attempt runs to
+    /// its return, and its end is not recorded. So the job runs again in the same call. Use it to test that a handler
+    /// is idempotent.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -242,8 +243,8 @@ impl<C: Lent> TestQueue<C> {
     }
 
     /// The next attempt of [`drain`](Self::drain) or [`advance`](Self::advance) loses its lease at its first pause: its
-    /// future is dropped, and the job runs again. A handler
-    /// that never pauses runs to its return, and its end is refused.
+    /// future is dropped, and the job runs again. A handler that never pauses runs to its return, and its end is
+    /// refused.
     pub fn lose_lease(&mut self) {
         self.runner.mishap = Some(Mishap::LoseLease);
     }

@@ -20,14 +20,10 @@ use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{Ended, Execution, LongArgs, Switch};
+use crate::worker::{DECODE_GRACE, Ended, Execution, LongArgs, Switch, Timing};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
-/// As [`WorkerBuilder::cancel_grace`](crate::WorkerBuilder::cancel_grace) by default.
-const CANCEL_GRACE: Duration = Duration::from_secs(5);
-/// As [`WorkerBuilder::decode_grace`](crate::WorkerBuilder::decode_grace) by default.
-const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
 /// The lease of a worker in a test. No heartbeat extends it.
 const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -262,7 +258,7 @@ impl Runner {
             definition,
             states: Arc::new(self.states.clone()),
             switch,
-            cancel_grace: CANCEL_GRACE,
+            cancel_grace: Timing::default().cancel_grace,
             started: Instant::now(),
             long_args,
             log_errors: true,

@@ -17,7 +17,7 @@ use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry;
 
-use crate::worker::config::{Config, Timing};
+use crate::worker::config::{Config, DECODE_GRACE, Timing};
 use crate::worker::lifecycle;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
@@ -127,9 +127,6 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// from the current time, is valid in every database.
 const RETENTION: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-/// The default of `decode_grace`.
-const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// The most jobs that one worker may run at a time.
 const MOST_AT_A_TIME: u32 = 1_000_000;
@@ -242,14 +239,27 @@ impl WorkerBuilder {
     /// During a deploy or a rollback, workers of another build meet jobs that only the new or the old build can decode.
     /// The pauses follow the job's backoff, and are at most a minute. Then the job becomes a dead letter. One that is
     /// sent back gets no second grace period.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// // hostile producers: no second look at what they write
+    /// let worker = queue::Worker::builder(pool).decode_grace(std::time::Duration::ZERO);
+    /// # }
+    /// ```
     pub fn decode_grace(mut self, grace: Duration) -> Self {
         self.decode_grace = grace;
         self
     }
 
-    /// Whether the log lines of failed jobs carry the error, with its causes. The default is `true`. Set it to `false` if
-    /// errors may contain private data. Arguments and results are never logged. The database keeps the errors in any
-    /// case.
+    /// Whether the log lines of failed jobs carry the error, with its causes. The default is `true`. Set it to `false`
+    /// if errors may contain private data. Arguments and results are never logged. The database always keeps the
+    /// errors.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// let worker = queue::Worker::builder(pool).log_errors(false);
+    /// # }
+    /// ```
     pub fn log_errors(mut self, yes: bool) -> Self {
         self.log_errors = yes;
         self

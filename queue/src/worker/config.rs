@@ -8,6 +8,9 @@ use crate::context::States;
 use crate::registry::JobDefinition;
 use crate::store::Store;
 
+/// For how long arguments that do not decode are tried again, by default.
+pub(crate) const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
+
 /// The durations of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {

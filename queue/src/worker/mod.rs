@@ -32,4 +32,6 @@ mod shared;
 
 pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
+pub(crate) use config::{DECODE_GRACE, Timing};
+#[cfg(feature = "testing")]
 pub(crate) use run::attempt::{Ended, Execution, LongArgs, Switch};

@@ -167,8 +167,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
-    /// Only where the engine may end a transaction by itself, so that a connection of the pool believes itself inside one
-    /// that is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
+    /// Set where the engine may end a transaction by itself. Then a connection of the pool may count a transaction that
+    /// is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
     const IN_A_FILE: Option<&'static str>;
     /// An address for a pool that never connects.
     #[cfg(feature = "testing")]

@@ -9,8 +9,9 @@
 //! * An enqueue through a pool is committed when it returns: one signal, at once. While one is being sent, further ones
 //!   wait and are sent as one, a few milliseconds later.
 //! * An enqueue through a connection or transaction is committed at some unknown later time. Its signal is repeated for
-//!   a minute, with growing pauses: the echo. A process that knows no pool sends it in the transaction. The echo uses a connection of its own, made with the options of the pools
-//!   that this process has used (for an enqueue, a worker or `migrate`).
+//!   a minute, with growing pauses: the echo. The echo uses a connection of its own, made with the options of the pools
+//!   that this process has used (for an enqueue, a worker or `migrate`). It ends with the pool. A process that has used
+//!   no pool sends one signal, as part of the transaction.
 
 use std::any::TypeId;
 use std::collections::HashMap;

@@ -286,7 +286,11 @@ impl Execution {
         let (times, since) = match found {
             Ok(found) => found,
             Err(error) if error.is_a_missing_right() => {
-                tracing::error!(%error, "cannot tell since when a job's arguments do not decode; it is not tried again");
+                tracing::error!(
+                    %error,
+                    "cannot tell since when a job's arguments do not decode, so it is not tried again; grant the worker \
+                     SELECT on queue_attempts as docs/security.md lists it"
+                );
                 return self.classify(Raw::Undecodable(text));
             }
             Err(error) => {
