@@ -2,8 +2,7 @@
 //!
 //! A type that cannot be stored is reported once, at the type. So the generated code never derives on the user's types.
 //! It uses the traits `Argument`, `StateValue`, `ReturnValue` and `ReturnedError` of `queue::__private`, in expressions
-//! with the
-//! span of the type from end to end: the compiler prints equal messages at one span only once.
+//! with the span of the type from end to end: the compiler prints equal messages at one span only once.
 
 use std::time::Duration;
 

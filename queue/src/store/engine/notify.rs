@@ -332,3 +332,27 @@ async fn echo<DB: Dialect + Signals>(
         }
     }
 }
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    /// As one for migrations, beside that of the application.
+    #[tokio::test]
+    async fn a_second_pool_takes_no_signals_with_it() {
+        let pool = || sqlx::PgPool::connect_lazy("postgres://nowhere/second_pool").expect("an address");
+        let (first, second) = (pool(), pool());
+        introduce(&first);
+        introduce(&second);
+        let is_known = || {
+            let mut databases = databases();
+            let local = databases.get_mut(&key(&first)).expect("introduced");
+            local.forget_closed();
+            local.options.is_some()
+        };
+        second.close().await;
+        assert!(is_known(), "the first pool is open");
+        first.close().await;
+        assert!(!is_known());
+    }
+}

@@ -6,6 +6,7 @@ use crate::limits::micros;
 on_each!(
     lost_jobs_come_back,
     only_what_began_counts_when_its_worker_is_lost,
+    an_attempt_that_did_not_decode_clears_no_suspicion,
     jobs_that_were_lost_again_wait_for_different_times,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
 );
@@ -118,6 +119,23 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     let ends = |kind, outcome| Requeue { outcome, ..back(&of(&jobs, kind)) };
     db.store.requeue(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
+}
+
+/// In a mixed deploy, a build that cannot decode the job must not hide that it kills the other build.
+async fn an_attempt_that_did_not_decode_clears_no_suspicion<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[NewJob { max_retries: 9, ..job("a") }]).await;
+    let lost = db.worker().await;
+    let jobs = db.take(lost, 1).await;
+    db.begin(lost, &jobs).await;
+    db.lose(lost).await;
+    assert_eq!(db.rescue(1).await.ready, 1);
+    let well = db.worker().await;
+    for (outcome, losses) in [(Outcome::Undecodable, 1), (Outcome::Failed, 0)] {
+        let job = db.take(well, 1).await.remove(0);
+        assert_eq!(job.losses, 1);
+        db.store.requeue(well, &[Requeue { outcome, delay_us: None, ..back(&job) }]).await.unwrap();
+        assert_eq!(db.int("SELECT losses FROM queue_jobs").await, losses, "{outcome:?}");
+    }
 }
 
 /// Jobs that were lost together twice do not all come back at once.
