@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -69,6 +70,20 @@ struct Local {
 }
 
 impl Local {
+    /// Takes the options of a pool, unless it has those of another one that is open, as one for migrations may be.
+    fn learn<DB: sqlx::Database>(&mut self, pool: &sqlx::Pool<DB>) {
+        self.forget_closed();
+        if self.options.is_none() {
+            let options: Options<DB> = pool.connect_options();
+            self.options = Some(options);
+            self.closed = Some(pool.close_event());
+        }
+    }
+
+    fn options<DB: sqlx::Database>(&self) -> Option<Options<DB>> {
+        self.options.clone()?.downcast().ok()
+    }
+
     /// Forgets the options of a pool that was closed.
     fn forget_closed(&mut self) {
         if self.closed.as_mut().is_some_and(|closed| closed.now_or_never().is_some()) {
@@ -146,10 +161,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
     let from = {
         let mut databases = databases();
         let local = databases.entry(key.clone()).or_default();
-        if local.options.is_none() {
-            local.options = Some(pool.connect_options());
-            local.closed = Some(pool.close_event());
-        }
+        local.learn(pool);
         local.workers.iter().for_each(|worker| worker.notify_one());
         if !DB::NOTIFIES || announced {
             return;
@@ -232,15 +244,7 @@ impl Drop for AtWork {
 
 /// Registers a pool, so that echoes can be sent to its database.
 pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
-    let options: Options<DB> = pool.connect_options();
-    let mut databases = databases();
-    let local = databases.entry(key(pool)).or_default();
-    local.forget_closed();
-    // a second pool, as one for migrations, must not take the place of one that stays open
-    if local.options.is_none() {
-        local.options = Some(options);
-        local.closed = Some(pool.close_event());
-    }
+    databases().entry(key(pool)).or_default().learn(pool);
 }
 
 /// Something was written through the caller's connection. A signal follows when it may be committed. If this process
@@ -258,79 +262,75 @@ fn maybe_committed_later<DB: Dialect + Signals>() -> bool {
     let (mut begun, mut known) = (Vec::new(), false);
     for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
         local.forget_closed();
-        let options = local.options.clone().filter(|_| DB::NOTIFIES);
-        let options = options.and_then(|options| options.downcast::<<DB::Connection as Connection>::Options>().ok());
-        known |= options.is_some();
+        known |= local.options::<DB>().is_some();
         local.echo_since = Some(Instant::now());
-        if !local.echoing {
-            local.echoing = true;
-            let echoing = AtWork { key: key.clone(), flag: |local| &mut local.echoing, over: false };
-            begun.push((echoing, options, local.closed.take()));
+        if !std::mem::replace(&mut local.echoing, true) {
+            begun.push(AtWork { key: key.clone(), flag: |local| &mut local.echoing, over: false });
         }
     }
-    for (echoing, options, closed) in begun {
-        tokio::spawn(echo::<DB>(echoing, options, closed));
+    for echoing in begun {
+        tokio::spawn(echo::<DB>(echoing));
     }
     known
 }
 
+/// A connection for echoes, with the options that it was made with.
+type Echoes<DB> = (Options<DB>, <DB as sqlx::Database>::Connection);
+
 /// Sends a signal, and returns the connection if it can be used again.
 async fn repeat<DB: Dialect + Signals>(
-    connection: Option<DB::Connection>,
-    options: &Options<DB>,
+    open: Option<Echoes<DB>>,
+    options: Options<DB>,
     from: &str,
-) -> Option<DB::Connection> {
-    let mut open = match connection {
-        Some(open) => open,
-        None => DB::Connection::connect_with(&DB::named(options)).await.ok()?,
+) -> Option<Echoes<DB>> {
+    let mut connection = match open {
+        Some((made_with, connection)) if Arc::ptr_eq(&made_with, &options) => connection,
+        _ => DB::Connection::connect_with(&DB::named(&options)).await.ok()?,
     };
-    DB::notify(&mut open, from).await.is_ok().then_some(open)
+    DB::notify(&mut connection, from).await.is_ok().then_some((options, connection))
 }
 
-async fn echo<DB: Dialect + Signals>(
-    mut echoing: AtWork,
-    options: Option<Options<DB>>,
-    mut closed: Option<CloseEvent>,
-) {
-    let mut connection: Option<DB::Connection> = None;
+/// Tells this process's workers and the other processes again and again, with growing pauses.
+///
+/// It runs on the runtime of whoever enqueued first, and may end with that one. So what it needs stays in [`Local`].
+async fn echo<DB: Dialect + Signals>(mut echoing: AtWork) {
+    let mut open: Option<Echoes<DB>> = None;
     loop {
-        let (age, from) = {
+        let (age, from, options) = {
             let mut databases = databases();
             let Some(local) = databases.get_mut(&echoing.key) else { return };
             let age = local.echo_since.map_or(ECHO_FOR, |since| since.elapsed());
             if age >= ECHO_FOR {
-                // unless another pool was introduced meanwhile
-                local.closed = local.closed.take().or(closed);
                 return echoing.end(local);
             }
             local.workers.iter().for_each(|worker| worker.notify_one());
-            (age, local.from.to_string())
+            local.forget_closed();
+            (age, local.from.to_string(), local.options::<DB>())
         };
-        if let Some(options) = &options {
-            connection = timeout(LIMIT, repeat::<DB>(connection.take(), options, &from)).await.unwrap_or(None);
-        }
-        let pause = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5)));
-        let Some(end) = &mut closed else {
-            pause.await;
-            continue;
+        open = match options.filter(|_| DB::NOTIFIES) {
+            Some(options) => timeout(LIMIT, repeat::<DB>(open.take(), options, &from)).await.unwrap_or(None),
+            None => None,
         };
         tokio::select! {
-            () = pause => {}
-            () = end => {
-                if let Some(local) = databases().get_mut(&echoing.key) {
-                    // if another pool was introduced meanwhile, the next enqueue begins an echo for that one
-                    if local.closed.is_none() {
-                        local.options = None;
-                    }
-                    echoing.end(local);
-                }
-                if let Some(connection) = connection {
-                    let _ = timeout(LIMIT, connection.close()).await;
-                }
-                return;
+            () = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))) => {}
+            () = pool_closed(&echoing.key) => if let Some((_, connection)) = open.take() {
+                let _ = timeout(LIMIT, connection.close()).await;
             }
         }
     }
+}
+
+/// Waits until the pool is closed whose options the echoes to this database use, and forgets them.
+async fn pool_closed(key: &(TypeId, String)) {
+    std::future::poll_fn(|context| {
+        let mut databases = databases();
+        let Some(local) = databases.get_mut(key) else { return Poll::Pending };
+        let Some(closed) = &mut local.closed else { return Poll::Pending };
+        ready!(closed.poll_unpin(context));
+        (local.options, local.closed) = (None, None);
+        Poll::Ready(())
+    })
+    .await;
 }
 
 #[cfg(all(test, feature = "postgres"))]
@@ -354,5 +354,25 @@ mod tests {
         assert!(is_known(), "the first pool is open");
         first.close().await;
         assert!(!is_known());
+    }
+
+    /// As where each test has a runtime, and one of them enqueues in a transaction.
+    #[test]
+    fn a_closed_pool_is_noticed_though_the_runtime_that_sent_echoes_is_gone() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (lasting, short) = (runtime(), runtime());
+        let pool = async { sqlx::PgPool::connect_lazy("postgres://nowhere/two_runtimes").expect("an address") };
+        let pool = lasting.block_on(pool);
+        introduce(&pool);
+        short.block_on(async {
+            assert!(maybe_committed_later::<sqlx::Postgres>());
+            tokio::task::yield_now().await;
+        });
+        drop(short);
+        lasting.block_on(pool.close());
+        let mut databases = databases();
+        let local = databases.get_mut(&key(&pool)).expect("introduced");
+        local.forget_closed();
+        assert!(local.options.is_none());
     }
 }
