@@ -37,6 +37,9 @@ pub(crate) struct Args {
     filters: Vec<String>,
 }
 
+/// How many tests of one program run side by side.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// One run of `cargo test`, or of the fault suite.
 #[derive(Debug, PartialEq, Eq)]
 struct Step<'a> {
@@ -171,6 +174,11 @@ fn run_step(step: Step<'_>, servers: &Servers, postgres: Option<u32>, variables:
     let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
     command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
     command.envs(servers.variables());
+    if env::var_os(THREADS).is_none() {
+        // most of a test is waiting: for a server, or for time to pass
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (3 * processors).to_string());
+    }
     // for one step alone
     command.env_remove(pgbouncer::VARIABLE);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
