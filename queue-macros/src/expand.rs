@@ -7,12 +7,13 @@
 use std::time::Duration;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::Attribute;
 use syn::ext::IdentExt as _;
-use syn::{Attribute, LitStr, Token};
 
 use crate::attr::Backoff;
 use crate::model::{Argument, Job, Parameter};
+use crate::stored::{self, Layout};
 use crate::types::{self, Pass};
 
 /// The function, its struct, and the implementations.
@@ -21,9 +22,10 @@ use crate::types::{self, Pass};
 /// is needed, because all paths are absolute.
 pub(crate) fn expand(job: &Job) -> TokenStream {
     let function = &job.function;
-    let declaration = declaration(job);
+    let layout = Layout::of(job);
+    let declaration = declaration(job, layout.as_ref());
     let cfg: Vec<_> = function.attrs.iter().filter(|attr| is_cfg(attr)).collect();
-    let implementations = implementations(job).into_iter().map(|implementation| {
+    let implementations = implementations(job, layout.as_ref()).into_iter().map(|implementation| {
         quote! {
             #(#cfg)*
             #[allow(deprecated)]
@@ -50,27 +52,7 @@ pub(crate) fn carried(job: &Job) -> impl Iterator<Item = &Attribute> {
         .filter(|attr| is_cfg(attr) || ["doc", "deprecated", "allow"].iter().any(|name| attr.path().is_ident(name)))
 }
 
-/// Whether the struct itself must have serde's derives, because a serde attribute fits only its own field types.
-fn derives_serde(job: &Job) -> bool {
-    let beyond = |attrs: &[Attribute], harmless: &[&str]| {
-        attrs.iter().filter(|attr| attr.path().is_ident("serde")).any(|attr| {
-            let nested = attr.parse_nested_meta(|meta| match meta.path.get_ident() {
-                Some(word) if harmless.iter().any(|harmless| word == harmless) => {
-                    if meta.input.peek(Token![=]) && word != "default" {
-                        meta.value()?.parse::<LitStr>()?;
-                    }
-                    Ok(())
-                }
-                _ => Err(meta.error("another attribute")),
-            });
-            nested.is_err()
-        })
-    };
-    beyond(&job.serde_attrs, &["rename", "rename_all", "deny_unknown_fields"])
-        || job.arguments().any(|argument| beyond(&argument.attrs, &["rename", "alias", "default"]))
-}
-
-fn declaration(job: &Job) -> TokenStream {
+fn declaration(job: &Job, layout: Option<&Layout>) -> TokenStream {
     let (vis, ident) = (&job.function.vis, &job.struct_ident);
     let attrs = carried(job);
     let documented = job.function.attrs.iter().any(|attr| attr.path().is_ident("doc"));
@@ -78,17 +60,7 @@ fn declaration(job: &Job) -> TokenStream {
     let about =
         format!("The job that runs `{}`; enqueue it, and a worker calls the function.", job.function.sig.ident.unraw());
     let must_use = "a job does nothing until it is enqueued";
-    let plain = derives_serde(job);
-    let derives = plain.then(|| {
-        let krate = job.krate();
-        let path = quote!(#krate::__private::serde).to_string();
-        let serde_attrs = &job.serde_attrs;
-        quote! {
-            #[derive(#krate::__private::serde::Serialize, #krate::__private::serde::Deserialize)]
-            #[serde(crate = #path)]
-            #(#serde_attrs)*
-        }
-    });
+    let derives = layout.is_none().then(|| stored::derives(job));
     let further = &job.options.derive;
     let further = (!further.is_empty()).then(|| quote!(#[derive(#(#further),*)]));
     let fields = job.arguments().map(|argument| {
@@ -97,7 +69,7 @@ fn declaration(job: &Job) -> TokenStream {
             let about = format!("The argument `{}`.", ident.unraw());
             quote!(#[doc = #about])
         });
-        let attrs = attrs.iter().filter(|attr| plain || !attr.path().is_ident("serde"));
+        let attrs = attrs.iter().filter(|attr| layout.is_none() || !attr.path().is_ident("serde"));
         quote!(#about #(#attrs)* #vis #ident: #ty)
     });
     // The span of the function's name, so that a clash with another type is reported there.
@@ -116,14 +88,12 @@ fn declaration(job: &Job) -> TokenStream {
     }
 }
 
-fn implementations(job: &Job) -> Vec<TokenStream> {
+fn implementations(job: &Job, layout: Option<&Layout>) -> Vec<TokenStream> {
     let krate = job.krate();
     let private = quote!(#krate::__private);
     let mut implementations = vec![constructor(job)];
-    implementations.extend(clone_and_debug(job, &private));
-    if !derives_serde(job) {
-        implementations.extend(serialize_and_deserialize(job, &private));
-    }
+    implementations.extend(clone_and_debug(job, layout.is_none(), &private));
+    implementations.extend(layout.into_iter().flat_map(|it| stored::serialize_and_deserialize(job, it, &private)));
     implementations.push(job_impl(job, &krate, &private));
     implementations
 }
@@ -179,16 +149,20 @@ fn ends(tokens: &TokenStream) -> (Span, Span) {
     (first, spans.last().unwrap_or(first))
 }
 
-fn on_argument(argument: &Argument, private: &TokenStream, method: &str, arguments: TokenStream) -> TokenStream {
+pub(crate) fn on_argument(
+    argument: &Argument,
+    private: &TokenStream,
+    method: &str,
+    arguments: TokenStream,
+) -> TokenStream {
     let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
     let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
     quote!(#path #call)
 }
 
-fn clone_and_debug(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
+fn clone_and_debug(job: &Job, plain: bool, private: &TokenStream) -> [TokenStream; 2] {
     let ident = &job.struct_ident;
     let text = ident.unraw().to_string();
-    let plain = derives_serde(job);
     let clones = job.arguments().map(|argument| {
         let name = &argument.ident;
         let value = if plain {
@@ -229,92 +203,6 @@ fn clone_and_debug(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
             }
         },
     ]
-}
-
-/// The two serde implementations with the given bodies.
-pub(crate) fn serde_impls(
-    ident: &Ident,
-    private: &TokenStream,
-    ser: &TokenStream,
-    de: &TokenStream,
-) -> [TokenStream; 2] {
-    let serializer = Ident::new("serializer", Span::mixed_site());
-    let deserializer = Ident::new("deserializer", Span::mixed_site());
-    [
-        quote! {
-            impl #private::serde::Serialize for #ident {
-                fn serialize<__S: #private::serde::Serializer>(
-                    &self,
-                    #serializer: __S,
-                ) -> ::core::result::Result<<__S as #private::serde::Serializer>::Ok, <__S as #private::serde::Serializer>::Error> { #ser }
-            }
-        },
-        quote! {
-            impl<'de> #private::serde::Deserialize<'de> for #ident {
-                fn deserialize<__D: #private::serde::Deserializer<'de>>(
-                    #deserializer: __D,
-                ) -> ::core::result::Result<Self, <__D as #private::serde::Deserializer<'de>>::Error> { #de }
-            }
-        },
-    ]
-}
-
-/// Uses a generic struct with the same fields: serde's derives on it compile whatever the user's types are.
-fn serialize_and_deserialize(job: &Job, private: &TokenStream) -> [TokenStream; 2] {
-    let serializer = Ident::new("serializer", Span::mixed_site());
-    let deserializer = Ident::new("deserializer", Span::mixed_site());
-    if job.arguments().next().is_none() {
-        return serde_impls(
-            &job.struct_ident,
-            private,
-            &quote!(#private::serialize_nothing(#serializer)),
-            &quote!(::core::result::Result::map(#private::deserialize_nothing(#deserializer), |()| Self)),
-        );
-    }
-    let names: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
-    let values: Vec<_> = (0..names.len()).map(|n| Ident::new(&format!("value_{n}"), Span::mixed_site())).collect();
-    let generics: Vec<_> = (0..names.len()).map(|n| format_ident!("__A{n}")).collect();
-    let path = quote!(#private::serde).to_string();
-    let expecting = format!("the arguments of `{}`", job.kind());
-    let serde_attrs = &job.serde_attrs;
-    let fields: Vec<_> = job
-        .arguments()
-        .zip(&generics)
-        .map(|(argument, generic)| {
-            let attrs = argument.attrs.iter().filter(|attr| attr.path().is_ident("serde"));
-            let name = &argument.ident;
-            quote!(#(#attrs)* #name: #generic)
-        })
-        .collect();
-    let written = job.arguments().map(|argument| {
-        let name = &argument.ident;
-        on_argument(argument, private, "as_stored", quote!(&self.#name))
-    });
-    let read = job
-        .arguments()
-        .zip(&values)
-        .map(|(argument, value)| on_argument(argument, private, "from_stored", quote!(#value)));
-    serde_impls(
-        &job.struct_ident,
-        private,
-        &quote! {
-            #[derive(#private::serde::Serialize)]
-            #[serde(crate = #path)]
-            #(#serde_attrs)*
-            struct __QueueArguments<#(#generics),*> { #(#fields,)* }
-            #private::serde::Serialize::serialize(&__QueueArguments { #(#names: #written,)* }, #serializer)
-        },
-        &quote! {
-            #[derive(#private::serde::Deserialize)]
-            #[serde(crate = #path, expecting = #expecting)]
-            #(#serde_attrs)*
-            struct __QueueArguments<#(#generics),*> { #(#fields,)* }
-            ::core::result::Result::map(
-                #private::serde::Deserialize::deserialize(#deserializer),
-                |__QueueArguments { #(#names: #values,)* }| Self { #(#names: #read,)* },
-            )
-        },
-    )
 }
 
 fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStream {

@@ -7,6 +7,7 @@ use quote::{ToTokens, format_ident, quote};
 use crate::check;
 use crate::expand;
 use crate::model::Job;
+use crate::stored;
 use crate::types;
 
 /// The function and a stub of the struct.
@@ -38,7 +39,7 @@ fn stub(job: &Job) -> TokenStream {
     let body = if job.argument_count == 0 { quote!(;) } else { quote!({ #(#fields,)* }) };
     let generics: Vec<_> = (0..job.argument_count).map(|n| format_ident!("__A{n}")).collect();
     let loops = quote!(loop {});
-    let [serialize, deserialize] = expand::serde_impls(ident, &private, &loops, &loops);
+    let [serialize, deserialize] = stored::serde_impls(ident, &private, &loops, &loops);
     let lints = quote!(#[allow(dead_code, missing_docs, unused_variables, unused_imports, clippy::all)]);
     let context = Ident::new("_context", Span::mixed_site());
     let further = &job.options.derive;

@@ -9,6 +9,7 @@ mod fallback;
 mod generate;
 mod model;
 mod names;
+mod stored;
 mod types;
 
 use proc_macro::TokenStream;

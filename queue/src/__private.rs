@@ -3,6 +3,7 @@
 pub use inventory;
 pub use serde;
 
+pub use crate::arguments::{Layout, Slot, read_nothing, write_nothing};
 use crate::context::JobContext;
 pub use crate::context::State;
 pub use crate::job::StateType;
@@ -65,15 +66,17 @@ use never::Never;
     note = "a connection, a client or other shared value is a `State<T>` parameter instead"
 )]
 pub trait Argument<M>: Sized {
-    /// The type that serde reads and writes.
-    type Stored: serde::Serialize + serde::de::DeserializeOwned;
+    /// The type that serde reads.
+    type Stored: serde::de::DeserializeOwned;
     /// `Clone` through this trait.
     fn clone(&self) -> Self;
     /// `Debug` through this trait.
     fn debug(&self) -> &dyn std::fmt::Debug;
     /// `Serialize` through this trait.
-    fn as_stored(&self) -> &Self::Stored;
-    /// `Deserialize` through this trait.
+    fn as_stored(&self) -> &dyn erased_serde::Serialize;
+    /// The place where `Deserialize` puts the value.
+    fn slot() -> Slot<Self::Stored>;
+    /// What `Deserialize` read.
     fn from_stored(stored: Self::Stored) -> Self;
 }
 
@@ -88,8 +91,11 @@ where
     fn debug(&self) -> &dyn std::fmt::Debug {
         self
     }
-    fn as_stored(&self) -> &T {
+    fn as_stored(&self) -> &dyn erased_serde::Serialize {
         self
+    }
+    fn slot() -> Slot<T> {
+        Slot::new()
     }
     fn from_stored(stored: T) -> T {
         stored
@@ -104,7 +110,10 @@ impl<T: Never> Argument<IsNot> for T {
     fn debug(&self) -> &dyn std::fmt::Debug {
         unreachable!()
     }
-    fn as_stored(&self) -> &() {
+    fn as_stored(&self) -> &dyn erased_serde::Serialize {
+        unreachable!()
+    }
+    fn slot() -> Slot<()> {
         unreachable!()
     }
     fn from_stored((): ()) -> T {
@@ -197,35 +206,6 @@ impl<E: Never> ReturnedError<IsNot> for E {
     fn into_job_error(self) -> JobError {
         unreachable!()
     }
-}
-
-/// Writes the arguments of a job that has none: `{}`.
-pub fn serialize_nothing<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
-    serde::ser::SerializeMap::end(serializer.serialize_map(Some(0))?)
-}
-
-/// Reads the arguments of a job that has none: `{}`, `null`, or an object whose fields are ignored.
-pub fn deserialize_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-    struct Nothing;
-
-    impl<'de> serde::de::Visitor<'de> for Nothing {
-        type Value = ();
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object, or null: the job has no arguments")
-        }
-
-        fn visit_unit<E>(self) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while map.next_entry::<serde::de::IgnoredAny, serde::de::IgnoredAny>()?.is_some() {}
-            Ok(())
-        }
-    }
-
-    deserializer.deserialize_any(Nothing)
 }
 
 #[cfg(test)]

@@ -72,6 +72,7 @@
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 mod admin;
+mod arguments;
 mod backoff;
 mod context;
 mod engine;
