@@ -16,6 +16,7 @@ const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
   stats               number of jobs by kind, queue and state, and the time of the oldest
   workers             worker processes
   running             running jobs, longest first
+  retrying [KIND]     jobs that failed and are tried again: their last errors and next attempts
   dead [KIND]         the oldest dead letters, with their errors
   job ID              one job with its arguments and attempts
   send-back KIND [N]  run dead letters of this kind again, with all attempts: all of them, or the oldest N
@@ -49,6 +50,8 @@ async fn run() -> anyhow::Result<()> {
         ["stats"] => stats(&admin).await?,
         ["workers"] => workers(&admin).await?,
         ["running"] => running(&admin).await?,
+        ["retrying"] => retrying(&admin, Filter::new()).await?,
+        ["retrying", kind] => retrying(&admin, Filter::new().kind(kind)).await?,
         ["dead"] => dead(&admin, Filter::new()).await?,
         ["dead", kind] => dead(&admin, Filter::new().kind(kind)).await?,
         ["job", id] => show(&admin, id.parse()?).await?,
@@ -76,8 +79,9 @@ async fn open(url: &str) -> anyhow::Result<Admin> {
 
 async fn stats(admin: &Admin) -> anyhow::Result<()> {
     for it in admin.stats().await? {
+        let retrying = if it.retrying > 0 { format!(", {} retrying", it.retrying) } else { String::new() };
         println!(
-            "{:>9}  {:9}  {}, queue {}, since {}",
+            "{:>9}  {:9}  {}, queue {}, since {}{retrying}",
             it.jobs,
             it.state.to_string(),
             it.kind,
@@ -119,6 +123,18 @@ async fn running(admin: &Admin) -> anyhow::Result<()> {
             "{:>9}  since {since}  {}, queue {}, attempt {}, worker {worker}",
             job.id, job.kind, job.queue, job.attempt
         );
+    }
+    Ok(())
+}
+
+async fn retrying(admin: &Admin, filter: Filter) -> anyhow::Result<()> {
+    let page = admin.jobs(&filter.retrying()).await?;
+    for job in &page.items {
+        println!("{:>9}  next attempt {}", job.id, job.run_at.format(TIME));
+        line(job);
+    }
+    if page.next.is_some() {
+        println!("… and more");
     }
     Ok(())
 }

@@ -78,7 +78,9 @@ echo '--- the dead letter is sent back, and is no better'
 refuses '(completed|ended)' retry 1
 says '^0 dead letters sent back' send-back another
 says '^1 dead letters sent back' send-back greet 5
-says '1 +ready +greet' stats
+says '1 +ready +greet.*, 1 retrying' stats
+says '2  greet, queue default, attempt 0: .*missing field `name`' retrying greet
+says '^$' retrying another
 work
 says '2  greet' dead
 says '^$' retry 2

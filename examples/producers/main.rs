@@ -50,7 +50,8 @@ async fn work(url: &str) -> anyhow::Result<()> {
             }
         }
     };
-    worker.build()?.run(idle).await?;
+    // no deploy is under way, so arguments that do not decode are a mistake of the producer
+    worker.decode_grace(Duration::ZERO).build()?.run(idle).await?;
     for stat in admin.stats().await? {
         println!("   queue {}: {} {} {}", stat.queue, stat.jobs, stat.kind, stat.state);
     }

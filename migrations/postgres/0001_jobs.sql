@@ -174,19 +174,28 @@ CREATE VIEW queue_all AS
 SELECT id, kind, queue,
        CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END AS state,
        priority, attempt, max_retries, enqueued_at, run_at, claimed_at AS started_at, NULL::timestamptz AS finished_at,
-       nullif(worker_id, 0) AS worker_id, args, NULL::json AS result, NULL::text AS error
-FROM queue_jobs
+       nullif(worker_id, 0) AS worker_id, args, NULL::json AS result,
+       CASE WHEN fence > 0 THEN
+       (SELECT a.error FROM queue_attempts AS a WHERE a.job_id = j.id
+         AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+         ORDER BY a.fence DESC LIMIT 1) END AS error,
+       worker_id = 0 AND fence > 0
+       AND EXISTS (SELECT 1 FROM queue_attempts AS a
+                   WHERE a.job_id = j.id
+                     AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')) AS retrying
+FROM queue_jobs AS j
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
-       nullif(worker_id, 0), args, result, error
+       nullif(worker_id, 0), args, result, error, false
 FROM queue_history
 UNION ALL
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
-       nullif(worker_id, 0), args, NULL, error
+       nullif(worker_id, 0), args, NULL, error, false
 FROM queue_dead;
 
 -- Job counts by kind, queue and state. oldest: due time of waiting, start of running, end of finished jobs.
 CREATE VIEW queue_stats AS
 SELECT kind, queue, state, count(*) AS jobs,
-       min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest
+       min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest,
+       count(CASE WHEN retrying THEN 1 END) AS retrying
 FROM queue_all GROUP BY kind, queue, state;

@@ -12,6 +12,8 @@ use queue_tests::{Db, Step, eventually};
 
 conformance! {
     every_state_is_listed_counted_and_shown,
+    jobs_are_found_by_their_failures,
+    a_job_that_fails_is_seen_while_it_is_retried,
     an_empty_database_has_nothing_to_show,
     pages_go_through_all_tables_in_the_order_of_ids,
     retry_makes_scheduled_and_dead_jobs_ready,
@@ -78,7 +80,7 @@ impl Desk {
             });
             attempts.push(format!("({id}, 2, 1, {WORKER}, {start}, {end}, 'failed', 'first boom')"));
             if !matches!(state, JobState::Completed | JobState::Running) {
-                attempts.push(format!("({id}, 5, 2, {}, {start}, {end}, 'panicked', NULL)", WORKER + 1));
+                attempts.push(format!("({id}, 5, 2, {}, {start}, {end}, 'panicked', 'second boom')", WORKER + 1));
             }
         }
         let common = "id, kind, queue, args, priority, max_retries, attempt, fence, enqueued_at, run_at";
@@ -194,9 +196,12 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
         let error = match state {
             JobState::Dead => Some("boom"),
             JobState::Cancelled => Some("no more"),
+            JobState::Scheduled | JobState::Ready => Some("second boom"),
+            JobState::Running => Some("first boom"),
             _ => None,
         };
         assert_eq!(job.error.as_deref(), error);
+        assert_eq!(job.retrying, matches!(state, JobState::Scheduled | JobState::Ready));
 
         let detail = db.detail(job.id).await;
         assert_eq!(detail.job, *job);
@@ -242,6 +247,8 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
     expected.extend(JobState::ALL.map(|state| ("a", "q", state, 1)));
     assert_eq!(counted, expected);
     for stat in &stats {
+        let retrying = matches!(stat.state, JobState::Scheduled | JobState::Ready);
+        assert_eq!(stat.retrying, if retrying { stat.jobs } else { 0 }, "{stat:?}");
         let oldest = match stat.state {
             JobState::Scheduled => 3600,
             JobState::Ready => -60,
@@ -253,7 +260,7 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
 
     let queues = db.admin.queues().await.unwrap();
     assert_eq!(queues.len(), 1);
-    assert_eq!((queues[0].scheduled, queues[0].ready, queues[0].running), (3, 1, 1));
+    assert_eq!((queues[0].scheduled, queues[0].ready, queues[0].running, queues[0].retrying), (3, 1, 1, 4));
 
     let workers = db.admin.workers().await.unwrap();
     let [worker] = &workers[..] else { panic!("{workers:?}") };
@@ -265,6 +272,72 @@ async fn every_state_is_listed_counted_and_shown(db: Db) {
     db.db.sql(format!("UPDATE queue_workers SET stopped_at = {}", db.in_secs(-5))).await;
     let worker = &db.admin.workers().await.unwrap()[0];
     assert!(!worker.alive && worker.stopped_at.is_some_and(|at| near(at, -5)));
+}
+
+async fn jobs_are_found_by_their_failures(db: Db) {
+    let db = Desk::new(db).await;
+    db.put_one_of_each().await;
+    let [scheduled, ready, running, completed, cancelled, dead] = JobState::ALL.map(|state| id_of(state).get());
+    // never claimed, and claimed without a failure
+    let (own, now) = (db.own_ids(), db.in_secs(0));
+    db.db
+        .sql(format!(
+            "INSERT INTO queue_jobs (id, kind, queue, args, fence, attempt, enqueued_at, run_at)
+             {own} VALUES (7, 'a', 'q', '{{}}', 0, 0, {now}, {now}), (8, 'a', 'q', '{{}}', 3, 0, {now}, {now});
+             INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
+             VALUES (8, 3, 0, {WORKER}, {now}, {now}, 'snoozed')"
+        ))
+        .await;
+    let now = db.db.now().await;
+    let ago = |secs| now - TimeDelta::seconds(secs);
+    let all = Filter::new;
+    for (filter, found) in [
+        (all().retrying(), vec![scheduled, ready]),
+        (all().retrying().state(JobState::Ready), vec![ready]),
+        (all().retrying().state(JobState::Dead), vec![]),
+        (all().retrying().state(JobState::Running), vec![]),
+        (all().error("boom"), vec![scheduled, ready, running, dead]),
+        (all().error("first"), vec![running]),
+        (all().error("Boom"), vec![]),
+        (all().error("%"), vec![]),
+        (all().error("no more"), vec![cancelled]),
+        (all().min_attempt(2), vec![scheduled, ready, running, completed, cancelled, dead]),
+        (all().min_attempt(3), vec![]),
+        (all().failed_since(ago(300)), vec![scheduled, ready, running, dead]),
+        (all().failed_since(ago(-300)), vec![]),
+        (all().failed_before(ago(300)), vec![]),
+        (all().failed_before(ago(-300)).state(JobState::Dead), vec![dead]),
+        (all().enqueued_since(ago(300)), vec![7, 8]),
+        (all().enqueued_before(ago(300)), vec![scheduled, ready, running, completed, cancelled, dead]),
+        (all().enqueued_before(DateTime::<Utc>::MIN_UTC), vec![]),
+        (all().enqueued_before(DateTime::<Utc>::MAX_UTC).kind("a").queue("q").error("second"), vec![scheduled, ready]),
+    ] {
+        let mut found = found;
+        found.sort_unstable();
+        assert_eq!(db.all(&filter).await, found, "{filter:?}");
+    }
+    // an operation meets those alone
+    assert_eq!(db.admin.retry_all(&all().retrying()).await.unwrap(), 1);
+    assert_eq!(db.state(id_of(JobState::Dead)).await, Some(JobState::Dead));
+    assert_eq!(db.admin.send_back_all(&all().failed_before(ago(300))).await.unwrap(), 0);
+    assert_eq!(db.admin.send_back_all(&all().failed_since(ago(300))).await.unwrap(), 1);
+    let shown = db.db.column("SELECT id FROM queue_all WHERE retrying ORDER BY id").await;
+    let expected: Vec<_> = db.all(&all().retrying()).await.iter().map(i64::to_string).collect();
+    assert_eq!(shown, expected);
+    assert_eq!(db.db.column("SELECT DISTINCT error FROM queue_all WHERE id = 2").await, ["second boom"]);
+    let counted = db.db.int("SELECT sum(retrying) FROM queue_stats").await;
+    assert_eq!(counted, i64::try_from(shown.len()).unwrap());
+}
+
+async fn a_job_that_fails_is_seen_while_it_is_retried(db: Db) {
+    let fails = Play::new("fails", vec![Step::RetryAfter(3_600_000, "no route to host".into())]);
+    let id = db.enqueue(fails).await;
+    let worker = db.start(db.worker());
+    db.reaches(id, JobState::Scheduled).await;
+    let job = db.job(id).await.job;
+    assert!(job.retrying && near(job.run_at, 3600), "{job:?}");
+    assert_eq!((job.attempt, job.error.as_deref()), (1, Some("no route to host")));
+    worker.stop().await;
 }
 
 async fn an_empty_database_has_nothing_to_show(db: Db) {

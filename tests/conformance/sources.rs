@@ -5,6 +5,29 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Migrations that may be in somebody's database: file, length, and its FNV-1a hash. A later change of the schema is a
+/// new file.
+const FROZEN: &[(&str, usize, u64)] = &[
+    ("mysql/0001_jobs.sql", 8_485, 0x73cc_0bd1_9f54_487e),
+    ("postgres/0001_jobs.sql", 9_323, 0x2f3c_2862_16eb_54f7),
+    ("sqlite/0001_jobs.sql", 8_529, 0xfd99_9a0b_7588_682c),
+];
+
+#[test]
+fn released_migrations_do_not_change() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
+    let hash = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    assert_ne!(hash(b"a"), hash(b"b"), "a hash that does not look");
+    for (file, length, frozen) in FROZEN {
+        let bytes = fs::read(folder.join(file)).expect(file);
+        assert_eq!((bytes.len(), hash(&bytes)), (*length, *frozen), "{file} was released: write a new migration");
+    }
+}
+
 /// The file or folder, what stands there, how often, and why it may.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
     // what is run and is no literal where it is run

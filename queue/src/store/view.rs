@@ -18,6 +18,8 @@ pub struct Stat {
     pub state: JobState,
     /// The number of jobs.
     pub jobs: u64,
+    /// How many of them wait although an attempt failed: their next attempt is a retry.
+    pub retrying: u64,
     /// The time of the oldest job: the due time of waiting jobs, the start of running ones, the end of finished ones.
     pub oldest: DateTime<Utc>,
 }
@@ -52,7 +54,10 @@ pub struct JobRow {
     pub worker: Option<i64>,
     /// Whether the job runs and somebody has asked to cancel it.
     pub cancel_requested: bool,
-    /// The last error of a dead letter, or the reason for a cancellation.
+    /// Whether the job waits although an attempt failed: its next attempt, at `run_at`, is a retry.
+    pub retrying: bool,
+    /// The error of the last attempt that failed, while the job is unfinished or dead, with its chain of causes, cut to
+    /// 8 KiB. The reason for a cancellation. `None` for a completed job.
     pub error: Option<String>,
 }
 
@@ -107,6 +112,8 @@ pub struct QueueInfo {
     pub ready: u64,
     /// Jobs that a worker holds.
     pub running: u64,
+    /// Scheduled and ready jobs of which an attempt failed: their next attempt is a retry.
+    pub retrying: u64,
 }
 
 /// A worker process. See [`Admin::workers`](crate::Admin::workers).
@@ -150,12 +157,32 @@ pub struct Page<T> {
 /// Selects the jobs to list or change: those that match all conditions set.
 ///
 /// A list is read in order of the ids. A page of a kind or queue that is rare among many millions of jobs reads many
-/// rows, for two minutes at most. Call [`after`](Self::after) to start closer to its jobs.
+/// rows, for two minutes at most. Call [`after`](Self::after) to start closer to its jobs. Conditions on errors and
+/// failures look up the attempts of each job that they meet.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// use queue::{Admin, Filter};
+///
+/// let deploy = chrono::Utc::now() - chrono::TimeDelta::minutes(20);
+/// let broken = Filter::new().failed_since(deploy).error("no such column");
+/// let sent_back = Admin::new(&pool).send_back_all(&broken).await?;
+/// # assert_eq!(sent_back, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub(crate) kind: Option<String>,
     pub(crate) queue: Option<String>,
     pub(crate) state: Option<JobState>,
+    pub(crate) retrying: bool,
+    pub(crate) min_attempt: Option<u32>,
+    pub(crate) error: Option<String>,
+    pub(crate) enqueued_since: Option<DateTime<Utc>>,
+    pub(crate) enqueued_before: Option<DateTime<Utc>>,
+    pub(crate) failed_since: Option<DateTime<Utc>>,
+    pub(crate) failed_before: Option<DateTime<Utc>>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u32>,
     /// Limits the states if `state` is not set.
@@ -197,6 +224,56 @@ impl Filter {
     #[must_use]
     pub fn state(mut self, state: JobState) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// Selects only jobs that wait although an attempt failed. See [`JobRow::retrying`].
+    #[must_use]
+    pub fn retrying(mut self) -> Self {
+        self.retrying = true;
+        self
+    }
+
+    /// Selects only jobs with at least this many counted attempts.
+    #[must_use]
+    pub fn min_attempt(mut self, attempt: u32) -> Self {
+        self.min_attempt = Some(attempt);
+        self
+    }
+
+    /// Selects only jobs whose [`error`](JobRow::error) contains this text. Case matters.
+    #[must_use]
+    pub fn error(mut self, text: impl Into<String>) -> Self {
+        self.error = Some(text.into());
+        self
+    }
+
+    /// Selects only jobs that were enqueued at this time or later.
+    #[must_use]
+    pub fn enqueued_since(mut self, time: DateTime<Utc>) -> Self {
+        self.enqueued_since = Some(time);
+        self
+    }
+
+    /// Selects only jobs that were enqueued before this time.
+    #[must_use]
+    pub fn enqueued_before(mut self, time: DateTime<Utc>) -> Self {
+        self.enqueued_before = Some(time);
+        self
+    }
+
+    /// Selects only unfinished jobs and dead letters whose last failure was at this time or later. After a deploy that
+    /// made jobs fail, this finds those, and leaves older failures alone.
+    #[must_use]
+    pub fn failed_since(mut self, time: DateTime<Utc>) -> Self {
+        self.failed_since = Some(time);
+        self
+    }
+
+    /// Selects only unfinished jobs and dead letters whose last failure was before this time.
+    #[must_use]
+    pub fn failed_before(mut self, time: DateTime<Utc>) -> Self {
+        self.failed_before = Some(time);
         self
     }
 

@@ -5,21 +5,21 @@ use crate::store::engine::script::Script;
 
 /// The statements of one engine for the administration. Engines that share a text share its file.
 pub(crate) trait AdminDialect: Signals {
-    /// Rows of kind, queue, state, count, oldest.
+    /// Rows of kind, queue, state, count, oldest, number of retrying jobs.
     const STATS: &'static str;
-    /// Binds: after, kind, queue, state, limit. Rows as [`inspect`](crate::store::engine::inspect) reads them.
+    /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all lists of jobs. Rows as it reads them.
     const JOBS_HOT: &'static str;
-    /// Binds: after, kind, queue, limit. Rows as before.
+    /// As before.
     const JOBS_RUNNING: &'static str;
-    /// Binds: after, kind, queue, state, limit. Rows as before.
+    /// As before.
     const JOBS_OVER: &'static str;
-    /// Binds: after, kind, queue, limit. Rows as before.
+    /// As before.
     const JOBS_DEAD: &'static str;
     /// Binds: id. A row as before; then fence, args, result, name of the worker.
     const JOB: &'static str;
     /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
     const ATTEMPTS: &'static str;
-    /// Rows of queue, pause, and the numbers of scheduled, ready and running jobs.
+    /// Rows of queue, pause, and the numbers of scheduled, ready, running and retrying jobs.
     const QUEUES: &'static str;
     /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
     const WORKERS: &'static str;

@@ -51,20 +51,34 @@ async fn page<DB: Dialect + AdminDialect>(
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
     let size = filter.page() as usize;
     let after = filter.after.map_or(i64::MIN, JobId::get);
-    let (kind, queue) = (filter.kind.as_deref(), filter.queue.as_deref());
-    let state = filter.state.map(JobState::as_str);
     let limit = size as i64 + 1; // the extra row tells whether there is another page
-    let any: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), state.into(), limit.into()];
-    let scheduled: [Bind<'_>; 5] = [after.into(), kind.into(), queue.into(), Scheduled.as_str().into(), limit.into()];
-    let known: [Bind<'_>; 4] = [after.into(), kind.into(), queue.into(), limit.into()];
+    let micros =
+        |time: Option<DateTime<Utc>>| Bind::Int(time.map(|time| time.timestamp_micros().clamp(YEAR_1, YEAR_9999)));
+    let in_state = |state: Option<JobState>| -> [Bind<'_>; 12] {
+        [
+            after.into(),
+            filter.kind.as_deref().into(),
+            filter.queue.as_deref().into(),
+            state.map(JobState::as_str).into(),
+            limit.into(),
+            Bind::Int(filter.min_attempt.map(i64::from)),
+            filter.error.as_deref().into(),
+            micros(filter.enqueued_since),
+            micros(filter.enqueued_before),
+            micros(filter.failed_since),
+            micros(filter.failed_before),
+            i64::from(filter.retrying).into(),
+        ]
+    };
+    let (any, scheduled) = (in_state(filter.state), in_state(Some(Scheduled)));
     let statements: &[(&'static str, &[Bind<'_>])] = match filter.state {
         Some(Scheduled | Ready) => &[(DB::JOBS_HOT, &any)],
-        Some(Running) => &[(DB::JOBS_RUNNING, &known)],
+        Some(Running) => &[(DB::JOBS_RUNNING, &any)],
         Some(Completed | Cancelled) => &[(DB::JOBS_OVER, &any)],
-        Some(Dead) => &[(DB::JOBS_DEAD, &known)],
+        Some(Dead) => &[(DB::JOBS_DEAD, &any)],
         None if filter.among == Among::Unfinished => &[(DB::JOBS_HOT, &any)],
-        None if filter.among == Among::Retryable => &[(DB::JOBS_HOT, &scheduled), (DB::JOBS_DEAD, &known)],
-        None => &[(DB::JOBS_HOT, &any), (DB::JOBS_OVER, &any), (DB::JOBS_DEAD, &known)],
+        None if filter.among == Among::Retryable => &[(DB::JOBS_HOT, &scheduled), (DB::JOBS_DEAD, &any)],
+        None => &[(DB::JOBS_HOT, &any), (DB::JOBS_OVER, &any), (DB::JOBS_DEAD, &any)],
     };
     let mut jobs = std::collections::BTreeMap::new();
     for (sql, binds) in statements {
@@ -145,6 +159,7 @@ pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> 
                             scheduled: row.int(2)?.max(0).cast_unsigned(),
                             ready: row.int(3)?.max(0).cast_unsigned(),
                             running: row.int(4)?.max(0).cast_unsigned(),
+                            retrying: row.int(5)?.max(0).cast_unsigned(),
                         })
                     })
                     .collect()
@@ -192,16 +207,18 @@ fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
         state: state(&row.text(2)?)?,
         jobs: row.int(3)?.max(0).cast_unsigned(),
         oldest: time(row.int(4)?),
+        retrying: row.int(5)?.max(0).cast_unsigned(),
     })
 }
 
 /// Reads the columns that every list of jobs begins with.
 fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
+    let (state, error) = (state(&row.text(3)?)?, row.maybe_text(13)?);
     Ok(JobRow {
         id: row.int(0)?.into(),
         kind: row.text(1)?,
         queue: row.text(2)?,
-        state: state(&row.text(3)?)?,
+        state,
         priority: row.int(4)?.clamp(i16::MIN.into(), i16::MAX.into()) as i16,
         attempt: unsigned(row.int(5)?),
         max_retries: row.maybe_int(6)?.map(unsigned),
@@ -211,7 +228,8 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
         finished_at: row.maybe_int(10)?.map(time),
         worker: row.maybe_int(11)?,
         cancel_requested: row.int(12)? != 0,
-        error: row.maybe_text(13)?,
+        retrying: matches!(state, JobState::Scheduled | JobState::Ready) && error.is_some(),
+        error,
     })
 }
 

@@ -1,4 +1,4 @@
--- A page of completed and cancelled jobs, in primary key order. NULL for kind, queue or state matches any.
+-- A page of completed and cancelled jobs, in primary key order. NULL matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
@@ -6,4 +6,10 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error
 FROM queue_history
 WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR LOCATE($7, error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
+  AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
+  AND ($10 IS NULL OR CAST(NULL AS DATETIME(6)) >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
+  AND ($11 IS NULL OR CAST(NULL AS DATETIME(6)) < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
+  AND ($12 = 0 OR 0)
 ORDER BY id LIMIT $5

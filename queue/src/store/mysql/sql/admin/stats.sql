@@ -1,13 +1,18 @@
--- Jobs by kind, queue and state.
-SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(since))
+-- Jobs by kind, queue and state, and how many of them are retrying.
+SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(since)),
+       CAST(SUM(retrying) AS SIGNED)
 FROM (SELECT kind, queue, IF(worker_id <> 0, claimed_at, run_at) AS since,
              CASE WHEN worker_id <> 0 THEN 'running'
-                 WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state
-      FROM queue_jobs) AS hot
+                 WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state,
+             worker_id = 0 AND fence > 0
+             AND EXISTS (SELECT 1 FROM queue_attempts AS a
+                         WHERE a.job_id = j.id
+                           AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')) AS retrying
+      FROM queue_jobs AS j) AS hot
 GROUP BY kind, queue, state
 UNION ALL
-SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at))
+SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)), 0
 FROM queue_history GROUP BY kind, queue, state
 UNION ALL
-SELECT kind, queue, 'dead', COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at))
+SELECT kind, queue, 'dead', COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)), 0
 FROM queue_dead GROUP BY kind, queue

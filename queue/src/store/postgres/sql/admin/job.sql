@@ -5,7 +5,11 @@ SELECT id, kind, queue,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        claimed_at, NULL::timestamptz, nullif(worker_id, 0),
-       cancel_requested_at IS NOT NULL, NULL::text, fence, args, NULL::json,
+       cancel_requested_at IS NOT NULL,
+       (SELECT a.error FROM queue_attempts AS a WHERE a.job_id = j.id
+         AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+         ORDER BY a.fence DESC LIMIT 1),
+       fence, args, NULL::json,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL

@@ -1,10 +1,20 @@
--- A page of running jobs, found through the claim records: no walk over all waiting rows.
-SELECT id, kind, queue, 'running', priority, attempt, max_retries,
+-- A page of running jobs, found through the claim records: no walk over all waiting rows. NULL matches any.
+SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
-       claimed_at, NULL::timestamptz, worker_id,
-       cancel_requested_at IS NOT NULL, NULL::text
-FROM queue_jobs
-WHERE id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND worker_id <> 0 AND id > $1
-  AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
-ORDER BY id LIMIT $4
+       claimed_at, NULL::timestamptz, j.worker_id,
+       cancel_requested_at IS NOT NULL, failed.error
+FROM queue_jobs AS j
+LEFT JOIN LATERAL (SELECT a.error, a.ended_at FROM queue_attempts AS a
+                   WHERE a.job_id = j.id
+                     AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+                   ORDER BY a.fence DESC LIMIT 1) AS failed ON true
+WHERE j.id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND j.worker_id <> 0
+  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
+  AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
+  AND ($10 IS NULL OR failed.ended_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
+  AND ($11 IS NULL OR failed.ended_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
+  AND ($12 = 0 OR false)
+ORDER BY j.id LIMIT $5

@@ -1,4 +1,4 @@
--- A page of completed and cancelled jobs, in primary key order. NULL for kind, queue or state matches any.
+-- A page of completed and cancelled jobs, in primary key order. NULL matches any.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
@@ -6,4 +6,10 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        finished_at * 1000, nullif(worker_id, 0), 0, error
 FROM queue_history
 WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR instr(error, $7) > 0)
+  AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
+  AND ($9 IS NULL OR enqueued_at < $9 / 1000)
+  AND ($10 IS NULL OR NULL >= $10 / 1000)
+  AND ($11 IS NULL OR NULL < $11 / 1000)
+  AND ($12 = 0 OR 0)
 ORDER BY id LIMIT +$5
