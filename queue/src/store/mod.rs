@@ -149,9 +149,8 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// The arguments of a held job, if they were too long to come with the claim. None: the worker no longer holds it.
     fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
 
-    /// The last attempts of a job, if its arguments did not decode in them: how many they are, and how long ago the
-    /// first of them was.
-    fn undecodable(&self, id: i64) -> Reply<'_, (u32, Duration)>;
+    /// How long ago the arguments of a job first did not decode, if they never did since. Zero: they always did.
+    fn undecodable(&self, id: i64) -> Reply<'_, Duration>;
 
     /// Records that attempts begin: from now on they count if their worker is lost. Returns the accepted ids; the other
     /// jobs no longer belong to this claim.

@@ -213,6 +213,22 @@ pub mod old {
         Running::start(&ctx, journal, tag).end(How::Ok);
         Ok(())
     }
+
+    /// The new binary has another type for the amount: neither understands the other's jobs.
+    ///
+    /// # Errors
+    /// Never.
+    #[job(name = "reshaped", max_retries = 9)]
+    pub async fn reshaped(
+        ctx: JobContext,
+        State(journal): State<Journal>,
+        tag: i64,
+        amount: i64,
+    ) -> Result<(), JobError> {
+        let _ = amount;
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
+    }
 }
 
 /// The jobs of a new binary.
@@ -239,6 +255,22 @@ pub mod new {
             return Err(JobError::dead("no greeting"));
         }
         end(Running::start(&ctx, journal, tag), fails)
+    }
+
+    /// See [`old::reshaped`](super::old::reshaped).
+    ///
+    /// # Errors
+    /// Never.
+    #[job(name = "reshaped", max_retries = 9)]
+    pub async fn reshaped(
+        ctx: JobContext,
+        State(journal): State<Journal>,
+        tag: i64,
+        amount: String,
+    ) -> Result<(), JobError> {
+        let _ = amount;
+        Running::start(&ctx, journal, tag).end(How::Ok);
+        Ok(())
     }
 
     /// Only in the new binary.

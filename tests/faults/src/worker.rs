@@ -116,8 +116,10 @@ fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
     builder = builder.register::<Note>().register::<Spreads>().register::<Play>();
     builder = match args.generation {
         Generation::Load => builder,
-        Generation::Old => builder.register::<old::Deployed>().register::<old::Retired>(),
-        Generation::New => builder.register::<new::Deployed>().register::<new::Introduced>(),
+        Generation::Old => builder.register::<old::Deployed>().register::<old::Retired>().register::<old::Reshaped>(),
+        Generation::New => {
+            builder.register::<new::Deployed>().register::<new::Introduced>().register::<new::Reshaped>()
+        }
     };
     if args.generation == Generation::Load {
         // bad rows become dead letters at once

@@ -174,7 +174,7 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str;
     /// One row: by how many microseconds the time in this transaction is behind the clock, the highest id of a job,
-    /// and whether any job is due later (0 or 1). None: it never is.
+    /// and whether any job is due later (0 or 1). None: it never is. Sent before the jobs of a transaction run.
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str>;
     /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).
@@ -243,8 +243,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.
     const INSERT_AND_NOTIFY: Option<&'static str>;
-    /// Binds: job. One row: how many of its last attempts could not decode its arguments, and how many microseconds ago
-    /// the first of those began. Attempts that did not count do not interrupt them.
+    /// Binds: job. One row: how many microseconds ago the first of its last attempts began that could not decode its
+    /// arguments. Attempts that did not count do not interrupt them.
     const UNDECODABLE: &'static str;
     /// A heartbeat can report whether jobs wait.
     const HEARTBEAT_DISCOVERS: bool;

@@ -174,13 +174,12 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         .boxed()
     }
 
-    fn undecodable(&self, id: i64) -> Reply<'_, (u32, Duration)> {
+    fn undecodable(&self, id: i64) -> Reply<'_, Duration> {
         self.run(Via::Duties, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
             async move {
                 let found = rows::<DB>(conn, DB::UNDECODABLE, &[(*id).into()]).await?;
                 let row = found.first().ok_or(sqlx::Error::RowNotFound)?;
-                let since = Duration::from_micros(u64::try_from(row.int(1)?).unwrap_or(0));
-                Ok((u32::try_from(row.int(0)?).unwrap_or(u32::MAX), since))
+                Ok(Duration::from_micros(u64::try_from(row.int(0)?).unwrap_or(0)))
             }
             .boxed()
         })

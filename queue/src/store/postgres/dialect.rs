@@ -166,10 +166,12 @@ impl Dialect for Postgres {
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "postgres://nowhere/nowhere";
     #[cfg(feature = "testing")]
+    // Without JIT, as in a worker's own sessions: from some costs on, it would take a claim seconds.
     const STANDSTILL: Option<&'static str> = Some(
         "SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint, \
               (SELECT coalesce(max(id), 0) FROM queue_jobs), \
-              (SELECT count(*) FROM (SELECT FROM queue_jobs WHERE run_at > now() LIMIT 1) AS later)",
+              (SELECT count(*) FROM (SELECT FROM queue_jobs WHERE run_at > now() LIMIT 1) AS later), \
+              set_config('jit', 'off', true)",
     );
     #[cfg(feature = "testing")]
     const SHIFT: Script = script!("postgres", "testing/shift");

@@ -373,7 +373,7 @@ impl Jobs for MadeUp {
 
     unused! {
         fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
-        fn undecodable(id: i64) -> (u32, Duration);
+        fn undecodable(id: i64) -> Duration;
     }
 }
 

@@ -123,10 +123,13 @@ pub(crate) struct Execution {
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// The shortest pause: a deploy takes seconds.
-const SHORTEST_DECODE_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause before arguments that do not decode are tried again: a deploy or a rollback may have mended them.
-const LONGEST_DECODE_PAUSE: Duration = Duration::from_secs(60);
+/// When arguments are tried again that have not decoded for so long.
+///
+/// Beside workers of another build, who gets the job is up to chance. So there are about 16 attempts in the first
+/// minute, when most deploys end, and one a minute after the first four.
+fn decode_pause(since: Duration) -> Duration {
+    (since / 4).clamp(Duration::from_secs(1), Duration::from_secs(60))
+}
 
 /// Arguments too long to come with the claim.
 pub(crate) struct LongArgs {
@@ -281,9 +284,9 @@ impl Execution {
         let found = tokio::select! {
             found = store.undecodable(self.job.id.get()) => found,
             // the attempt has to end
-            () = self.switch.token.cancelled() => Ok((0, Duration::ZERO)),
+            () = self.switch.token.cancelled() => Ok(Duration::ZERO),
         };
-        let (times, since) = match found {
+        let since = match found {
             Ok(found) => found,
             Err(error) if error.is_a_missing_right() => {
                 tracing::error!(
@@ -295,15 +298,13 @@ impl Execution {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot tell since when a job's arguments do not decode; the next attempt asks");
-                (0, Duration::ZERO)
+                Duration::ZERO
             }
         };
         if since >= self.decode_grace || self.switch.reason() == Some(Stop::LeaseLost) {
             return self.classify(Raw::Undecodable(text));
         }
-        let delay = self.definition.backoff.delay(times.saturating_add(1));
-        let delay = delay.clamp(SHORTEST_DECODE_PAUSE, LONGEST_DECODE_PAUSE);
-        let delay_us = micros(delay);
+        let delay_us = micros(decode_pause(since));
         tracing::warn!(
             event = telemetry::JOB_FAILED,
             job.duration_ms = self.started.elapsed().as_secs_f64() * 1e3,

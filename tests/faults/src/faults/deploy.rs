@@ -58,8 +58,8 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let by_claimer = enqueued.by_claimer(&scene)?;
     ensure!(by_claimer.len() > 1, "only one binary claimed jobs first whose rows do not say how often to retry them");
     scene.note(format!(
-        "{} jobs of four kinds, two of them known to one binary only; {} failed to the end; of those whose rows say \
-         nothing so many were retried so often: {by_claimer:?}",
+        "{} jobs of five kinds, two of them known to one binary only, one that each encodes in its own way; {} failed to \
+         the end; of those whose rows say nothing so many were retried so often: {by_claimer:?}",
         enqueued.count,
         dead.len()
     ));
@@ -93,6 +93,9 @@ impl Enqueued {
         self.enqueue(scene, own(RETRIES), |tag| new::Deployed { tag, fails: false, greeting: hi() }.max_retries(9))
             .await?;
         self.enqueue(scene, own(RETRIES), |tag| new::Introduced { tag }.max_retries(9)).await?;
+        // one binary meets what only the other one understands
+        self.enqueue(scene, own(RETRIES), |tag| old::Reshaped { tag, amount: 7 }.max_retries(9)).await?;
+        self.enqueue(scene, own(RETRIES), |tag| new::Reshaped { tag, amount: "7.00".into() }.max_retries(9)).await?;
         let old_ones = own(old::Deployed::MAX_RETRIES.into());
         let tag = self.enqueue(scene, old_ones, |tag| old::Deployed { tag, fails: true }.into()).await?;
         self.failing.insert(tag);
