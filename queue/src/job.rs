@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::backoff::Backoff;
@@ -84,7 +86,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     }
 
     /// Writes the job with its defaults. See [`Enqueue::enqueue`].
-    fn enqueue<T: Target>(self, target: T) -> impl Future<Output = Result<JobId, Error>> + Send {
+    fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
         Enqueue::new(self).enqueue(target)
     }
 
@@ -231,13 +233,17 @@ impl<J: Job> Enqueue<J> {
     /// # Cancellation
     /// Safe to drop. The job may or may not be written then, and the pool stays healthy. The same holds after a lost
     /// connection: the library does not retry, because that could enqueue the job twice.
-    pub async fn enqueue<T: Target>(self, target: T) -> Result<JobId, Error> {
-        let job = self.into_row()?;
-        let ids = target.write(vec![job]).await.doing(format!("cannot enqueue `{}`", J::KIND))?;
-        ids.first().map(|id| JobId::from(*id)).ok_or_else(|| Error::Database {
-            doing: format!("cannot enqueue `{}`", J::KIND),
-            source: sqlx::Error::RowNotFound,
-        })
+    // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
+    pub fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
+        let job = self.into_row();
+        let write = async move {
+            let ids = target.write(vec![job?]).await.doing(format!("cannot enqueue `{}`", J::KIND))?;
+            ids.first().map(|id| JobId::from(*id)).ok_or_else(|| Error::Database {
+                doing: format!("cannot enqueue `{}`", J::KIND),
+                source: sqlx::Error::RowNotFound,
+            })
+        };
+        write.boxed()
     }
 
     fn into_row(self) -> Result<NewJob, Error> {
@@ -309,18 +315,22 @@ impl<J: Job> From<J> for Enqueue<J> {
 /// assert_eq!(ids.len(), 1000);
 /// # Ok(()) }
 /// ```
-pub async fn enqueue_all<J, T, I>(target: T, jobs: I) -> Result<Vec<JobId>, Error>
+pub fn enqueue_all<'a, J, T, I>(target: T, jobs: I) -> BoxFuture<'a, Result<Vec<JobId>, Error>>
 where
     J: Job,
-    T: Target,
+    T: Target + 'a,
     I: IntoIterator,
     I::Item: Into<Enqueue<J>>,
 {
-    let rows = jobs.into_iter().map(|job| job.into().into_row()).collect::<Result<Vec<_>, _>>()?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
-    let ids = target.write(rows).await.doing(doing)?;
-    Ok(ids.into_iter().map(JobId::from).collect())
+    let rows = jobs.into_iter().map(|job| job.into().into_row()).collect::<Result<Vec<_>, _>>();
+    let write = async move {
+        let rows = rows?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
+        let ids = target.write(rows).await.doing(doing)?;
+        Ok(ids.into_iter().map(JobId::from).collect())
+    };
+    write.boxed()
 }

@@ -22,8 +22,9 @@ pub trait Pool: sealed::SealedPool {}
 /// one. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a job cannot be enqueued into `{Self}`",
-    note = "give `&pool`, `&mut connection` or `&mut transaction` of PostgreSQL, MySQL or SQLite (sqlx 0.9), and \
-            enable queue's cargo feature `postgres`, `mysql` or `sqlite` (the default)"
+    label = "give `&pool`, `&mut connection` or `&mut transaction`",
+    note = "of PostgreSQL, MySQL or SQLite (sqlx 0.9), with queue's cargo feature `postgres`, `mysql` or `sqlite` (the \
+            default)"
 )]
 pub trait Target: sealed::SealedTarget {}
 
@@ -113,6 +114,7 @@ macro_rules! database {
                     Arc::new(SqlStore::<$db>::new(self.clone()))
                 }
             }
+            #[diagnostic::do_not_recommend]
             impl Pool for sqlx::Pool<$db> {}
 
             impl sealed::SealedTarget for &sqlx::Pool<$db> {
@@ -120,6 +122,7 @@ macro_rules! database {
                     write_through_pool(self, jobs)
                 }
             }
+            #[diagnostic::do_not_recommend]
             impl Target for &sqlx::Pool<$db> {}
 
             impl sealed::SealedTarget for &mut $connection {
@@ -129,6 +132,7 @@ macro_rules! database {
                     Ok(ids)
                 }
             }
+            #[diagnostic::do_not_recommend]
             impl Target for &mut $connection {}
 
             impl sealed::SealedTarget for &mut sqlx::pool::PoolConnection<$db> {
@@ -136,6 +140,7 @@ macro_rules! database {
                     write_through_connection(self, jobs)
                 }
             }
+            #[diagnostic::do_not_recommend]
             impl Target for &mut sqlx::pool::PoolConnection<$db> {}
 
             impl sealed::SealedTarget for &mut sqlx::Transaction<'_, $db> {
@@ -143,6 +148,7 @@ macro_rules! database {
                     sealed::SealedTarget::write(&mut **self, jobs)
                 }
             }
+            #[diagnostic::do_not_recommend]
             impl Target for &mut sqlx::Transaction<'_, $db> {}
         };
     };
