@@ -62,8 +62,8 @@ use never::Never;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a job",
     label = "cannot be stored as JSON and read again",
-    note = "an argument, and every type in it, needs `#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]`",
-    note = "a connection, a client or other shared value is a `State<T>` parameter instead"
+    note = "an argument, and every type in it, needs `#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]`; a \
+            connection, a client or other shared value is a `State<T>` parameter instead"
 )]
 pub trait Argument<M>: Sized {
     /// The type that serde reads.

@@ -34,33 +34,55 @@
 //! ```
 //!
 //! # Work
-//! A worker is a future. Run it in any binary that links the crate with the jobs:
+//! A worker is a future. Run it in any binary that links the crate with the jobs. [`shutdown_signal`] ends it on Ctrl-C
+//! and SIGTERM; running jobs get time to finish:
 //!
-//! ```standalone_crate
+//! ```no_run
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let pool = queue::__doctest::pool().await;
 //! # #[queue::job] async fn send_email(to: String, subject: String) { let _ = (to, subject); }
-//! # let shutdown = async {};
 //! use queue::Worker;
 //!
-//! Worker::builder(&pool).concurrency(32).build()?.run(shutdown).await?;
+//! Worker::builder(&pool).concurrency(32).build()?.run(queue::shutdown_signal()).await?;
 //! # Ok(()) }
 //! ```
 //!
 //! Workers need no coordinator. Start as many as you like, on any number of machines. [`WorkerBuilder::queue`] limits
-//! a worker to some queues. A worker claims only the kinds that are linked into its binary.
+//! a worker to some queues. A worker claims only the kinds that are linked into its binary. What a handler needs, as a
+//! pool or a client, is a [`State`] parameter that [`WorkerBuilder::state`] provides.
+//!
+//! # Test
+//! The feature `testing` is for dev-dependencies. A test runs the jobs of its own transaction, with the worker's code:
+//!
+#![cfg_attr(feature = "testing", doc = "```standalone_crate")]
+#![cfg_attr(not(feature = "testing"), doc = "```ignore")]
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pool = queue::__doctest::pool().await;
+//! # #[queue::job] async fn send_email(to: String, subject: String) { let _ = (to, subject); }
+//! use queue::testing::TestQueue;
+//! use queue::{Job, assert_enqueued};
+//!
+//! let mut tx = pool.begin().await?;
+//! let mut queue = TestQueue::within(&mut tx);
+//! SendEmail::new("a@example.org", "hi").enqueue(&mut *queue).await?;
+//! assert_enqueued!(queue, SendEmail { to, .. } if to == "a@example.org");
+//! assert_eq!(queue.drain().await?.expect_ok().completed, 1);
+//! # Ok(()) }
+//! ```
 //!
 //! # Fail and retry
 //! An error or a panic counts as a failure. The job waits for its [`Backoff`] and runs again, at most `max_retries`
 //! times (20 by default). After that it becomes a dead letter. Return a [`JobError`] for finer control: retry after a
 //! delay, give up at once, cancel, or snooze.
 //!
-//! # Schedule
-//! [`Job::after`] and [`Job::at`] set when a job is due. [`Job::priority`] sets the order.
+//! # Delay and order
+//! [`Job::after`] and [`Job::at`] set when a job is due. [`Job::priority`] sets the order. [`enqueue_all`] writes many
+//! jobs at once.
 //!
 //! # Operate
-//! [`Admin`] lists, counts, retries, cancels, reschedules and deletes jobs. It edits dead letters and sends them back,
-//! and it pauses queues. You can also read the tables and views, and enqueue jobs, with plain SQL.
+//! [`Admin`] lists, counts, retries, cancels, reschedules and deletes jobs. It shows what is being retried and why,
+//! edits dead letters and sends them back, and pauses queues. You can also read the tables and views, and enqueue jobs,
+//! with plain SQL. The library logs only through `tracing`: install a subscriber.
 //!
 //! # Guarantees
 //! * Once its enqueue is committed, a job runs until it completes, is cancelled, or becomes a dead letter. Only an

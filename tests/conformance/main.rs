@@ -40,6 +40,7 @@ mod hostile;
 mod liveness;
 mod logs;
 mod migrate;
+mod mistakes;
 mod outcomes;
 mod pools;
 mod producers;

@@ -32,23 +32,30 @@ macro_rules! with_pool {
 }
 
 /// Counts of orders.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, PartialEq, serde::Serialize)]
 pub struct Orders {
-    placed: i64,
-    confirmed: i64,
-    confirmed_twice: i64,
+    /// All of them.
+    pub placed: i64,
+    /// Those that were confirmed.
+    pub confirmed: i64,
+    /// None, or the job is not idempotent.
+    pub confirmed_twice: i64,
 }
 
 impl Db {
-    /// Connects to the database in `DATABASE_URL` (default: `shop.sqlite`), and creates or updates the library's tables
-    /// and the shop's. Any number of processes may do so at once.
+    /// Connects to the database in `DATABASE_URL` (default: `shop.sqlite`).
     pub async fn open() -> anyhow::Result<Self> {
-        let url = std::env::var("DATABASE_URL").unwrap_or_else(|_| "sqlite://shop.sqlite".to_owned());
+        Self::connect(&std::env::var("DATABASE_URL").unwrap_or_else(|_| "sqlite://shop.sqlite".to_owned())).await
+    }
+
+    /// Connects to a database, and creates or updates the library's tables and the shop's. Any number of processes may
+    /// do so at once.
+    pub async fn connect(url: &str) -> anyhow::Result<Self> {
         let db = match url.split(':').next() {
-            Some("postgres" | "postgresql") => Self::Postgres(PgPool::connect(&url).await?),
-            Some("mysql" | "mariadb") => Self::MySql(MySqlPool::connect(&url).await?),
+            Some("postgres" | "postgresql") => Self::Postgres(PgPool::connect(url).await?),
+            Some("mysql" | "mariadb") => Self::MySql(MySqlPool::connect(url).await?),
             Some("sqlite") => {
-                let file = SqliteConnectOptions::from_str(&url)?.create_if_missing(true);
+                let file = SqliteConnectOptions::from_str(url)?.create_if_missing(true);
                 Self::Sqlite(SqlitePool::connect_with(file).await?)
             }
             _ => anyhow::bail!("DATABASE_URL must start with sqlite:, postgres: or mysql:"),

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Both use the SQLite file `shop.sqlite`, or the database in `DATABASE_URL`: `sqlite://…`, `postgres://…`,
-//! `mysql://…`. `examples/web/demo.sh` starts two workers and kills one.
+//! `mysql://…`. `examples/web/demo.sh` starts two workers and kills one;
+//! `tests/orders.rs` tests the job.
 
 pub mod db;
 pub mod jobs;

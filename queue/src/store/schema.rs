@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+/// What to do about an error because a table of ours is missing.
+pub(crate) const NO_TABLES: &str =
+    " (run `queue::migrate(&pool)` first, or the script that `queue::migration_sql` prints: it creates the tables)";
+
 /// One version of the schema. It has the same number on every engine.
 pub(crate) struct Migration {
     pub(crate) version: i64,

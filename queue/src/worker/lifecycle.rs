@@ -249,10 +249,19 @@ fn warn_of_misfits(shared: &Shared) {
         tracing::warn!(
             event = telemetry::WORKER_JOBS_UNSERVED,
             worker,
-            jobs = unserved.into_iter().collect::<Vec<_>>().join(", "),
+            jobs = first_of(&unserved),
             "this worker does not serve the queues that these jobs declare: they wait for a worker that does"
         );
     }
+}
+
+/// The first ten of them, and the number of the others.
+fn first_of(names: &BTreeSet<String>) -> String {
+    let mut text = names.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > 10 {
+        text += &format!(" and {} more", names.len() - 10);
+    }
+    text
 }
 
 fn declares(config: &Config, queue: &str) -> bool {

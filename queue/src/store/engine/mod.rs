@@ -33,6 +33,7 @@ pub(crate) mod many_lanes;
 pub(crate) mod migrate;
 pub(crate) mod notify;
 pub(crate) mod operation;
+mod pauses;
 pub(crate) mod poisoned;
 pub(crate) mod ranges;
 pub(crate) mod read;

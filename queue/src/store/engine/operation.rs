@@ -7,7 +7,7 @@
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
@@ -24,6 +24,7 @@ use crate::store::engine::distance::Distance;
 #[cfg(feature = "testing")]
 use crate::store::engine::given::Given;
 use crate::store::engine::notify::Signals;
+use crate::store::engine::pauses::Pauses;
 use crate::store::engine::poisoned::acquire;
 use crate::store::engine::savepoint::ended;
 use crate::store::engine::session::Session;
@@ -485,27 +486,5 @@ impl<DB: Dialect> Drop for InUse<DB> {
         {
             conn.close_on_drop();
         }
-    }
-}
-
-/// The backoff between retries: short, growing, with jitter, so that conflicting operations do not collide again.
-struct Pauses {
-    tries: u32,
-    until: Instant,
-}
-
-impl Pauses {
-    fn new(limit: Duration) -> Self {
-        Self { tries: 0, until: Instant::now() + limit / 2 }
-    }
-}
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.tries += 1;
-        let most = 5_000 << self.tries.min(7); // µs
-        (self.tries <= 12 && Instant::now() < self.until).then(|| Duration::from_micros(fastrand::u64(1_000..most)))
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn cure(error: &dyn DatabaseError) -> Option<&'static str> {
             " (the session is read-only: default_transaction_read_only or transaction_read_only is on, or the server \
              is a standby; connect the pool to the primary server, with sessions that may write)",
         ),
+        "42S02" if error.message().contains("queue_") => Some(crate::store::schema::NO_TABLES),
         _ => None,
     }
 }

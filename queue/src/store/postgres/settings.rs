@@ -61,6 +61,7 @@ pub(crate) fn cure(error: &dyn DatabaseError) -> Option<&'static str> {
         "23502" if error.message().contains("\"kind\"") => {
             Some(" (client_encoding must be UTF8, which sqlx sets: remove it from `after_connect`)")
         }
+        "42P01" if error.message().contains("queue_") => Some(crate::store::schema::NO_TABLES),
         "3F000" => Some(" (no schema in search_path exists: name the schema of the queue's tables)"),
         _ => None,
     }

@@ -8,6 +8,7 @@ pub(crate) fn cure(error: &dyn DatabaseError) -> Option<&'static str> {
         "8" => {
             Some(" (query_only is on, or the file cannot be written: open it for writing, without `PRAGMA query_only`)")
         }
+        "1" if error.message().contains("no such table: queue_") => Some(crate::store::schema::NO_TABLES),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Running jobs: the slots, and the steps of an attempt from the claim to its end.
 
 pub(crate) mod attempt;
+mod error_text;
 pub(crate) mod held;
 pub(crate) mod isolation;
 pub(crate) mod note_starts;
