@@ -176,13 +176,13 @@ SELECT id, kind, queue,
        priority, attempt, max_retries, enqueued_at, run_at, claimed_at AS started_at, NULL::timestamptz AS finished_at,
        nullif(worker_id, 0) AS worker_id, args, NULL::json AS result,
        CASE WHEN fence > 0 THEN
-       (SELECT a.error FROM queue_attempts AS a WHERE a.job_id = j.id
-         AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1) END AS error,
-       worker_id = 0 AND fence > 0
-       AND EXISTS (SELECT 1 FROM queue_attempts AS a
-                   WHERE a.job_id = j.id
-                     AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')) AS retrying
+       coalesce(worker_id = 0 AND fence > 0
+       AND (SELECT a.outcome FROM queue_attempts AS a
+            WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+            ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'), false) AS retrying
 FROM queue_jobs AS j
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,

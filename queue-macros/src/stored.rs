@@ -53,17 +53,16 @@ impl Layout {
     fn tokens(&self, job: &Job, private: &TokenStream) -> TokenStream {
         let Layout { arguments, deny_unknown } = self;
         let (name, about) = (job.struct_ident.unraw().to_string(), format!("the arguments of `{}`", job.kind()));
-        let names = arguments.iter().map(|argument| &argument.name);
-        let aliases = arguments
-            .iter()
-            .enumerate()
-            .flat_map(|(place, argument)| argument.aliases.iter().map(move |alias| quote!((#alias, #place))));
+        let further = arguments.iter().flat_map(|argument| &argument.aliases);
+        let names = arguments.iter().map(|argument| &argument.name).chain(further);
+        let places =
+            arguments.iter().enumerate().flat_map(|(place, argument)| argument.aliases.iter().map(move |_| place));
         quote! {
             #private::Layout {
                 name: #name,
                 about: #about,
                 names: &[#(#names),*],
-                aliases: &[#(#aliases),*],
+                aliases: &[#(#places),*],
                 deny_unknown: #deny_unknown,
             }
         }

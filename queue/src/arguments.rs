@@ -17,10 +17,10 @@ pub struct Layout {
     pub name: &'static str,
     /// What an error says was expected.
     pub about: &'static str,
-    /// The names as stored.
+    /// The names as stored, in the order of the arguments; then the further names.
     pub names: &'static [&'static str],
-    /// Further names, each with the place of its argument.
-    pub aliases: &'static [(&'static str, usize)],
+    /// The place of the argument of each further name.
+    pub aliases: &'static [usize],
     /// Whether a name that is none of these is an error.
     pub deny_unknown: bool,
 }
@@ -32,7 +32,7 @@ impl Layout {
         serializer: S,
         values: &[&dyn erased_serde::Serialize],
     ) -> Result<S::Ok, S::Error> {
-        let mut all = serializer.serialize_struct(self.name, self.names.len())?;
+        let mut all = serializer.serialize_struct(self.name, values.len())?;
         for (name, value) in self.names.iter().zip(values) {
             all.serialize_field(name, value)?;
         }
@@ -49,8 +49,9 @@ impl Layout {
     }
 
     fn place(&self, name: &str) -> Option<usize> {
-        let alias = || self.aliases.iter().find(|(alias, _)| *alias == name).map(|(_, place)| *place);
-        self.names.iter().position(|it| *it == name).or_else(alias)
+        let place = self.names.iter().position(|it| *it == name)?;
+        let arguments = self.names.len() - self.aliases.len();
+        Some(if place < arguments { place } else { self.aliases[place - arguments] })
     }
 }
 
@@ -153,12 +154,12 @@ impl<'de> Visitor<'de> for Arguments<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        for slot in self.slots.iter_mut() {
-            if list.next_element_seed(Value(*slot))?.is_none() {
-                break;
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            if list.next_element_seed(Value(*slot))?.is_none() && !slot.fill_with_default() {
+                return Err(A::Error::invalid_length(place, &self.layout.about));
             }
         }
-        self.complete()
+        Ok(())
     }
 }
 
@@ -267,8 +268,8 @@ mod tests {
     const LAYOUT: Layout = Layout {
         name: "Ours",
         about: "the arguments of `ours`",
-        names: &["to", "n", "note", "big", "list"],
-        aliases: &[("address", 0)],
+        names: &["to", "n", "note", "big", "list", "address", "remark"],
+        aliases: &[0, 2],
         deny_unknown: false,
     };
 
@@ -294,6 +295,7 @@ mod tests {
         #[serde(alias = "address")]
         to: String,
         n: i64,
+        #[serde(alias = "remark")]
         note: Option<String>,
         big: u128,
         #[serde(default)]
@@ -324,9 +326,14 @@ mod tests {
         assert_eq!((ours.n, ours.big), (-1, u128::MAX));
         let least = read(r#"{"address":"a","n":0,"big":1,"more":{"x":[1]}}"#).expect("an alias, an option, a default");
         assert_eq!((least.note, least.list), (None, Vec::new()));
+        let other = read(r#"{"to":"a","n":0,"big":1,"remark":"c"}"#).expect("another alias");
+        assert_eq!(other.note.as_deref(), Some("c"));
         read(r#"["a",1,null,1,[]]"#).expect("a list");
+        read(r#"["a",1,null,1]"#).expect("a list, and a default");
         for wrong in [
             "{}",
+            "[]",
+            r#"["a",1,null]"#,
             "7",
             "null",
             "",

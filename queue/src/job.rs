@@ -232,7 +232,10 @@ impl<J: Job> Enqueue<J> {
     ///
     /// # Cancellation
     /// Safe to drop. The job may or may not be written then, and the pool stays healthy. The same holds after a lost
-    /// connection: the library does not retry, because that could enqueue the job twice.
+    /// connection: the library does not retry, because that could enqueue the job twice. On MySQL and MariaDB, sqlx
+    /// does not survive a drop while it prepares a statement: your own connection or transaction may stop answering.
+    ///
+    /// The arguments are serialized at the call, and written when the future is polled.
     // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
     pub fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
         let job = self.into_row();

@@ -278,14 +278,14 @@ async fn jobs_are_found_by_their_failures(db: Db) {
     let db = Desk::new(db).await;
     db.put_one_of_each().await;
     let [scheduled, ready, running, completed, cancelled, dead] = JobState::ALL.map(|state| id_of(state).get());
-    // never claimed, and claimed without a failure
+    // never claimed; and one that snoozes after a failure
     let (own, now) = (db.own_ids(), db.in_secs(0));
     db.db
         .sql(format!(
             "INSERT INTO queue_jobs (id, kind, queue, args, fence, attempt, enqueued_at, run_at)
              {own} VALUES (7, 'a', 'q', '{{}}', 0, 0, {now}, {now}), (8, 'a', 'q', '{{}}', 3, 0, {now}, {now});
              INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
-             VALUES (8, 3, 0, {WORKER}, {now}, {now}, 'snoozed')"
+             VALUES (8, 2, 1, {WORKER}, {now}, {now}, 'failed'), (8, 3, 0, {WORKER}, {now}, {now}, 'snoozed')"
         ))
         .await;
     let now = db.db.now().await;

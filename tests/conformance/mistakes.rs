@@ -28,6 +28,16 @@ async fn the_page_shows_what_people_get() {
     assert_eq!(told.len(), 10);
     told.extend(logged().await);
     let compiled = page.lines().filter_map(|line| line.strip_prefix("<!-- tests/ui/fail/")?.strip_suffix(" -->"));
+    let compiled: Vec<&str> = compiled.collect();
+    assert_eq!((compiled.len(), blocks.len()), (3, 3 + told.len()), "a block is compared with nothing");
+    let details = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/macro-errors.md"));
+    let details = details.expect("the page of the macro");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").nth(2));
+    let begins: Vec<&str> = rows.filter(|cell| !cell.starts_with("The message") && !cell.starts_with("--")).collect();
+    assert_eq!(begins.len(), 6);
+    for begin in begins {
+        assert!(details.contains(begin), "no message of the macro has: {begin}");
+    }
     for name in compiled {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("ui/fail/{name}.stderr"));
         let message = std::fs::read_to_string(file).expect(name);

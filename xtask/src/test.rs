@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use nix::sys::signal::Signal;
 
 use crate::faults;
@@ -85,6 +85,21 @@ fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
     steps
 }
 
+/// The test that compiles more than a hundred small programs. It needs no server and little of the second processor.
+const COMPILES: &str = "the_compiler_says_it_once";
+
+/// Builds all tests, so that two programs can run side by side afterwards.
+fn build<'a>(engines: &[Engine]) -> Step<'a> {
+    let args = vec!["test", "--workspace", "--all-features", "--no-run"];
+    Step { name: "building it all".into(), args, engines: engines.into() }
+}
+
+/// [`COMPILES`] alone.
+fn compiles<'a>(engines: &[Engine]) -> Step<'a> {
+    let args = vec!["test", "--workspace", "--all-features", "--test", "ui", "--", COMPILES];
+    Step { name: "what the compiler says".into(), args, engines: engines.into() }
+}
+
 /// The conformance suite through a pooler that lends sessions of the server.
 fn pooled<'a>() -> Step<'a> {
     Step {
@@ -138,7 +153,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         outcomes.push(Outcome::without_tests("starting the servers", true, start.elapsed()));
     }
     let only = !args.suites.is_empty();
-    for mut step in if only { vec![suites(&engines, &args.suites)] } else { steps(&engines) } {
+    let mut steps = if only { vec![suites(&engines, &args.suites)] } else { steps(&engines) };
+    if !only && args.filters.is_empty() {
+        outcomes.push(run_step(build(&engines), &servers, postgres, &[])?);
+        let mut first = steps.remove(0);
+        first.args.extend(["--skip", COMPILES]);
+        let (first, beside) = thread::scope(|scope| {
+            let beside = scope.spawn(|| run_step(compiles(&engines), &servers, postgres, &[]));
+            (run_step(first, &servers, postgres, &[]), beside.join())
+        });
+        outcomes.extend([first?, beside.map_err(|_| anyhow!("the test beside it panicked"))??]);
+    }
+    for mut step in steps {
         step.args.extend(args.filters.iter().map(String::as_str));
         outcomes.push(run_step(step, &servers, postgres, &[])?);
         // Else every test after the end of a server would fail without saying why.

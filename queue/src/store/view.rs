@@ -18,7 +18,7 @@ pub struct Stat {
     pub state: JobState,
     /// The number of jobs.
     pub jobs: u64,
-    /// How many of them wait although an attempt failed: their next attempt is a retry.
+    /// How many of them wait, and their last attempt failed. See [`JobRow::retrying`].
     pub retrying: u64,
     /// The time of the oldest job: the due time of waiting jobs, the start of running ones, the end of finished ones.
     pub oldest: DateTime<Utc>,
@@ -54,10 +54,12 @@ pub struct JobRow {
     pub worker: Option<i64>,
     /// Whether the job runs and somebody has asked to cancel it.
     pub cancel_requested: bool,
-    /// Whether the job waits although an attempt failed: its next attempt, at `run_at`, is a retry.
+    /// Whether the job waits, and its last attempt failed or was lost: the next one is at `run_at`. Attempts that a
+    /// shutdown released do not matter. A dead letter that was sent back counts, until its next attempt.
     pub retrying: bool,
-    /// The error of the last attempt that failed, while the job is unfinished or dead, with its chain of causes, cut to
-    /// 8 KiB. The reason for a cancellation. `None` for a completed job.
+    /// Of an unfinished job: the error of its last attempt, if that failed. Of a dead letter: its last error. Of a
+    /// cancelled job: the reason. Of a completed job: why its result was not kept. With the chain of causes, cut to
+    /// 8 KiB.
     pub error: Option<String>,
 }
 
@@ -112,7 +114,7 @@ pub struct QueueInfo {
     pub ready: u64,
     /// Jobs that a worker holds.
     pub running: u64,
-    /// Scheduled and ready jobs of which an attempt failed: their next attempt is a retry.
+    /// Scheduled and ready jobs whose last attempt failed. See [`JobRow::retrying`].
     pub retrying: u64,
 }
 
@@ -227,7 +229,7 @@ impl Filter {
         self
     }
 
-    /// Selects only jobs that wait although an attempt failed. See [`JobRow::retrying`].
+    /// Selects only jobs that wait, and whose last attempt failed. See [`JobRow::retrying`].
     #[must_use]
     pub fn retrying(mut self) -> Self {
         self.retrying = true;
@@ -262,15 +264,15 @@ impl Filter {
         self
     }
 
-    /// Selects only unfinished jobs and dead letters whose last failure was at this time or later. After a deploy that
-    /// made jobs fail, this finds those, and leaves older failures alone.
+    /// Selects only dead letters, and unfinished jobs whose last attempt failed, if that was at this time or later.
+    /// After a deploy that made jobs fail, this finds those, and leaves older failures alone.
     #[must_use]
     pub fn failed_since(mut self, time: DateTime<Utc>) -> Self {
         self.failed_since = Some(time);
         self
     }
 
-    /// Selects only unfinished jobs and dead letters whose last failure was before this time.
+    /// Selects only dead letters, and unfinished jobs whose last attempt failed, if that was before this time.
     #[must_use]
     pub fn failed_before(mut self, time: DateTime<Utc>) -> Self {
         self.failed_before = Some(time);

@@ -237,8 +237,8 @@ impl WorkerBuilder {
     /// one hour; zero makes the job a dead letter at its first attempt.
     ///
     /// During a deploy or a rollback, workers of another build meet jobs that only the new or the old build can decode.
-    /// Each pause is a quarter of the time since the first attempt, from a second to a minute. After the grace period the
-    /// job becomes a dead letter. One that is
+    /// Each pause is a quarter of the time since the first attempt, from a second to a minute. After the grace period
+    /// the job becomes a dead letter. One that is
     /// sent back gets no second grace period.
     ///
     /// ```

@@ -70,10 +70,7 @@ impl<DB: Dialect> SqlStore<DB> {
                     }
                 }
                 if has_steps {
-                    let accepted: HashSet<i64> = accepted.iter().copied().collect();
-                    let is_told = |hold: &&Hold| accepted.contains(&hold.id) && held.contains(&hold.key());
-                    let told: Vec<Hold> = holds.iter().filter(is_told).copied().collect();
-                    run_steps::<DB>(conn, E::EDGE, &told).await?;
+                    run_steps::<DB>(conn, E::EDGE, &ended(holds, &accepted, &held)).await?;
                 }
                 Ok(accepted)
             }
@@ -81,6 +78,12 @@ impl<DB: Dialect> SqlStore<DB> {
         })
         .await
     }
+}
+
+/// Those of the jobs that the worker held, and whose ends were accepted.
+fn ended(holds: &[Hold], accepted: &[i64], held: &HashSet<(i64, i32)>) -> Vec<Hold> {
+    let accepted: HashSet<i64> = accepted.iter().copied().collect();
+    holds.iter().filter(|hold| accepted.contains(&hold.id) && held.contains(&hold.key())).copied().collect()
 }
 
 /// The jobs that the worker holds, with their fences.

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -65,8 +65,10 @@ struct Local {
     echoing: bool,
     /// The connect options for the connection of an echo.
     options: Option<AnyOptions>,
-    /// The end of the pool with these options: no connection of an echo outlives it.
+    /// The end of the pool with these options, for [`forget_closed`](Self::forget_closed).
     closed: Option<CloseEvent>,
+    /// The same for the echo, whose connection must not outlive it. An event has one waker, so each has its own.
+    closed_for_echo: Option<CloseEvent>,
 }
 
 impl Local {
@@ -77,6 +79,7 @@ impl Local {
             let options: Options<DB> = pool.connect_options();
             self.options = Some(options);
             self.closed = Some(pool.close_event());
+            self.closed_for_echo = Some(pool.close_event());
         }
     }
 
@@ -87,7 +90,7 @@ impl Local {
     /// Forgets the options of a pool that was closed.
     fn forget_closed(&mut self) {
         if self.closed.as_mut().is_some_and(|closed| closed.now_or_never().is_some()) {
-            (self.options, self.closed) = (None, None);
+            (self.options, self.closed, self.closed_for_echo) = (None, None, None);
         }
     }
 }
@@ -313,22 +316,25 @@ async fn echo<DB: Dialect + Signals>(mut echoing: AtWork) {
         };
         tokio::select! {
             () = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))) => {}
-            () = pool_closed(&echoing.key) => if let Some((_, connection)) = open.take() {
+            () = pool_closed(&echoing.key, open.as_ref().map(|(options, _)| options.clone() as AnyOptions)) => if let Some((_, connection)) = open.take() {
                 let _ = timeout(LIMIT, connection.close()).await;
             }
         }
     }
 }
 
-/// Waits until the pool is closed whose options the echoes to this database use, and forgets them.
-async fn pool_closed(key: &(TypeId, String)) {
+/// Waits until the pool is closed that had these options. Without any, for ever.
+async fn pool_closed(key: &(TypeId, String), options: Option<AnyOptions>) {
+    let Some(options) = options else { return std::future::pending().await };
     std::future::poll_fn(|context| {
         let mut databases = databases();
         let Some(local) = databases.get_mut(key) else { return Poll::Pending };
-        let Some(closed) = &mut local.closed else { return Poll::Pending };
-        ready!(closed.poll_unpin(context));
-        (local.options, local.closed) = (None, None);
-        Poll::Ready(())
+        // somebody else may have noticed it first, and another pool may have taken its place
+        let is_known = local.options.as_ref().is_some_and(|known| Arc::ptr_eq(known, &options));
+        match &mut local.closed_for_echo {
+            Some(closed) if is_known => closed.poll_unpin(context),
+            _ => Poll::Ready(()),
+        }
     })
     .await;
 }

@@ -466,6 +466,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn undecodable_arguments_are_tried_often_at_first_and_then_once_a_minute() {
+        let (mut at, mut tries, mut minute) = (Duration::ZERO, 0, 0);
+        while at < Duration::from_secs(3600) {
+            tries += 1;
+            minute += u32::from(at < Duration::from_secs(60));
+            let pause = decode_pause(at);
+            assert!(at < Duration::from_secs(240) || pause == Duration::from_secs(60), "{at:?}: {pause:?}");
+            at += pause;
+        }
+        assert!((14..=18).contains(&minute) && (70..=90).contains(&tries), "{minute} in the first minute, {tries}");
+    }
+
+    #[test]
     fn the_first_reason_to_stop_counts() {
         let switch = Switch::default();
         assert_eq!(switch.reason(), None);

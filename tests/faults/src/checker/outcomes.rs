@@ -62,12 +62,17 @@ impl Checker<'_> {
                 );
             }
         }
-        let [(_, row)] = job.rows.as_slice() else { return };
-        if row.state != "dead" && row.state != "cancelled" {
-            return;
+        if let [(_, row)] = job.rows.as_slice()
+            && (row.state == "dead" || row.state == "cancelled")
+        {
+            self.last_attempt(job, row, told, broken);
         }
+    }
+
+    /// The last attempt of a dead or cancelled job is that of its row.
+    fn last_attempt(&self, job: &Story<'_>, row: &Row, told: bool, broken: &mut impl FnMut(Rule, String)) {
         if told && row.state == "cancelled" {
-            // while it waited (a snooze's number counts no more), or by the put-back of an attempt that is on record as
+            // while it waited (a snooze's number counts no more), or by the requeue of an attempt that is on record as
             // something else
             return;
         }

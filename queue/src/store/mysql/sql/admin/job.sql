@@ -9,8 +9,8 @@ SELECT id, kind, queue,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)),
            CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
        cancel_requested_at IS NOT NULL,
-       (SELECT a.error FROM queue_attempts AS a WHERE a.job_id = j.id
-         AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1),
        fence, args, CAST(NULL AS CHAR),
        (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)

@@ -11,9 +11,9 @@ FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
       FROM queue_jobs) AS j
 LEFT JOIN queue_attempts AS failed
     ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
     AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
-                        WHERE a.job_id = j.id
-                          AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'))
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
 WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)
   AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))

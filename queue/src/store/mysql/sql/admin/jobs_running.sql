@@ -10,9 +10,9 @@ FROM (SELECT DISTINCT d.id
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = claimed.id
 LEFT JOIN queue_attempts AS failed
     ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
     AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
-                        WHERE a.job_id = j.id
-                          AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'))
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
 WHERE j.worker_id <> 0
   AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)

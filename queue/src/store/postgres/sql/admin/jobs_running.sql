@@ -5,10 +5,10 @@ SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
        claimed_at, NULL::timestamptz, j.worker_id,
        cancel_requested_at IS NOT NULL, failed.error
 FROM queue_jobs AS j
-LEFT JOIN LATERAL (SELECT a.error, a.ended_at FROM queue_attempts AS a
-                   WHERE a.job_id = j.id
-                     AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
-                   ORDER BY a.fence DESC LIMIT 1) AS failed ON true
+LEFT JOIN LATERAL (SELECT a.outcome, a.error, a.ended_at FROM queue_attempts AS a
+                   WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                   ORDER BY a.fence DESC LIMIT 1) AS failed
+    ON failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
 WHERE j.id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND j.worker_id <> 0
   AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)

@@ -6,9 +6,9 @@ FROM (SELECT queue, NULL::timestamptz AS paused_at,
              count(*) FILTER (WHERE worker_id = 0 AND run_at <= now()) AS ready,
              count(*) FILTER (WHERE worker_id <> 0) AS running,
              count(*) FILTER (WHERE worker_id = 0 AND fence > 0
-                 AND EXISTS (SELECT 1 FROM queue_attempts AS a
-                             WHERE a.job_id = j.id
-                               AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')))
+                 AND (SELECT a.outcome FROM queue_attempts AS a
+                      WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                      ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'))
                  AS retrying
       FROM queue_jobs AS j GROUP BY queue
       UNION ALL

@@ -8,8 +8,8 @@ SELECT id, kind, queue,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        claimed_at * 1000, NULL, nullif(worker_id, 0),
        cancel_requested_at IS NOT NULL,
-       (SELECT a.error FROM queue_attempts AS a WHERE a.job_id = j.id
-         AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1),
        fence, args, NULL,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
