@@ -20,6 +20,9 @@ async fn measure(value: f64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_shows_what_people_get() {
+    if Db::empty(Engine::Sqlite).await.is_none() {
+        return; // not among the engines that are asked for
+    }
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/mistakes.md"));
     let page = page.expect("the page");
     let blocks: Vec<&str> = page.split("```text\n").skip(1).filter_map(|rest| rest.split("\n```").next()).collect();

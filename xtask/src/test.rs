@@ -182,7 +182,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let ours = given.is_none().then(|| PgBouncer::start(&server)).transpose()?;
         let url = given.or_else(|| ours.as_ref().map(PgBouncer::url)).unwrap_or_default();
         let mut step = pooled();
+        // without a wish, all tests of this engine and no others
         step.args.extend(args.filters.iter().map(String::as_str));
+        step.args.extend(args.filters.is_empty().then_some("postgres::"));
         outcomes.push(run_step(step, &servers, postgres, &[(pgbouncer::VARIABLE, url)])?);
     }
     if args.filters.is_empty() && !only {
@@ -203,7 +205,7 @@ fn run_step(step: Step<'_>, servers: &Servers, postgres: Option<u32>, variables:
     if env::var_os(THREADS).is_none() {
         // most of a test is waiting: for a server, or for time to pass
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (3 * processors).to_string());
+        command.env(THREADS, (2 * processors).to_string());
     }
     // for one step alone
     command.env_remove(pgbouncer::VARIABLE);

@@ -31,7 +31,7 @@ pub struct Args {
     /// How many times a fault happens
     #[arg(long)]
     rounds: Option<u32>,
-    /// How many faults run in parallel; by default 3 for each processor in the short form, 1 in the long one
+    /// How many faults run in parallel; by default 2 for each processor in the short form, 1 in the long one
     #[arg(long)]
     parallel: Option<usize>,
     /// List the faults
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let servers = Servers::start(&engines, &Settings::new(Durability::Process))?;
     let trials = trials(args, &engines, &servers, order)?;
     println!("{} faults, seed {seed}", trials.len());
-    let parallel = args.parallel.unwrap_or(if args.long { 1 } else { 3 * processors() }).max(1);
+    let parallel = args.parallel.unwrap_or(if args.long { 1 } else { 2 * processors() }).max(1);
     let started = Instant::now();
     let counts = run_all(trials, parallel);
     drop(servers);
