@@ -182,7 +182,8 @@ SELECT id, kind, queue,
        coalesce(worker_id = 0 AND fence > 0
        AND (SELECT a.outcome FROM queue_attempts AS a
             WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
-            ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'), false) AS retrying
+            ORDER BY a.fence DESC LIMIT 1)
+           IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'), false) AS retrying
 FROM queue_jobs AS j
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries, enqueued_at, run_at, started_at, finished_at,
@@ -196,6 +197,7 @@ FROM queue_dead;
 -- Job counts by kind, queue and state. oldest: due time of waiting, start of running, end of finished jobs.
 CREATE VIEW queue_stats AS
 SELECT kind, queue, state, count(*) AS jobs,
-       min(CASE WHEN state = 'running' THEN started_at WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest,
+       min(CASE WHEN state = 'running' THEN started_at
+                WHEN finished_at IS NULL THEN run_at ELSE finished_at END) AS oldest,
        count(CASE WHEN retrying THEN 1 END) AS retrying
 FROM queue_all GROUP BY kind, queue, state;

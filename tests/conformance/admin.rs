@@ -278,22 +278,28 @@ async fn jobs_are_found_by_their_failures(db: Db) {
     let db = Desk::new(db).await;
     db.put_one_of_each().await;
     let [scheduled, ready, running, completed, cancelled, dead] = JobState::ALL.map(|state| id_of(state).get());
-    // never claimed; and one that snoozes after a failure
+    // never claimed; one that snoozes after a failure; and one that a shutdown released after a failure
     let (own, now) = (db.own_ids(), db.in_secs(0));
     db.db
         .sql(format!(
             "INSERT INTO queue_jobs (id, kind, queue, args, fence, attempt, enqueued_at, run_at)
-             {own} VALUES (7, 'a', 'q', '{{}}', 0, 0, {now}, {now}), (8, 'a', 'q', '{{}}', 3, 0, {now}, {now});
-             INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome)
-             VALUES (8, 2, 1, {WORKER}, {now}, {now}, 'failed'), (8, 3, 0, {WORKER}, {now}, {now}, 'snoozed')"
+             {own} VALUES (7, 'a', 'q', '{{}}', 0, 0, {now}, {now}), (8, 'a', 'q', '{{}}', 3, 0, {now}, {now}),
+                 (9, 'a', 'q', '{{}}', 3, 1, {now}, {now});
+             INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error)
+             VALUES (8, 2, 1, {WORKER}, {now}, {now}, 'failed', 'early'),
+                 (8, 3, 0, {WORKER}, {now}, {now}, 'snoozed', NULL),
+                 (9, 2, 1, {WORKER}, {now}, {now}, 'failed', 'late'),
+                 (9, 3, 2, {WORKER}, {now}, {now}, 'released', NULL)"
         ))
         .await;
     let now = db.db.now().await;
     let ago = |secs| now - TimeDelta::seconds(secs);
     let all = Filter::new;
     for (filter, found) in [
-        (all().retrying(), vec![scheduled, ready]),
-        (all().retrying().state(JobState::Ready), vec![ready]),
+        (all().retrying(), vec![scheduled, ready, 9]),
+        (all().error("late"), vec![9]),
+        (all().error("early"), vec![]),
+        (all().retrying().state(JobState::Ready), vec![ready, 9]),
         (all().retrying().state(JobState::Dead), vec![]),
         (all().retrying().state(JobState::Running), vec![]),
         (all().error("boom"), vec![scheduled, ready, running, dead]),
@@ -303,11 +309,11 @@ async fn jobs_are_found_by_their_failures(db: Db) {
         (all().error("no more"), vec![cancelled]),
         (all().min_attempt(2), vec![scheduled, ready, running, completed, cancelled, dead]),
         (all().min_attempt(3), vec![]),
-        (all().failed_since(ago(300)), vec![scheduled, ready, running, dead]),
+        (all().failed_since(ago(300)), vec![scheduled, ready, running, dead, 9]),
         (all().failed_since(ago(-300)), vec![]),
         (all().failed_before(ago(300)), vec![]),
         (all().failed_before(ago(-300)).state(JobState::Dead), vec![dead]),
-        (all().enqueued_since(ago(300)), vec![7, 8]),
+        (all().enqueued_since(ago(300)), vec![7, 8, 9]),
         (all().enqueued_before(ago(300)), vec![scheduled, ready, running, completed, cancelled, dead]),
         (all().enqueued_before(DateTime::<Utc>::MIN_UTC), vec![]),
         (all().enqueued_before(DateTime::<Utc>::MAX_UTC).kind("a").queue("q").error("second"), vec![scheduled, ready]),

@@ -314,9 +314,10 @@ async fn echo<DB: Dialect + Signals>(mut echoing: AtWork) {
             Some(options) => timeout(LIMIT, repeat::<DB>(open.take(), options, &from)).await.unwrap_or(None),
             None => None,
         };
+        let made_with = open.as_ref().map(|(options, _)| options.clone() as AnyOptions);
         tokio::select! {
             () = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))) => {}
-            () = pool_closed(&echoing.key, open.as_ref().map(|(options, _)| options.clone() as AnyOptions)) => if let Some((_, connection)) = open.take() {
+            () = pool_closed(&echoing.key, made_with) => if let Some((_, connection)) = open.take() {
                 let _ = timeout(LIMIT, connection.close()).await;
             }
         }

@@ -9,7 +9,8 @@ FROM (SELECT queue, CAST(NULL AS DATETIME(6)) AS paused_at,
              COUNT(CASE WHEN worker_id = 0 AND fence > 0
                  AND (SELECT a.outcome FROM queue_attempts AS a
                       WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
-                      ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+                      ORDER BY a.fence DESC LIMIT 1)
+                     IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
                  THEN 1 END)
                  AS retrying
       FROM queue_jobs AS j GROUP BY queue

@@ -6,7 +6,8 @@ FROM (SELECT kind, queue, CASE WHEN worker_id = 0 THEN run_at ELSE coalesce(clai
              worker_id = 0 AND fence > 0
              AND (SELECT a.outcome FROM queue_attempts AS a
                   WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
-                  ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
+                  ORDER BY a.fence DESC LIMIT 1)
+                 IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
       FROM queue_jobs AS j) AS jobs
 GROUP BY kind, queue, state
 UNION ALL

@@ -9,7 +9,8 @@ FROM (SELECT queue, NULL AS paused_at,
              count(CASE WHEN fence > 0
                  AND (SELECT a.outcome FROM queue_attempts AS a
                       WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
-                      ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN 1 END)
+                      ORDER BY a.fence DESC LIMIT 1)
+                     IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN 1 END)
                  AS retrying
       FROM queue_jobs AS j WHERE worker_id = 0 GROUP BY queue
       UNION ALL

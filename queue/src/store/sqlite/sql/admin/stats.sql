@@ -7,7 +7,8 @@ FROM (SELECT kind, queue, run_at,
              fence > 0
              AND (SELECT a.outcome FROM queue_attempts AS a
                   WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
-                  ORDER BY a.fence DESC LIMIT 1) IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
+                  ORDER BY a.fence DESC LIMIT 1)
+                 IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
       FROM queue_jobs AS j WHERE worker_id = 0) AS waiting
 GROUP BY kind, queue, state
 UNION ALL
