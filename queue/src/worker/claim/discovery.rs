@@ -154,7 +154,7 @@ impl Discovery {
         }
     }
 
-    fn found(&mut self, shared: &Shared, lanes: &mut Lanes, found: Found) {
+    fn found(&mut self, shared: &Shared, lanes: &mut Lanes, mut found: Found) {
         let from_the_start = self.pending.is_empty();
         self.took = found.took;
         self.stopped = found.stopped;
@@ -175,6 +175,7 @@ impl Discovery {
         let expensive = (!self.is_cheap()).then_some(found.took);
         let all = from_the_start && self.pending.is_empty();
         let most_kept = if all { 0 } else { self.most };
+        shared.notices.let_others_first(&mut found.heads);
         lanes.found(found.heads, now, expensive, most_kept, |lane| newest_first.contains(&*lane.queue));
     }
 

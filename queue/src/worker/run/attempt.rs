@@ -79,6 +79,11 @@ impl Ended {
         }
     }
 
+    /// The arguments did not decode, and another worker may be able to.
+    pub(crate) fn is_misfit(&self) -> bool {
+        matches!(self, Self::Requeue(it) if it.outcome == Outcome::Undecodable)
+    }
+
     /// Releases a job that was running, without counting the attempt.
     pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
         Self::Requeue(Requeue {

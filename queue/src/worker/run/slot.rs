@@ -123,6 +123,9 @@ impl Shared {
             }
             took = Some(held.ran());
             if let Some(ended) = ended {
+                if ended.is_misfit() {
+                    self.notices.set_misfit(&job.lane.kind);
+                }
                 self.recorder.record(worker, ended);
             }
             tokio::task::coop::consume_budget().await;

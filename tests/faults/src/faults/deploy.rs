@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use queue::{Enqueue, Job};
-use queue_test_support::each;
+use queue_test_support::{Attempt, each};
 
 use super::Ground;
 use crate::jobs::{new, old};
@@ -57,6 +57,13 @@ pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     }
     let by_claimer = enqueued.by_claimer(&scene)?;
     ensure!(by_claimer.len() > 1, "only one binary claimed jobs first whose rows do not say how often to retry them");
+    let undecodable = |job: &Vec<Attempt>| job.iter().filter(|attempt| attempt.outcome == "undecodable").count();
+    let tries: Vec<usize> = history.tables.attempts.values().map(undecodable).filter(|tries| *tries > 0).collect();
+    scene.note(format!(
+        "{} jobs met the wrong binary, one of them {} times",
+        tries.len(),
+        tries.iter().max().unwrap_or(&0)
+    ));
     scene.note(format!(
         "{} jobs of five kinds, two of them known to one binary only, one that each encodes in its own way; {} failed to \
          the end; of those whose rows say nothing so many were retried so often: {by_claimer:?}",
