@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The longest duration that an option takes: 365 days.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 /// Units from long to short, in milliseconds.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];

@@ -85,6 +85,15 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// The schedules that the code declares. A worker that knows the job keeps them in the database.
+    ///
+    /// # Errors
+    /// [`Error::Config`], for example because a time zone is unknown. Then no worker can be built.
+    #[cfg(feature = "schedules")]
+    fn schedules() -> Result<Vec<crate::Periodic<Self>>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Writes the job with its defaults. See [`Enqueue::enqueue`].
     fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
         Enqueue::new(self).enqueue(target)
@@ -249,7 +258,7 @@ impl<J: Job> Enqueue<J> {
         write.boxed()
     }
 
-    fn into_row(self) -> Result<NewJob, Error> {
+    pub(crate) fn into_row(self) -> Result<NewJob, Error> {
         let Options { due, priority, queue, max_retries } = self.options;
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
@@ -273,7 +282,7 @@ impl<J: Job> Enqueue<J> {
             Due::At(time) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
         };
         Ok(NewJob {
-            kind: J::KIND,
+            kind: J::KIND.into(),
             queue,
             priority: priority.unwrap_or(J::PRIORITY),
             max_retries: i32::try_from(max_retries.unwrap_or(J::MAX_RETRIES)).unwrap_or(i32::MAX),

@@ -97,6 +97,8 @@ mod admin;
 mod arguments;
 mod backoff;
 mod context;
+#[cfg(any(feature = "testing", feature = "schedules"))]
+mod duration;
 mod engine;
 mod enqueue;
 mod error;
@@ -107,6 +109,8 @@ mod limits;
 mod migrate;
 mod outcome;
 mod registry;
+#[cfg(feature = "schedules")]
+mod schedule;
 mod signal;
 mod state;
 mod store;
@@ -131,6 +135,10 @@ pub use migrate::{migrate, migration_sql};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
 #[doc(inline)]
 pub use queue_macros::job;
+#[cfg(feature = "schedules")]
+pub use schedule::definition::Periodic;
+#[cfg(feature = "schedules")]
+pub use schedule::{Fold, Gap, Missed, Overlap, Preview, Schedule, TickKind, Upcoming};
 pub use signal::shutdown_signal;
 pub use state::{JobState, UnknownState};
 pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};

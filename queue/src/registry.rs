@@ -8,8 +8,12 @@ use serde_json::error::Error as JsonError;
 
 use crate::backoff::Backoff;
 use crate::context::JobContext;
+#[cfg(feature = "schedules")]
+use crate::error::Error;
 use crate::job::{Job, StateType};
 use crate::outcome::JobError;
+#[cfg(feature = "schedules")]
+use crate::schedule::definition::Definition;
 
 /// A decoded attempt that waits to be polled. Returns the result as JSON.
 pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
@@ -27,6 +31,11 @@ pub(crate) struct JobDefinition {
     pub(crate) type_id: TypeId,
     pub(crate) type_name: &'static str,
     pub(crate) requires: Vec<StateType>,
+    #[cfg(feature = "schedules")]
+    pub(crate) schedules: fn() -> Result<Vec<Definition>, Error>,
+    /// Whether these arguments decode.
+    #[cfg(feature = "schedules")]
+    pub(crate) decodes: fn(&str) -> Result<(), JsonError>,
     pub(crate) start: fn(&str, JobContext) -> Result<Running, JsonError>,
 }
 
@@ -43,6 +52,10 @@ impl JobDefinition {
             type_id: TypeId::of::<J>(),
             type_name: std::any::type_name::<J>(),
             requires: J::requires(),
+            #[cfg(feature = "schedules")]
+            schedules: || J::schedules()?.into_iter().map(crate::Periodic::definition).collect(),
+            #[cfg(feature = "schedules")]
+            decodes: |args| serde_json::from_str::<J>(args).map(drop),
             start: start::<J>,
         }
     }

@@ -419,7 +419,7 @@ impl std::ops::AddAssign for Rescued {
 /// A job to insert.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct NewJob {
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) queue: Cow<'static, str>,
     pub(crate) priority: i16,
     pub(crate) max_retries: i32,

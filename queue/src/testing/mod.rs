@@ -16,7 +16,6 @@
 //! queue = { version = "…", features = ["testing"] }
 //! ```
 
-mod duration;
 mod expect;
 mod outcome;
 mod runner;
@@ -26,11 +25,11 @@ use std::time::Duration;
 
 use sqlx::{Database, Pool, Transaction};
 
+use crate::duration;
 use crate::error::Error;
 use crate::job::Job;
 use crate::store::engine::given::{Requests, serve};
 use crate::store::view::JobDetail;
-use crate::testing::duration::parse;
 use crate::testing::runner::{Mishap, Runner};
 
 pub use expect::Enqueued;
@@ -293,9 +292,6 @@ impl IntoDuration for Duration {
 impl IntoDuration for &str {
     #[track_caller]
     fn into_duration(self) -> Duration {
-        match parse(self) {
-            Some(duration) => duration,
-            None => panic!("`{self}` is not a duration: write, for example, \"90s\", \"1h 30m\" or \"2d\""),
-        }
+        duration::parse(&self.replace(' ', "")).unwrap_or_else(|why| panic!("{why}"))
     }
 }

@@ -9,7 +9,7 @@ impl NewJob {
     /// Kind, queue, priority, retries, arguments, delay, time: the binds of every statement that inserts one job.
     pub(crate) fn binds(&self) -> [Bind<'_>; 7] {
         [
-            self.kind.into(),
+            (&*self.kind).into(),
             (&*self.queue).into(),
             i64::from(self.priority).into(),
             i64::from(self.max_retries).into(),
@@ -29,7 +29,7 @@ impl NewJob {
     /// For tests: due at once, without arguments or retries.
     pub(crate) fn example(kind: &'static str) -> Self {
         Self {
-            kind,
+            kind: kind.into(),
             queue: "default".into(),
             priority: 0,
             max_retries: 0,
@@ -50,7 +50,7 @@ impl NewJob {
 pub(crate) fn alike(jobs: &[NewJob]) -> bool {
     let Some(first) = jobs.first() else { return false };
     jobs.iter().all(|job| {
-        (job.kind, job.priority, job.max_retries) == (first.kind, first.priority, first.max_retries)
+        (&job.kind, job.priority, job.max_retries) == (&first.kind, first.priority, first.max_retries)
             && job.queue == first.queue
             && job.is_due_now()
     })
@@ -94,7 +94,7 @@ mod tests {
     fn jobs_are_alike_when_only_their_arguments_differ() {
         assert!(alike(&[job("{}"), job("[1]")]));
         let others = [
-            NewJob { kind: "b", ..job("{}") },
+            NewJob { kind: "b".into(), ..job("{}") },
             NewJob { queue: "other".into(), ..job("{}") },
             NewJob { priority: 1, ..job("{}") },
             NewJob { max_retries: 0, ..job("{}") },

@@ -124,7 +124,7 @@ pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) ->
         sql.push_str(if number == 0 { "" } else { ", " });
         sql.push_str(row);
         let mut add = || {
-            arguments.add(job.kind)?;
+            arguments.add(&*job.kind)?;
             arguments.add(job.max_retries)?;
             arguments.add(job.args.as_str())?;
             if !plain {

@@ -419,7 +419,7 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
     if alike(jobs) {
         let common = &jobs[0];
         return sqlx::query_scalar(include_str!("sql/insert_alike.sql"))
-            .bind(common.kind)
+            .bind(&*common.kind)
             .bind(&*common.queue)
             .bind(common.priority)
             .bind(common.max_retries)
@@ -428,7 +428,7 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .await;
     }
     sqlx::query_scalar(include_str!("sql/insert.sql"))
-        .bind(jobs.iter().map(|job| job.kind).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())

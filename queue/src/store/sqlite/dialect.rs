@@ -377,7 +377,7 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
     let common = &jobs[0];
     let list = args_list(jobs);
     let binds = [
-        common.kind.into(),
+        (&*common.kind).into(),
         (&*common.queue).into(),
         i64::from(common.priority).into(),
         i64::from(common.max_retries).into(),

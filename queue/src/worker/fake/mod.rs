@@ -153,6 +153,10 @@ impl MadeUp {
             type_id: std::any::TypeId::of::<()>(),
             type_name: "k",
             requires: Vec::new(),
+            #[cfg(feature = "schedules")]
+            schedules: || Ok(Vec::new()),
+            #[cfg(feature = "schedules")]
+            decodes: |_| Ok(()),
             start,
         };
         Config {

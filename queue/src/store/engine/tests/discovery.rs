@@ -137,7 +137,7 @@ async fn looks_walk_over_no_lane<DB: TestDb>(db: Db<DB>) {
     let others = (0..60).map(|n| &*format!("k{n}").leak());
     jobs.extend(others.clone().flat_map(|kind| (0..80).map(move |n| lane(kind, "default", n % 4))));
     db.insert(&jobs).await;
-    let mut expected: Vec<_> = jobs.iter().map(|job| (job.kind, &*job.queue, job.priority)).collect();
+    let mut expected: Vec<_> = jobs.iter().map(|job| (&*job.kind, &*job.queue, job.priority)).collect();
     expected.retain(|(kind, ..)| *kind != "c");
     expected.sort_unstable();
     expected.dedup();

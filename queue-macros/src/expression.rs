@@ -1,0 +1,1 @@
+../../queue/src/schedule/expression.rs

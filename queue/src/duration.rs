@@ -1,0 +1,1 @@
+../../queue-macros/src/duration.rs

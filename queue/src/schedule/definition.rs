@@ -1,0 +1,176 @@
+//! A schedule and its job as one row: what code declares, the administration writes and the database keeps.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::job::{Enqueue, Job};
+use crate::limits::check_name;
+use crate::schedule::{Fold, Gap, Missed, Overlap, Schedule};
+use crate::store::values::NewJob;
+
+/// A row of `queue_schedules`, without its state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Definition {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) queue: String,
+    pub(crate) args: String,
+    pub(crate) priority: i16,
+    pub(crate) max_retries: Option<i32>,
+    pub(crate) expression: String,
+    pub(crate) zone: String,
+    pub(crate) gap: Option<String>,
+    pub(crate) fold: Option<String>,
+    pub(crate) missed: String,
+    pub(crate) window_s: Option<i64>,
+    pub(crate) overlap: String,
+    pub(crate) jitter_ms: i64,
+}
+
+/// A schedule with the job that it enqueues at each tick. [`#[job(schedule = …)]`](crate::job) declares them.
+///
+/// ```
+/// use queue::{Periodic, Schedule, job};
+///
+/// #[job]
+/// async fn report(shop: u32) {
+///     println!("{shop}");
+/// }
+///
+/// # fn main() -> Result<(), queue::Error> {
+/// let nightly = Periodic::new("report-7", Schedule::cron("@daily Europe/Berlin")?, Report { shop: 7 });
+/// # let _ = nightly; Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Periodic<J> {
+    name: String,
+    schedule: Schedule,
+    job: Enqueue<J>,
+}
+
+impl<J: Job> Periodic<J> {
+    /// A schedule has a name of at most 128 bytes, which is unique in its database. The job may have options: a queue,
+    /// a priority and a number of retries.
+    pub fn new(name: impl Into<String>, schedule: Schedule, job: impl Into<Enqueue<J>>) -> Self {
+        Self { name: name.into(), schedule, job: job.into() }
+    }
+
+    pub(crate) fn definition(self) -> Result<Definition, Error> {
+        let Self { name, schedule, job } = self;
+        let job = job.into_row()?;
+        if job.delay_us.is_some() || job.run_at_us.is_some() {
+            return Err(Error::config(format!(
+                "the job of the schedule `{}` has a time of its own: leave `after` and `at` out, its ticks say when",
+                name.escape_debug()
+            )));
+        }
+        Definition::new(name, &schedule, job)
+    }
+}
+
+impl Definition {
+    pub(crate) fn new(name: String, schedule: &Schedule, job: NewJob) -> Result<Self, Error> {
+        check_name("name", &name).map_err(|why| {
+            let name = name.escape_debug();
+            Error::config(format!("the schedule `{name}` of `{}` cannot be kept: {why}", job.kind))
+        })?;
+        if matches!(schedule.missed, Missed::All { within } if within.subsec_nanos() != 0 || within.is_zero()) {
+            return Err(Error::config(format!("the schedule `{name}`: `missed` takes whole seconds, at least one")));
+        }
+        Ok(Self {
+            name,
+            kind: job.kind.into_owned(),
+            queue: job.queue.into_owned(),
+            args: job.args,
+            priority: job.priority,
+            max_retries: Some(job.max_retries),
+            expression: schedule.text.clone(),
+            zone: schedule.zone.1.clone(),
+            gap: schedule.gap.map(|gap| gap.as_str().to_owned()),
+            fold: schedule.fold.map(|fold| fold.as_str().to_owned()),
+            missed: schedule.missed.as_str().to_owned(),
+            window_s: match schedule.missed {
+                Missed::All { within } => i64::try_from(within.as_secs()).ok(),
+                _ => None,
+            },
+            overlap: schedule.overlap.as_str().to_owned(),
+            jitter_ms: i64::try_from(schedule.jitter.as_millis()).unwrap_or(i64::MAX),
+        })
+    }
+
+    /// The schedule, or what is wrong with the row.
+    pub(crate) fn schedule(&self) -> Result<Schedule, Error> {
+        let mut schedule = Schedule::cron(&self.expression)?;
+        if self.zone != schedule.zone.1 {
+            schedule = schedule.zone(&self.zone)?;
+        }
+        let unknown = |column: &str, text: &str| Error::config(format!("`{}` is no {column}", text.escape_debug()));
+        if let Some(gap) = &self.gap {
+            let gap = Gap::ALL.into_iter().find(|it| it.as_str() == gap).ok_or_else(|| unknown("gap", gap))?;
+            schedule = schedule.gap(gap);
+        }
+        if let Some(fold) = &self.fold {
+            let fold = Fold::ALL.into_iter().find(|it| it.as_str() == fold).ok_or_else(|| unknown("fold", fold))?;
+            schedule = schedule.fold(fold);
+        }
+        let within = Duration::from_secs(self.window_s.unwrap_or(0).max(0).unsigned_abs());
+        let missed = match self.missed.as_str() {
+            "none" => Missed::None,
+            "last" => Missed::Last,
+            "all" if !within.is_zero() => Missed::All { within },
+            "all" => return Err(Error::config("missed is `all`, and window_s does not say for how long")),
+            other => return Err(unknown("missed", other)),
+        };
+        let overlap = match self.overlap.as_str() {
+            "allow" => Overlap::Allow,
+            "skip" => Overlap::Skip,
+            other => return Err(unknown("overlap", other)),
+        };
+        let jitter = Duration::from_millis(self.jitter_ms.max(0).unsigned_abs());
+        Ok(schedule.missed(missed).overlap(overlap).jitter(jitter))
+    }
+}
+
+impl Gap {
+    const ALL: [Self; 2] = [Self::Shift, Self::Skip];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Shift => "shift",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl Fold {
+    const ALL: [Self; 3] = [Self::First, Self::Last, Self::Both];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Both => "both",
+        }
+    }
+}
+
+impl Missed {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Last => "last",
+            Self::All { .. } => "all",
+        }
+    }
+}
+
+impl Overlap {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Skip => "skip",
+        }
+    }
+}
