@@ -33,7 +33,7 @@ use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, Queue
 /// ```
 #[derive(Clone)]
 pub struct Admin {
-    store: Arc<dyn AdminStore>,
+    pub(crate) store: Arc<dyn AdminStore>,
 }
 
 impl Admin {

@@ -8,8 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+#[cfg(feature = "schedules")]
+use futures_util::future::BoxFuture;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+#[cfg(feature = "schedules")]
+use crate::error::Error;
 use crate::id::JobId;
 
 /// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.
@@ -43,6 +47,8 @@ struct ContextData {
     enqueued_at: DateTime<Utc>,
     cancelled: Cancellation,
     states: Arc<States>,
+    #[cfg(feature = "schedules")]
+    ticks: Ticks,
 }
 
 /// The parts of a [`JobContext`].
@@ -55,13 +61,50 @@ pub(crate) struct ContextParts {
     pub(crate) enqueued_at: DateTime<Utc>,
     pub(crate) token: CancellationToken,
     pub(crate) states: Arc<States>,
+    #[cfg(feature = "schedules")]
+    pub(crate) ticks: Ticks,
+}
+
+/// The tick of a schedule that a job stands for. See [`JobContext::tick`].
+#[cfg(feature = "schedules")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tick {
+    /// The schedule's name.
+    pub schedule: String,
+    /// When the job was due by its schedule. If somebody fired it by hand, when that was.
+    pub at: DateTime<Utc>,
+    /// Somebody fired it by hand.
+    pub by_hand: bool,
+}
+
+/// Where a context finds its job's tick.
+#[cfg(feature = "schedules")]
+#[derive(Clone, Default)]
+pub(crate) enum Ticks {
+    /// The job has none.
+    #[default]
+    None,
+    /// Said by a test.
+    #[cfg(feature = "testing")]
+    Told(Tick),
+    Asked(Arc<dyn Fn() -> BoxFuture<'static, Result<Option<Tick>, Error>> + Send + Sync>),
 }
 
 impl JobContext {
     pub(crate) fn new(parts: ContextParts) -> Self {
-        let ContextParts { id, attempt, max_attempts, kind, queue, enqueued_at, token, states } = parts;
-        let cancelled = Cancellation(token);
-        Self(Arc::new(ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states }))
+        Self(Arc::new(ContextData {
+            id: parts.id,
+            attempt: parts.attempt,
+            max_attempts: parts.max_attempts,
+            kind: parts.kind,
+            queue: parts.queue,
+            enqueued_at: parts.enqueued_at,
+            cancelled: Cancellation(parts.token),
+            states: parts.states,
+            #[cfg(feature = "schedules")]
+            ticks: parts.ticks,
+        }))
     }
 
     /// A context to call a handler directly in a test: the first and only attempt of job 1. Its token fires when the
@@ -91,6 +134,8 @@ impl JobContext {
             enqueued_at: Utc::now(),
             token: CancellationToken::new(),
             states: Arc::default(),
+            #[cfg(feature = "schedules")]
+            ticks: Ticks::None,
         })
     }
 
@@ -108,6 +153,26 @@ impl JobContext {
             enqueued_at: *enqueued_at,
             token: cancelled.0.clone(),
             states: states.clone(),
+            #[cfg(feature = "schedules")]
+            ticks: self.0.ticks.clone(),
+        })
+    }
+
+    /// The same context for the job of a tick. For tests.
+    #[cfg(all(feature = "testing", feature = "schedules"))]
+    #[must_use]
+    pub fn with_tick(&self, schedule: impl Into<String>, at: DateTime<Utc>) -> Self {
+        let ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states, .. } = &*self.0;
+        Self::new(ContextParts {
+            id: *id,
+            attempt: *attempt,
+            max_attempts: *max_attempts,
+            kind: kind.clone(),
+            queue: queue.clone(),
+            enqueued_at: *enqueued_at,
+            token: cancelled.0.clone(),
+            states: states.clone(),
+            ticks: Ticks::Told(Tick { schedule: schedule.into(), at, by_hand: false }),
         })
     }
 
@@ -147,6 +212,35 @@ impl JobContext {
     /// worker may have the job by now.
     pub fn cancelled(&self) -> &Cancellation {
         &self.0.cancelled
+    }
+
+    /// The tick of a schedule that this job stands for, so that a late run still reports the right day. `None`: no
+    /// schedule enqueued the job. Each call reads the database once.
+    ///
+    /// ```
+    /// use queue::{JobContext, job};
+    ///
+    /// #[job]
+    /// async fn daily_report(ctx: JobContext) -> Result<(), queue::JobError> {
+    ///     let day = ctx.tick().await?.map_or(ctx.enqueued_at(), |tick| tick.at);
+    ///     println!("the report of {}", day.date_naive());
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    #[cfg(feature = "schedules")]
+    pub async fn tick(&self) -> Result<Option<Tick>, Error> {
+        match &self.0.ticks {
+            Ticks::None => Ok(None),
+            #[cfg(feature = "testing")]
+            Ticks::Told(tick) => Ok(Some(tick.clone())),
+            Ticks::Asked(ask) => ask().await,
+        }
     }
 
     pub(crate) fn state<T: Clone + 'static>(&self) -> Option<T> {

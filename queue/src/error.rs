@@ -62,6 +62,10 @@ pub enum Error {
     /// No job has this id.
     #[error("there is no job {0}; it may have been deleted, or removed by retention")]
     NotFound(JobId),
+    /// No schedule has this name.
+    #[cfg(feature = "schedules")]
+    #[error("there is no schedule `{0}`; it may have been removed")]
+    NoSchedule(String),
     /// The job's state does not allow the operation.
     #[error("cannot {operation} job {id}: it is {state}; {cure}")]
     Conflict {

@@ -94,6 +94,8 @@
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 mod admin;
+#[cfg(feature = "schedules")]
+mod admin_schedules;
 mod arguments;
 mod backoff;
 mod context;
@@ -108,6 +110,8 @@ mod job;
 mod limits;
 mod migrate;
 mod outcome;
+#[cfg(feature = "schedules")]
+mod periodic;
 mod registry;
 #[cfg(feature = "schedules")]
 mod schedule;
@@ -123,7 +127,11 @@ mod worker;
 pub mod __private;
 
 pub use admin::Admin;
+#[cfg(feature = "schedules")]
+pub use admin_schedules::{ScheduleInfo, TickInfo};
 pub use backoff::Backoff;
+#[cfg(feature = "schedules")]
+pub use context::Tick;
 pub use context::{Cancellation, JobContext, State};
 pub use engine::Engine;
 pub use enqueue::target::{Pool, Target};
@@ -131,12 +139,12 @@ pub use error::Error;
 pub use id::JobId;
 pub use job::{Enqueue, Job, StateType, enqueue_all};
 pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
-pub use migrate::{migrate, migration_sql};
+pub use migrate::{migrate, migration_sql, migration_sql_from};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
+#[cfg(feature = "schedules")]
+pub use periodic::Periodic;
 #[doc(inline)]
 pub use queue_macros::job;
-#[cfg(feature = "schedules")]
-pub use schedule::definition::Periodic;
 #[cfg(feature = "schedules")]
 pub use schedule::{Fold, Gap, Missed, Overlap, Preview, Schedule, TickKind, Upcoming};
 pub use signal::shutdown_signal;

@@ -35,5 +35,16 @@ pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
 /// assert!(script.contains("CREATE TABLE queue_jobs"));
 /// ```
 pub fn migration_sql(engine: Engine) -> String {
-    schema(engine).script()
+    schema(engine).script_from(0)
+}
+
+/// Returns the statements of [`migrate`] for a database whose tables are at `version`, as one SQL script. The table
+/// `queue_migrations` tells the version. Empty if there is nothing to do.
+///
+/// ```
+/// let script = queue::migration_sql_from(queue::Engine::Postgres, 1);
+/// assert!(script.contains("CREATE TABLE queue_schedules") && !script.contains("CREATE TABLE queue_jobs"));
+/// ```
+pub fn migration_sql_from(engine: Engine, version: i64) -> String {
+    schema(engine).script_from(version.max(0))
 }

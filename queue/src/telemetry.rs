@@ -60,5 +60,17 @@ pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";
 pub(crate) const JOBS_PURGED: &str = "jobs.purged";
 /// A round of retention failed. The next round tries again. Fields: `error`.
 pub(crate) const RETENTION_FAILED: &str = "retention.failed";
+/// Jobs of schedules were enqueued. Fields: `jobs`.
+#[cfg(feature = "schedules")]
+pub(crate) const SCHEDULES_FIRED: &str = "schedules.fired";
+/// The schedules of an application were made what its code declares. Fields: `app`, `written`, `retired`.
+#[cfg(feature = "schedules")]
+pub(crate) const SCHEDULES_CHANGED: &str = "schedules.changed";
+/// A declared schedule has the name of another one, which stays. Fields: `schedule`, `owner`.
+#[cfg(feature = "schedules")]
+pub(crate) const SCHEDULE_CONFLICT: &str = "schedule.conflict";
+/// A schedule does not fire. Fields: `schedule`, `error`.
+#[cfg(feature = "schedules")]
+pub(crate) const SCHEDULE_FAILED: &str = "schedule.failed";
 /// A round of a feature's background work failed. The next round tries again. Fields: `feature`, `error`.
 pub(crate) const DUTY_FAILED: &str = "duty.failed";

@@ -1,1 +1,288 @@
+//! What happens to a schedule that is due: which ticks become jobs, which are passed over, and when the next one is.
+//!
+//! Everything is decided here, from its row and the database's clock. Times are microseconds since 1970.
 
+use std::hash::Hasher;
+
+use crate::schedule::calendar::Calendar;
+use crate::schedule::definition::Definition;
+use crate::schedule::{Missed, Overlap, Schedule};
+
+/// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
+/// or a deployment, costs no tick.
+pub(crate) const LATE: i64 = 60 * SECOND;
+/// When a row with an error is tried again, if its own ticks do not say so.
+const AGAIN: i64 = 10 * 60 * SECOND;
+/// The most jobs that one schedule gets in one transaction.
+const MOST: usize = 1_000;
+/// The most ticks that are walked over and counted, one by one.
+const MOST_WALKED: i32 = 100_000;
+const SECOND: i64 = 1_000_000;
+
+/// A row of `queue_schedules`.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) id: i64,
+    pub(crate) app: String,
+    pub(crate) definition: Definition,
+    pub(crate) changed_at: i64,
+    pub(crate) paused_at: Option<i64>,
+    pub(crate) retired_at: Option<i64>,
+    /// None: never. 0: to be computed.
+    pub(crate) next_at: Option<i64>,
+    pub(crate) last_at: Option<i64>,
+    pub(crate) last_job_id: Option<i64>,
+    pub(crate) error: Option<String>,
+    /// By the database's clock, when the row was read.
+    pub(crate) now: i64,
+    /// The job of the last tick waits or runs, and that matters.
+    pub(crate) busy: bool,
+}
+
+/// A worker's knowledge of a kind.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownKind {
+    pub(crate) max_retries: u32,
+    /// Whether arguments decode.
+    pub(crate) decodes: fn(&str) -> Result<(), serde_json::Error>,
+}
+
+/// What becomes of a row.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Plan {
+    /// Ticks that become jobs, in order, and when each job is due (None: at once).
+    pub(crate) fire: Vec<(i64, Option<i64>)>,
+    /// Ticks that are passed over.
+    pub(crate) passed: Vec<Passed>,
+    /// The next tick, or when to try again. None: never.
+    pub(crate) next: Option<i64>,
+    pub(crate) error: Option<String>,
+}
+
+/// Ticks in a row that are passed over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Passed {
+    pub(crate) outcome: Outcome,
+    /// The last one.
+    pub(crate) tick: i64,
+    /// How many before it; at least, if that is [`MOST_WALKED`].
+    pub(crate) before: i32,
+    pub(crate) note: Option<String>,
+}
+
+/// What happened at a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Fired,
+    Hand,
+    Missed,
+    Overlap,
+    Failed,
+}
+
+impl Outcome {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Fired => "fired",
+            Self::Hand => "hand",
+            Self::Missed => "missed",
+            Self::Overlap => "overlap",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Decides what becomes of a row that is due.
+pub(crate) fn plan(row: &Row, kind: KnownKind) -> Plan {
+    if row.paused_at.is_some() || row.retired_at.is_some() {
+        return Plan::default();
+    }
+    let schedule = match row.definition.schedule() {
+        Ok(schedule) => schedule,
+        Err(error) => return refuse(row, error.to_string()),
+    };
+    let due = Due::of(row, &schedule);
+    if let Err(error) = (kind.decodes)(&row.definition.args) {
+        let error = format!("the arguments do not fit `{}`: {error}", row.definition.kind);
+        return due.pass_all(Outcome::Failed, Some(error));
+    }
+    if row.busy {
+        return due.pass_all(Outcome::Overlap, None);
+    }
+    due.fire(row, &schedule)
+}
+
+/// Nothing can be done for the row until somebody mends it, or a worker knows more.
+pub(crate) fn refuse(row: &Row, error: String) -> Plan {
+    Plan { next: Some(row.now + AGAIN), error: Some(error), ..Plan::default() }
+}
+
+/// Nobody serves the kind of a row that is due: its ticks are passed over.
+pub(crate) fn pass_over(row: &Row, error: String) -> Plan {
+    match row.definition.schedule() {
+        Ok(schedule) => Due::of(row, &schedule).pass_all(Outcome::Failed, Some(error)),
+        Err(error) => refuse(row, error.to_string()),
+    }
+}
+
+/// The ticks of a row up to now.
+#[derive(Default)]
+struct Due {
+    /// Missed ticks that are passed over: how many before the last one, the one before it, and the last one.
+    missed: Option<(i32, i64, i64)>,
+    /// Ticks to be fired, in order. At most [`MOST`].
+    ticks: Vec<i64>,
+    next: Option<i64>,
+}
+
+/// Ticks later than `after`, in microseconds.
+fn ticks_after(calendar: &Calendar, after: i64) -> impl Iterator<Item = i64> {
+    calendar.after(after.div_euclid(SECOND)).map(|(at, _)| at * SECOND)
+}
+
+impl Due {
+    fn of(row: &Row, schedule: &Schedule) -> Self {
+        let calendar = schedule.calendar();
+        let since = row.changed_at.max(row.last_at.unwrap_or(i64::MIN));
+        // a tick is a fact once it is in the row, even if another worker's time zones would compute another one
+        let known = row.next_at.filter(|next| *next > 0 && *next > since && *next <= row.now);
+        let mut after = known.unwrap_or(since);
+        let keep = match schedule.missed {
+            Missed::All { within } => LATE.max(i64::try_from(within.as_micros()).unwrap_or(i64::MAX)),
+            Missed::None | Missed::Last => LATE,
+        };
+        let young = row.now.saturating_sub(keep);
+        let mut due = Self::default();
+        let mut walked = 0;
+        let mut walk = known.into_iter().chain(ticks_after(&calendar, after));
+        loop {
+            match walk.next() {
+                Some(tick) if tick <= row.now && tick < young => {
+                    due.missed = Some(due.missed.map_or((0, tick, tick), |(before, _, last)| (before + 1, last, tick)));
+                    walked += 1;
+                    after = tick;
+                    if walked == MOST_WALKED {
+                        break;
+                    }
+                }
+                next => {
+                    due.continue_from(next, &mut walk, row.now);
+                    return due.or_the_last(schedule.missed);
+                }
+            }
+        }
+        // so many ticks that they are not counted any further
+        drop(walk);
+        let last = last_before(&calendar, after, young);
+        due.missed = Some((MOST_WALKED, after, last));
+        let mut walk = ticks_after(&calendar, last);
+        let next = walk.next();
+        due.continue_from(next, &mut walk, row.now);
+        due.or_the_last(schedule.missed)
+    }
+
+    fn continue_from(&mut self, first: Option<i64>, walk: &mut dyn Iterator<Item = i64>, now: i64) {
+        let mut next = first;
+        while let Some(tick) = next.filter(|tick| *tick <= now && self.ticks.len() < MOST) {
+            self.ticks.push(tick);
+            next = walk.next();
+        }
+        self.next = next;
+    }
+
+    /// If nothing else is due, the last missed tick stands for all.
+    fn or_the_last(mut self, missed: Missed) -> Self {
+        if missed == Missed::Last
+            && self.ticks.is_empty()
+            && let Some((before, prior, last)) = self.missed.take()
+        {
+            self.missed = (before > 0).then_some((before - 1, prior, prior));
+            self.ticks.push(last);
+        }
+        self
+    }
+
+    fn passed_missed(&self) -> Option<Passed> {
+        let (before, _, tick) = self.missed?;
+        Some(Passed { outcome: Outcome::Missed, tick, before, note: None })
+    }
+
+    fn pass_all(self, outcome: Outcome, note: Option<String>) -> Plan {
+        let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
+        if let Some(last) = self.ticks.last() {
+            let before = i32::try_from(self.ticks.len() - 1).unwrap_or(i32::MAX);
+            passed.push(Passed { outcome, tick: *last, before, note: note.clone() });
+        }
+        Plan { fire: Vec::new(), passed, next: self.next, error: note }
+    }
+
+    fn fire(self, row: &Row, schedule: &Schedule) -> Plan {
+        let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
+        let mut ticks = self.ticks;
+        if schedule.overlap == Overlap::Skip && ticks.len() > 1 {
+            let before = ticks.len() - 2;
+            let last = ticks.split_off(ticks.len() - 1);
+            passed.push(Passed {
+                outcome: Outcome::Overlap,
+                tick: ticks[before],
+                before: i32::try_from(before).unwrap_or(i32::MAX),
+                note: None,
+            });
+            ticks = last;
+        }
+        let jitter = schedule.jitter;
+        let due = |tick: i64| {
+            // a time in the past would only place the job before others
+            Some(tick + spread(&row.definition.name, tick, jitter)).filter(|due| *due > row.now)
+        };
+        let fire = ticks.into_iter().map(|tick| (tick, due(tick))).collect();
+        Plan { fire, passed, next: self.next, error: None }
+    }
+}
+
+/// The last tick before `until`, which is later than `after`. It looks back over ever longer times.
+fn last_before(calendar: &Calendar, after: i64, until: i64) -> i64 {
+    let mut back = 60 * SECOND;
+    loop {
+        let from = until.saturating_sub(back).max(after);
+        if let Some(last) = ticks_after(calendar, from - SECOND).take_while(|tick| *tick < until).last() {
+            return last;
+        }
+        if from == after {
+            return after;
+        }
+        back *= 8;
+    }
+}
+
+/// How long after its tick a job is due: the same on every worker.
+fn spread(name: &str, tick: i64, jitter: std::time::Duration) -> i64 {
+    let most = i64::try_from(jitter.as_micros()).unwrap_or(i64::MAX);
+    if most == 0 {
+        return 0;
+    }
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    hash.write(name.as_bytes());
+    hash.write(&tick.to_le_bytes());
+    i64::try_from(hash.finish() % most.unsigned_abs()).unwrap_or(0)
+}
+
+/// FNV-1a: the same in every build.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        // the low bits alone are too regular
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

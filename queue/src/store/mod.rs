@@ -7,6 +7,8 @@ pub(crate) mod engine;
 pub(crate) mod engines;
 mod mysql;
 mod postgres;
+#[cfg(feature = "schedules")]
+pub(crate) mod schedules;
 pub(crate) mod schema;
 mod sqlite;
 pub(crate) mod values;
@@ -21,6 +23,8 @@ use futures_util::future::BoxFuture;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::state::JobState;
+#[cfg(feature = "schedules")]
+use crate::store::schedules::ScheduleStore;
 use crate::store::values::{
     Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
     Share, Start, WorkerId,
@@ -208,6 +212,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
     /// scheduled, cancelled as completed). Returns the removed ids.
     fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
+
+    /// Everything about schedules.
+    #[cfg(feature = "schedules")]
+    fn schedules(&self) -> Arc<dyn ScheduleStore>;
 
     /// The duties of the features.
     fn feature_duties(&self) -> Vec<FeatureDuty>;

@@ -15,7 +15,11 @@ pub(crate) struct Migration {
 }
 
 /// All versions.
-pub(crate) const MIGRATIONS: &[Migration] = &[Migration { version: 1, name: "jobs", compatible_since: 1 }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "jobs", compatible_since: 1 },
+    // new tables alone
+    Migration { version: 2, name: "schedules", compatible_since: 1 },
+];
 
 /// The schema version that this binary was written for.
 pub(crate) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -36,10 +40,15 @@ impl Schema {
         MIGRATIONS.iter().zip(self.migrations.iter().copied())
     }
 
-    /// The whole schema as one script.
-    pub(crate) fn script(&self) -> String {
-        let mut script = format!("{}{}\n", self.settings, self.table.trim_end());
-        for (Migration { version, name, compatible_since }, sql) in self.steps() {
+    /// What follows version `have`, as one script. 0: the whole schema.
+    pub(crate) fn script_from(&self, have: i64) -> String {
+        let mut script = match have {
+            0 => format!("{}{}\n", self.settings, self.table.trim_end()),
+            _ => String::new(),
+        };
+        for (Migration { version, name, compatible_since }, sql) in
+            self.steps().skip_while(|(it, _)| it.version <= have)
+        {
             let _ = write!(
                 script,
                 "\n{}\n\nINSERT INTO queue_migrations (version, name, compatible_since)\n\

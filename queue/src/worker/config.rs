@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::context::States;
 use crate::registry::JobDefinition;
 use crate::store::Store;
+#[cfg(feature = "schedules")]
+use crate::worker::duties::schedules::Declared;
 
 /// For how long arguments that do not decode are tried again, by default.
 pub(crate) const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
@@ -49,4 +51,6 @@ pub(crate) struct Config {
     /// For how long arguments that do not decode are tried again.
     pub(crate) decode_grace: Duration,
     pub(crate) timing: Timing,
+    #[cfg(feature = "schedules")]
+    pub(crate) schedules: Declared,
 }

@@ -19,6 +19,8 @@ use crate::worker::config::Config;
 use crate::worker::duties;
 use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::Retention;
+#[cfg(feature = "schedules")]
+use crate::worker::duties::schedules::Schedules;
 use crate::worker::lease::heartbeat;
 use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
@@ -98,6 +100,11 @@ impl Run {
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        #[cfg(feature = "schedules")]
+        {
+            let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
+            tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared, shared.config.timing.retention)));
+        }
         for duty in shared.config.store.feature_duties() {
             tasks.spawn(duties::run(shared.clone(), duty));
         }

@@ -20,6 +20,8 @@ use sqlx::{Database, Error};
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::store::engine::feature::Feature;
+#[cfg(feature = "schedules")]
+use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
 
 use crate::store::values::Whose;
@@ -268,6 +270,9 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const HOLDING: &'static str;
     /// Binds: worker.
     const LEAVE: &'static str;
+    /// The statements for schedules.
+    #[cfg(feature = "schedules")]
+    const SCHEDULES: &'static ScheduleStatements;
     /// The features of this library.
     const FEATURES: &'static [Feature<Self>];
     /// Binds: a list of `[id, features]`, of jobs that were just inserted.

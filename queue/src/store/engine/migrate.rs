@@ -92,12 +92,12 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         }
     }
     if let Some(sql) = DB::IN_THE_WAY
-        && !matches!(versions::<DB>(conn).await, Ok(Some(_)))
+        && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST)
     {
         let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
         let there =
             there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
-        let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script());
+        let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script_from(0));
         let names = foreign(&there, &script);
         if !names.is_empty() {
             return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
@@ -184,7 +184,8 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
     match found {
         None => Err(Error::Schema(format!("the queue tables are missing: {CURE}"))),
         Some(Versions { version, .. }) if version < LATEST => Err(Error::Schema(format!(
-            "the queue tables are at version {version}, this program needs version {LATEST}: {CURE}"
+            "the queue tables are at version {version}, this program needs version {LATEST}: run \
+             `queue::migrate(&pool)`, or the script that `queue::migration_sql_from` prints for version {version}"
         ))),
         Some(Versions { version, compatible_since, .. }) if compatible_since > LATEST => Err(Error::Schema(format!(
             "the queue tables are at version {version}, which works only with programs that know version \
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn another_programs_tables_are_told_from_ours() {
-        let script = schema(Engine::MySql).script();
+        let script = schema(Engine::MySql).script_from(0);
         let paused = columns_of(&script, "queue_paused").expect("a table");
         assert_eq!(paused, "queue,paused_at");
         let it = |name: &str, of_type: &str, columns: &str| (name.to_owned(), of_type.to_owned(), columns.to_owned());
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn everything_is_prefixed() {
         for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
-            let script = schema(engine).script();
+            let script = schema(engine).script_from(0);
             for line in script.lines().filter(|line| line.starts_with("CREATE")) {
                 let name = line.split_whitespace().find(|word| {
                     !matches!(
@@ -291,9 +292,10 @@ mod tests {
         let versions = |version, compatible_since| Some(Versions { version, compatible_since, missing: None });
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
-        assert!(message(versions(0, 0)).contains("needs version 1"));
+        let older = message(versions(1, 1));
+        assert!(older.contains("needs version 2") && older.contains("for version 1"), "{older}");
         let newer = message(versions(9, 8));
-        assert!(newer.contains("version 9") && newer.contains("knows version 1"), "{newer}");
+        assert!(newer.contains("version 9") && newer.contains("knows version 2"), "{newer}");
         assert!(fits(versions(9, 1)).is_ok());
     }
 

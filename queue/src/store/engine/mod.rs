@@ -38,6 +38,8 @@ pub(crate) mod poisoned;
 pub(crate) mod ranges;
 pub(crate) mod read;
 pub(crate) mod savepoint;
+#[cfg(feature = "schedules")]
+pub(crate) mod schedules;
 pub(crate) mod script;
 pub(crate) mod session;
 pub(crate) mod steps;

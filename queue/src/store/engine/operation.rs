@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, join, join3, join5, try_join_all};
+use futures_util::future::{BoxFuture, join3, join5, try_join_all};
 #[cfg(feature = "testing")]
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
@@ -53,6 +53,8 @@ struct StoreParts<DB: Dialect> {
     duties: Line<DB>,
     /// For discovery beside the claims, while it is needed.
     discovery: Line<DB>,
+    /// For schedules, from the first look on.
+    schedules: Line<DB>,
     distance: Distance,
     /// Whether a task pings these connections.
     pinged: AtomicBool,
@@ -86,6 +88,9 @@ pub(crate) enum Via {
     Duties,
     /// The worker's own connection for discovery beside the claims.
     Discovery,
+    /// The worker's own connection for schedules: no tick waits for retention.
+    #[cfg_attr(not(feature = "schedules"), allow(dead_code, reason = "there are no schedules"))]
+    Schedules,
 }
 
 impl Via {
@@ -96,7 +101,7 @@ impl Via {
 
     /// Whether it runs transactions. A heartbeat runs single statements, so it holds no row lock between two of them.
     fn has_transactions(self) -> bool {
-        matches!(self, Self::Claims | Self::Ends | Self::Duties)
+        matches!(self, Self::Claims | Self::Ends | Self::Duties | Self::Schedules)
     }
 
     /// Its priority among the writers, where only one can write at a time.
@@ -104,7 +109,7 @@ impl Via {
         match self {
             Self::Claims => Errand::Claim,
             Self::Ends => Errand::Ends,
-            Self::Pool | Self::Heartbeats | Self::Duties | Self::Discovery => Errand::Other,
+            Self::Pool | Self::Heartbeats | Self::Duties | Self::Discovery | Self::Schedules => Errand::Other,
         }
     }
 }
@@ -139,6 +144,7 @@ impl<DB: Dialect> SqlStore<DB> {
             session: Session::default(),
             duties: Line::default(),
             discovery: Line::default(),
+            schedules: Line::default(),
             distance: Distance::default(),
             pinged: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -342,6 +348,7 @@ impl<DB: Dialect> SqlStore<DB> {
             _ if DB::ONE_WRITER => None,
             Via::Pool => None,
             Via::Discovery => Some(&self.0.discovery),
+            Via::Schedules => Some(&self.0.schedules),
             Via::Claims => Some(&self.0.claims),
             Via::Ends => Some(&self.0.ends),
             Via::Heartbeats => Some(&self.0.heartbeats),
@@ -396,7 +403,7 @@ impl<DB: Dialect> SqlStore<DB> {
         let beside = beside.as_ref()?.as_ref()?;
         Some(match via {
             Via::Ends => beside.ends.clone(),
-            Via::Duties => beside.upkeep.clone(),
+            Via::Duties | Via::Schedules => beside.upkeep.clone(),
             _ => beside.claims.clone(),
         })
     }
@@ -413,7 +420,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 tokio::time::sleep(silence).await;
                 let Some(store) = store.upgrade() else { return };
                 let lines = join3(store.claims.ping(silence), store.ends.ping(silence), store.duties.ping(silence));
-                join(lines, store.heartbeats.ping(SILENCE)).await;
+                join3(lines, store.schedules.ping(silence), store.heartbeats.ping(SILENCE)).await;
             }
         });
     }
@@ -454,8 +461,9 @@ impl<DB: Dialect> SqlStore<DB> {
 
     /// Closes the worker's own connections.
     pub(crate) async fn release(&self) {
-        let StoreParts { claims, ends, heartbeats, duties, discovery, .. } = &*self.0;
+        let StoreParts { claims, ends, heartbeats, duties, discovery, schedules, .. } = &*self.0;
         join5(claims.close(), ends.close(), heartbeats.close(), duties.close(), discovery.close()).await;
+        schedules.close().await;
         let beside = self.0.beside.lock().await.take().flatten();
         if let Some(Beside { claims, ends, upkeep }) = beside {
             join3(claims.close(), ends.close(), upkeep.close()).await;

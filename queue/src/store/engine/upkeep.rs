@@ -88,6 +88,11 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
         delete(self, ids, state).boxed()
     }
 
+    #[cfg(feature = "schedules")]
+    fn schedules(&self) -> std::sync::Arc<dyn crate::store::schedules::ScheduleStore> {
+        std::sync::Arc::new(self.clone())
+    }
+
     fn feature_duties(&self) -> Vec<FeatureDuty> {
         let duties = DB::FEATURES.iter().filter_map(|feature| Some((feature.name, feature.duty.as_ref()?)));
         duties

@@ -18,6 +18,8 @@ use crate::store::engine::dialect::{
 };
 use crate::store::engine::feature::Feature;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
+#[cfg(feature = "schedules")]
+use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::settings;
@@ -95,6 +97,8 @@ impl Dialect for MySql {
     });
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    #[cfg(feature = "schedules")]
+    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("mysql");
     const FEATURES: &'static [Feature<Self>] = &[
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,

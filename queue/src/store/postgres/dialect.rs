@@ -23,6 +23,8 @@ use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
+#[cfg(feature = "schedules")]
+use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
 use crate::store::postgres::settings;
 use crate::store::values::Whose;
@@ -211,6 +213,8 @@ impl Dialect for Postgres {
     });
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    #[cfg(feature = "schedules")]
+    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("postgres");
     const FEATURES: &'static [Feature<Self>] = &[
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,

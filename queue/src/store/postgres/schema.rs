@@ -5,5 +5,8 @@ use crate::store::schema::Schema;
 pub(crate) const SCHEMA: Schema = Schema {
     settings: "",
     table: include_str!("sql/migrations.sql"),
-    migrations: &[include_str!("../../../migrations/postgres/0001_jobs.sql")],
+    migrations: &[
+        include_str!("../../../migrations/postgres/0001_jobs.sql"),
+        include_str!("../../../migrations/postgres/0002_schedules.sql"),
+    ],
 };

@@ -23,6 +23,8 @@ use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
+#[cfg(feature = "schedules")]
+use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
@@ -168,6 +170,8 @@ impl Dialect for Sqlite {
     const SESSIONS: Option<Sessions> = None;
     const HOLDING: &'static str = include_str!("sql/holding.sql");
     const LEAVE: &'static str = include_str!("sql/leave.sql");
+    #[cfg(feature = "schedules")]
+    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("sqlite");
     const FEATURES: &'static [Feature<Self>] = &[
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,

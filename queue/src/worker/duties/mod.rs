@@ -6,6 +6,8 @@
 mod feature;
 pub(crate) mod rescue;
 pub(crate) mod retention;
+#[cfg(feature = "schedules")]
+pub(crate) mod schedules;
 
 use std::sync::Arc;
 

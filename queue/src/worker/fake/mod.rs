@@ -1,6 +1,8 @@
 //! A database made up, for tests of what a worker does when it is refused, late or away: it answers as a test says, and
 //! keeps what it was asked.
 
+#[cfg(feature = "schedules")]
+mod schedules;
 mod tables;
 
 use std::borrow::Cow;
@@ -169,6 +171,12 @@ impl MadeUp {
             log_errors: true,
             decode_grace: Duration::ZERO,
             timing,
+            #[cfg(feature = "schedules")]
+            schedules: crate::worker::duties::schedules::Declared {
+                app: "fake".into(),
+                schedules: Arc::new([]),
+                kinds: Arc::default(),
+            },
         }
     }
 
@@ -422,6 +430,11 @@ impl Leases for MadeUp {
 impl Upkeep for MadeUp {
     fn purge(&self, _keep: Duration, _limit: u32, _workers: bool) -> Reply<'_, u64> {
         Box::pin(async { Ok(0) })
+    }
+
+    #[cfg(feature = "schedules")]
+    fn schedules(&self) -> Arc<dyn crate::store::schedules::ScheduleStore> {
+        Arc::new(schedules::NoSchedules)
     }
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {

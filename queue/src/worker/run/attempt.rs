@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::context::{ContextParts, JobContext, States};
+#[cfg(feature = "schedules")]
+use crate::context::{Tick, Ticks};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_RESULT_BYTES, depth, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
@@ -181,6 +183,25 @@ impl Execution {
         .await
     }
 
+    /// Asks the database for the tick when the handler wants it.
+    #[cfg(feature = "schedules")]
+    fn ticks(&self) -> Ticks {
+        let Some(store) = &self.store else { return Ticks::None };
+        let (store, id) = (store.clone(), self.job.id.get());
+        Ticks::Asked(Arc::new(move || {
+            let store = store.clone();
+            async move {
+                let found = store.schedules().tick_of(id).await?;
+                Ok(found.map(|(schedule, at, outcome)| Tick {
+                    schedule,
+                    at: chrono::DateTime::from_timestamp_micros(at).unwrap_or_default(),
+                    by_hand: outcome == crate::schedule::plan::Outcome::Hand.as_str(),
+                }))
+            }
+            .boxed()
+        }))
+    }
+
     async fn execute(&self, long_args: Option<LongArgs>) -> Raw {
         let job = &self.job;
         let ctx = JobContext::new(ContextParts {
@@ -192,6 +213,8 @@ impl Execution {
             enqueued_at: job.enqueued_at,
             token: self.switch.token.clone(),
             states: self.states.clone(),
+            #[cfg(feature = "schedules")]
+            ticks: self.ticks(),
         });
         let args = match (&job.args, &long_args) {
             (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,

@@ -39,6 +39,8 @@ mod plans;
 mod preview;
 mod rescue;
 mod retention;
+#[cfg(feature = "schedules")]
+mod schedules;
 mod statements;
 
 use std::collections::{HashMap, HashSet};

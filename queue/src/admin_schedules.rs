@@ -1,0 +1,233 @@
+//! Schedules in the administration.
+
+use chrono::{DateTime, Utc};
+
+use crate::admin::Admin;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Enqueue, Job};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
+use crate::periodic::Periodic;
+use crate::registry::linked;
+use crate::schedule::Schedule;
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::Row;
+use crate::store::schedules::{Change, NotThere, Noted};
+use crate::store::values::{Features, NewJob};
+
+/// How many schedules or ticks one call lists.
+const PAGE: u32 = 1_000;
+
+/// A schedule, as the database has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleInfo {
+    /// Its name.
+    pub name: String,
+    /// The application whose code declares it. `None`: it was made at run time.
+    pub app: Option<String>,
+    /// The kind of its jobs.
+    pub kind: String,
+    /// Their queue.
+    pub queue: String,
+    /// Their arguments, as JSON.
+    pub args: String,
+    /// Five fields of cron, or an interval such as `every 15m`.
+    pub expression: String,
+    /// Its time zone.
+    pub zone: String,
+    /// Since when it is paused.
+    pub paused_at: Option<DateTime<Utc>>,
+    /// Since when no code declares it any more, or since somebody removed it.
+    pub retired_at: Option<DateTime<Utc>>,
+    /// Its next tick. `None`: there is none, or no worker has computed it yet.
+    pub next_at: Option<DateTime<Utc>>,
+    /// Its last tick, fired or not.
+    pub last_at: Option<DateTime<Utc>>,
+    /// The last job.
+    pub last_job: Option<JobId>,
+    /// Why it does not fire.
+    pub error: Option<String>,
+    /// A live worker knows the kind.
+    pub watched: bool,
+}
+
+/// A tick in the history of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TickInfo {
+    /// The tick.
+    pub at: DateTime<Utc>,
+    /// Its job.
+    pub job: Option<JobId>,
+    /// `fired`, `hand` (somebody fired it), or why it was passed over: `missed`, `overlap`, `failed`.
+    pub outcome: String,
+    /// How many ticks before this one were passed over for the same reason, at least.
+    pub skipped: u32,
+    /// More about the reason.
+    pub note: Option<String>,
+    /// When this was decided.
+    pub decided_at: DateTime<Utc>,
+}
+
+impl Admin {
+    /// Creates a schedule, or changes it. Ticks count from then on. A pause stays. Workers see it within 30 seconds.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::{Admin, Schedule, job};
+    ///
+    /// #[job]
+    /// async fn sync(shop: u32) {
+    ///     println!("{shop}");
+    /// }
+    ///
+    /// let admin = Admin::new(&pool);
+    /// admin.schedule("shop-7", Schedule::cron("0 4 * * * Asia/Tokyo")?, Sync { shop: 7 }).await?;
+    /// assert_eq!(admin.schedules(None).await?[0].expression, "0 4 * * *");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] if code declares a schedule of this name, or for a job that is not usable.
+    pub async fn schedule<J: Job>(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        job: impl Into<Enqueue<J>> + Send,
+    ) -> Result<(), Error> {
+        let definition = Periodic::new(name, schedule, job).definition()?;
+        named(name, self.store.schedules().define(&definition).await?)
+    }
+
+    /// Like [`schedule`](Self::schedule), for a job that this program does not know. `args` is the JSON that the job
+    /// decodes. Its retries are the default of the worker.
+    ///
+    /// # Errors
+    /// As for [`schedule`](Self::schedule).
+    pub async fn schedule_raw(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        kind: &str,
+        args: &serde_json::Value,
+        queue: &str,
+    ) -> Result<(), Error> {
+        let refused = |why| Error::config(format!("cannot schedule `{}`: {why}", kind.escape_debug()));
+        check_name("kind", kind).map_err(refused)?;
+        check_name("queue", queue).map_err(refused)?;
+        let args = args.to_string();
+        if args.len() > MAX_ARGS_BYTES || depth(&args) > MAX_ARGS_DEPTH {
+            return Err(refused(format!(
+                "its arguments exceed {MAX_ARGS_BYTES} bytes or nest deeper than {MAX_ARGS_DEPTH} levels"
+            )));
+        }
+        let (kind, queue) = (kind.to_owned().into(), queue.to_owned().into());
+        let (priority, max_retries, delay_us, run_at_us, features) = (0, 0, None, None, Features::NONE);
+        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, features };
+        let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
+        named(name, self.store.schedules().define(&definition).await?)
+    }
+
+    /// Stops the ticks of a schedule until [`resume_schedule`](Self::resume_schedule). A deploy does not resume it.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
+        named(name, self.store.schedules().change(name, Change::Pause).await?)
+    }
+
+    /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
+        named(name, self.store.schedules().change(name, Change::Resume).await?)
+    }
+
+    /// Removes a schedule that was made at run time. Its history stays for the retention of the workers.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]. [`Error::Config`] if code declares it: remove it there, or pause it.
+    pub async fn remove_schedule(&self, name: &str) -> Result<(), Error> {
+        named(name, self.store.schedules().change(name, Change::Remove).await?)
+    }
+
+    /// Enqueues the job of a schedule now. Its ticks stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn fire_schedule(&self, name: &str) -> Result<JobId, Error> {
+        let retries = |kind: &str| {
+            let known = linked().into_iter().find(|job| job.kind == kind || job.aliases.contains(&kind));
+            known.map_or(DEFAULT_RETRIES, |job| job.max_retries)
+        };
+        named(name, self.store.schedules().fire_by_hand(name, retries).await?).map(JobId::from)
+    }
+
+    /// Lists up to 1,000 schedules by name, those after `after`. Retired ones are among them until retention deletes
+    /// them.
+    pub async fn schedules(&self, after: Option<&str>) -> Result<Vec<ScheduleInfo>, Error> {
+        let found = self.store.schedules().list(after.unwrap_or_default(), PAGE).await?;
+        Ok(found.into_iter().map(|(row, watched)| info(row, watched)).collect())
+    }
+
+    /// Lists up to 1,000 ticks of a schedule, the latest first, those before `before`.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn ticks(&self, name: &str, before: Option<DateTime<Utc>>) -> Result<Vec<TickInfo>, Error> {
+        const FOREVER: i64 = 253_370_764_800_000_000; // the year 9999
+        let before = before.map_or(FOREVER, |before| before.timestamp_micros().clamp(0, FOREVER));
+        let found = named(name, self.store.schedules().history(name, before, PAGE).await?)?;
+        Ok(found.into_iter().map(tick).collect())
+    }
+}
+
+/// The retries of a job whose kind this program does not know, as of a job that says nothing.
+const DEFAULT_RETRIES: u32 = 20;
+
+fn time(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+fn named<T>(name: &str, found: Result<T, NotThere>) -> Result<T, Error> {
+    found.map_err(|why| match why {
+        NotThere::Unknown => Error::NoSchedule(name.to_owned()),
+        NotThere::Declared(app) => Error::config(format!(
+            "the schedule `{name}` is declared by the code of `{app}`: change it there, choose another name, or pause it"
+        )),
+    })
+}
+
+fn info(row: Row, watched: bool) -> ScheduleInfo {
+    let definition = row.definition;
+    ScheduleInfo {
+        name: definition.name,
+        app: Some(row.app).filter(|app| !app.is_empty()),
+        kind: definition.kind,
+        queue: definition.queue,
+        args: definition.args,
+        expression: definition.expression,
+        zone: definition.zone,
+        paused_at: row.paused_at.map(time),
+        retired_at: row.retired_at.map(time),
+        next_at: row.next_at.filter(|next| *next > 0).map(time),
+        last_at: row.last_at.map(time),
+        last_job: row.last_job_id.map(JobId::from),
+        error: row.error,
+        watched,
+    }
+}
+
+fn tick(noted: Noted) -> TickInfo {
+    TickInfo {
+        at: time(noted.tick),
+        job: noted.job_id.map(JobId::from),
+        outcome: noted.outcome,
+        skipped: u32::try_from(noted.skipped).unwrap_or(0),
+        note: noted.note,
+        decided_at: time(noted.at),
+    }
+}

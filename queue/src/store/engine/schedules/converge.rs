@@ -1,0 +1,105 @@
+//! Making the database have what an application declares.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::Row;
+use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::schedules::read;
+use crate::store::schedules::{Converged, Scheduler};
+
+pub(super) async fn converge<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    by: &Scheduler,
+    declared: &Arc<[Definition]>,
+    digest: &str,
+) -> Result<Converged, Error> {
+    let args = (by.clone(), declared.clone(), digest.to_owned());
+    store
+        .run(Via::Schedules, Mode::Transaction, "cannot write the declared schedules", args, |conn, args| {
+            async move {
+                let (by, declared, digest) = args;
+                let app = rows::<DB>(conn, DB::SCHEDULES.app, &[(&*by.app).into(), by.worker.into()]).await?;
+                let app = app.first().ok_or(sqlx::Error::RowNotFound)?;
+                if app.int(1)? == 0 || app.text(0)? == *digest {
+                    return Ok(Converged::default()); // somebody else decides by now, or has done it
+                }
+                let names: Vec<_> = declared.iter().map(|it| it.name.as_str()).collect();
+                let names = json(&names);
+                let found = rows::<DB>(conn, DB::SCHEDULES.of_app, &[(&*by.app).into(), names.as_str().into()]).await?;
+                let found = found
+                    .iter()
+                    .map(|row| Ok((row.int(0)?, row.int(1)? != 0)))
+                    .collect::<Result<Vec<(i64, bool)>, sqlx::Error>>()?;
+                let ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
+                let rows = read::<DB>(conn, &ids, 0).await?.into_iter().map(|(row, _)| {
+                    let lives = found.iter().any(|(id, lives)| *id == row.id && *lives);
+                    (row, lives)
+                });
+                let difference = Difference::between(&by.app, declared, &rows.collect::<Vec<_>>());
+                difference.write::<DB>(conn, by, digest).await
+            }
+            .boxed()
+        })
+        .await
+}
+
+/// What has to change.
+#[derive(Default)]
+struct Difference<'a> {
+    define: Vec<&'a Definition>,
+    retire: Vec<i64>,
+    told: Converged,
+}
+
+impl<'a> Difference<'a> {
+    /// `rows`: the schedules of the application and those with declared names, each with whether a live worker belongs
+    /// to its application.
+    fn between(app: &str, declared: &'a [Definition], rows: &[(Row, bool)]) -> Self {
+        let mut difference = Self::default();
+        for definition in declared {
+            match rows.iter().find(|(row, _)| row.definition.name == definition.name) {
+                Some((row, _)) if row.app == app && row.retired_at.is_none() && row.definition == *definition => {}
+                Some((row, lives)) if row.app != app && row.retired_at.is_none() && (*lives || row.app.is_empty()) => {
+                    difference.told.conflicts.push((definition.name.clone(), row.app.clone()));
+                }
+                _ => {
+                    difference.define.push(definition);
+                    difference.told.written.push(definition.name.clone());
+                }
+            }
+        }
+        for (row, _) in rows.iter().filter(|(row, _)| row.app == app && row.retired_at.is_none()) {
+            if !declared.iter().any(|it| it.name == row.definition.name) {
+                difference.retire.push(row.id);
+                difference.told.retired.push(row.definition.name.clone());
+            }
+        }
+        difference
+    }
+
+    async fn write<DB: Dialect>(
+        self,
+        conn: &mut DB::Connection,
+        by: &Scheduler,
+        digest: &str,
+    ) -> Result<Converged, sqlx::Error> {
+        if !self.define.is_empty() {
+            execute::<DB>(conn, DB::SCHEDULES.define, &[json(&self.define).as_str().into(), (&*by.app).into()]).await?;
+        }
+        if !self.retire.is_empty() {
+            execute::<DB>(conn, DB::SCHEDULES.retire, &[self.retire.as_slice().into()]).await?;
+        }
+        let given_up = i64::from(!self.retire.is_empty());
+        for (_, sql) in DB::SCHEDULES.decided.steps() {
+            let binds = [(&*by.app).into(), digest.into(), by.worker.into(), given_up.into()];
+            execute::<DB>(conn, sql, &binds).await?;
+        }
+        Ok(self.told)
+    }
+}

@@ -1,0 +1,230 @@
+//! Firing schedules that are due.
+
+use serde::Serialize;
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::schedule::plan::{self, KnownKind, Outcome, Plan, Row};
+use crate::store::engine::dialect::{Dialect, execute, ids, json};
+use crate::store::engine::notify::{self, Signals};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::schedules::read;
+use crate::store::schedules::{Fired, Kinds};
+use crate::store::values::{Features, NewJob, Whose};
+
+/// The most jobs in one transaction. The first schedule is always fired.
+const MOST_JOBS: usize = 1_000;
+
+/// A row of `queue_ticks`.
+#[derive(Serialize)]
+pub(super) struct Tick<'a> {
+    pub(super) id: i64,
+    pub(super) tick_us: i64,
+    pub(super) job_id: Option<i64>,
+    pub(super) outcome: &'static str,
+    pub(super) skipped: i32,
+    pub(super) note: Option<&'a str>,
+}
+
+/// The change of a schedule.
+#[derive(Serialize)]
+pub(super) struct Moved<'a> {
+    pub(super) id: i64,
+    pub(super) next_us: Option<i64>,
+    pub(super) last_us: Option<i64>,
+    pub(super) job_id: Option<i64>,
+    pub(super) error: Option<&'a str>,
+}
+
+/// The job of a schedule.
+pub(super) fn job(row: &Row, max_retries: u32, run_at_us: Option<i64>) -> NewJob {
+    let definition = &row.definition;
+    NewJob {
+        kind: definition.kind.clone().into(),
+        queue: definition.queue.clone().into(),
+        priority: definition.priority,
+        max_retries: definition.max_retries.unwrap_or_else(|| i32::try_from(max_retries).unwrap_or(i32::MAX)),
+        delay_us: None,
+        run_at_us,
+        args: definition.args.clone(),
+        features: Features::NONE,
+    }
+}
+
+pub(super) async fn fire<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    due: &[i64],
+    kinds: &Kinds,
+    ahead: i64,
+) -> Result<Fired, Error> {
+    let fired = match fire_together(store, due, kinds, ahead).await {
+        Err(error) if error.blames_the_row() => one_by_one(store, due, kinds, ahead).await?,
+        fired => fired?,
+    };
+    if fired.jobs > 0 {
+        announce(store);
+    }
+    Ok(fired)
+}
+
+/// Tells the workers that something was enqueued.
+pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
+    // in somebody else's transaction, nobody can see it yet
+    if store.whose() != Whose::InTransaction {
+        notify::committed(store.pool(), false);
+    }
+}
+
+async fn fire_together<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    due: &[i64],
+    kinds: &Kinds,
+    ahead: i64,
+) -> Result<Fired, Error> {
+    let args = (due.to_vec(), kinds.clone(), ahead);
+    store
+        .run(Via::Schedules, Mode::Transaction, "cannot fire schedules", args, |conn, (due, kinds, ahead)| {
+            async move {
+                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
+                let mut plans = Vec::with_capacity(locked.len());
+                let mut jobs = 0;
+                for (row, _) in read::<DB>(conn, &locked, *ahead).await? {
+                    // its kind changed since the look
+                    let Some(kind) = kinds.get(&row.definition.kind) else { continue };
+                    let plan = plan::plan(&row, *kind);
+                    if jobs > 0 && jobs + plan.fire.len() > MOST_JOBS {
+                        continue;
+                    }
+                    jobs += plan.fire.len();
+                    plans.push((row, plan, *kind));
+                }
+                let left = locked.len() - plans.len();
+                let failed = carry_out::<DB>(conn, &plans).await?;
+                Ok(Fired { locked: locked.len(), left, jobs, failed })
+            }
+            .boxed()
+        })
+        .await
+}
+
+/// The database refuses a row. The others are fired all the same.
+async fn one_by_one<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    due: &[i64],
+    kinds: &Kinds,
+    ahead: i64,
+) -> Result<Fired, Error> {
+    let mut all = Fired::default();
+    for id in due {
+        match fire_together(store, &[*id], kinds, ahead).await {
+            Ok(fired) => {
+                all.locked += fired.locked;
+                all.left += fired.left;
+                all.jobs += fired.jobs;
+                all.failed.extend(fired.failed);
+            }
+            Err(error) if error.blames_the_row() => {
+                all.failed.extend(give_up(store, *id, error.to_string(), ahead).await?);
+                all.locked += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+async fn give_up<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    id: i64,
+    error: String,
+    ahead: i64,
+) -> Result<Vec<(String, String)>, Error> {
+    let args = (id, error, ahead);
+    store
+        .run(Via::Schedules, Mode::Transaction, "cannot note why a schedule is not fired", args, |conn, args| {
+            async move {
+                let (id, error, ahead) = args;
+                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[[*id].as_slice().into(), (*ahead).into()]).await?;
+                let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
+                let plans: Vec<_> = rows
+                    .map(|(row, _)| (plan::refuse(&row, error.clone()), row))
+                    .map(|(plan, row)| (row, plan, NO_KIND))
+                    .collect();
+                carry_out::<DB>(conn, &plans).await
+            }
+            .boxed()
+        })
+        .await
+}
+
+const NO_KIND: KnownKind = KnownKind { max_retries: 0, decodes: |_| Ok(()) };
+
+pub(super) async fn pass_orphans<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    due: &[i64],
+    ahead: i64,
+) -> Result<Fired, Error> {
+    let args = (due.to_vec(), ahead);
+    store
+        .run(Via::Schedules, Mode::Transaction, "cannot pass over schedules", args, |conn, (due, ahead)| {
+            async move {
+                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
+                let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
+                let plans = rows.filter(|(_, watched)| !watched).map(|(row, _)| {
+                    let error = format!("no live worker knows the kind `{}`", row.definition.kind);
+                    (plan::pass_over(&row, error), row)
+                });
+                let plans: Vec<_> = plans.map(|(plan, row)| (row, plan, NO_KIND)).collect();
+                let failed = carry_out::<DB>(conn, &plans).await?;
+                Ok(Fired { locked: locked.len(), failed, ..Fired::default() })
+            }
+            .boxed()
+        })
+        .await
+}
+
+/// Inserts the jobs, notes the ticks and moves the schedules. Returns the names and errors of those that were not
+/// fired.
+async fn carry_out<DB: Dialect>(
+    conn: &mut DB::Connection,
+    plans: &[(Row, Plan, KnownKind)],
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    if plans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let jobs: Vec<NewJob> = plans
+        .iter()
+        .flat_map(|(row, plan, kind)| plan.fire.iter().map(|(_, due)| job(row, kind.max_retries, *due)))
+        .collect();
+    let mut inserted = match jobs.is_empty() {
+        true => Vec::new(),
+        false => DB::insert(conn, &jobs, Whose::InTransaction).await?,
+    }
+    .into_iter();
+    let (mut ticks, mut moved) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(plans.len()));
+    for (row, plan, _) in plans {
+        let mut last = None;
+        for passed in &plan.passed {
+            let note = passed.note.as_deref();
+            let outcome = passed.outcome.as_str();
+            ticks.push(Tick { id: row.id, tick_us: passed.tick, job_id: None, outcome, skipped: passed.before, note });
+            last = last.max(Some(passed.tick));
+        }
+        let mut job_id = None;
+        for (tick, _) in &plan.fire {
+            job_id = inserted.next();
+            let outcome = Outcome::Fired.as_str();
+            ticks.push(Tick { id: row.id, tick_us: *tick, job_id, outcome, skipped: 0, note: None });
+            last = last.max(Some(*tick));
+        }
+        let error = plan.error.as_deref();
+        moved.push(Moved { id: row.id, next_us: plan.next, last_us: last, job_id, error });
+    }
+    if !ticks.is_empty() {
+        execute::<DB>(conn, DB::SCHEDULES.ticks, &[json(&ticks).as_str().into()]).await?;
+    }
+    execute::<DB>(conn, DB::SCHEDULES.moved, &[json(&moved).as_str().into()]).await?;
+    let failed = plans.iter().filter_map(|(row, plan, _)| Some((row.definition.name.clone(), plan.error.clone()?)));
+    Ok(failed.collect())
+}

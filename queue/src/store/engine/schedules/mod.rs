@@ -1,0 +1,175 @@
+//! Schedules: looking, firing, what applications declare, and their administration.
+
+mod admin;
+mod converge;
+
+mod fire;
+pub(crate) mod statements;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::limits::micros;
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::Row;
+use crate::store::Reply;
+use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
+use crate::store::engine::notify::Signals;
+use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::read::{list, number};
+use crate::store::engine::script::When;
+use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, ScheduleStore, Scheduler, Seen};
+
+/// The most schedules that one look finds.
+const MOST_DUE: i64 = 1_000;
+
+/// Reads schedules by id, each with whether a live worker knows its kind.
+async fn read<DB: Dialect>(
+    conn: &mut DB::Connection,
+    ids: &[i64],
+    ahead: i64,
+) -> Result<Vec<(Row, bool)>, sqlx::Error> {
+    let found = rows::<DB>(conn, DB::SCHEDULES.rows, &[ids.into(), ahead.into()]).await?;
+    found.iter().map(|found| Ok((row(found)?, found.int(25)? != 0))).collect()
+}
+
+fn row(row: &impl Cells) -> Result<Row, sqlx::Error> {
+    Ok(Row {
+        id: row.int(0)?,
+        app: row.text(2)?,
+        definition: Definition {
+            name: row.text(1)?,
+            kind: row.text(3)?,
+            queue: row.text(4)?,
+            args: row.text(5)?,
+            priority: number(row.int(6)?)?,
+            max_retries: row.maybe_int(7)?.map(number).transpose()?,
+            expression: row.text(8)?,
+            zone: row.text(9)?,
+            gap: row.maybe_text(10)?,
+            fold: row.maybe_text(11)?,
+            missed: row.text(12)?,
+            window_s: row.maybe_int(13)?,
+            overlap: row.text(14)?,
+            jitter_ms: row.int(15)?,
+        },
+        changed_at: row.int(16)?,
+        paused_at: row.maybe_int(17)?,
+        retired_at: row.maybe_int(18)?,
+        next_at: row.maybe_int(19)?,
+        last_at: row.maybe_int(20)?,
+        last_job_id: row.maybe_int(21)?,
+        error: row.maybe_text(22)?,
+        now: row.int(23)?,
+        busy: row.int(24)? != 0,
+    })
+}
+
+fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
+    let next = row.maybe_int(1)?.map(|next| Duration::from_micros(u64::try_from(next).unwrap_or(0)));
+    Ok(Seen {
+        due: list(row, 0)?,
+        next,
+        since: row.maybe_int(2)?,
+        decides: row.int(3)? != 0,
+        digest: row.maybe_text(4)?,
+        orphans: list(row, 5)?,
+    })
+}
+
+impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
+    fn look<'a>(&'a self, by: &'a Scheduler, kinds: &'a [String], ahead: i64) -> Reply<'a, Seen> {
+        let args = (by.app.clone(), json(kinds), by.worker, ahead);
+        self.run(Via::Schedules, Mode::Read, "cannot look for schedules", args, |conn, (app, kinds, worker, ahead)| {
+            async move {
+                let binds =
+                    [(&**app).into(), kinds.as_str().into(), (*worker).into(), MOST_DUE.into(), (*ahead).into()];
+                let found = rows::<DB>(conn, DB::SCHEDULES.look, &binds).await?;
+                seen(found.first().ok_or(sqlx::Error::RowNotFound)?)
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn register<'a>(&'a self, by: &'a Scheduler, since: Option<i64>) -> Reply<'a, ()> {
+        let args = (by.clone(), since);
+        self.run(Via::Schedules, Mode::Transaction, "cannot register for schedules", args, |conn, (by, since)| {
+            async move {
+                for (_, sql) in DB::SCHEDULES.register.steps() {
+                    execute::<DB>(conn, sql, &[by.worker.into(), (&*by.app).into(), (*since).into()]).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired> {
+        fire::fire(self, ids, kinds, ahead).boxed()
+    }
+
+    fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired> {
+        fire::pass_orphans(self, ids, ahead).boxed()
+    }
+
+    fn converge<'a>(
+        &'a self,
+        by: &'a Scheduler,
+        declared: &'a Arc<[Definition]>,
+        digest: &'a str,
+    ) -> Reply<'a, Converged> {
+        converge::converge(self, by, declared, digest).boxed()
+    }
+
+    fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
+        let args = (micros(keep), i64::from(limit));
+        self.run(Via::Schedules, Mode::Transaction, "cannot remove old ticks", args, |conn, (keep, limit)| {
+            async move {
+                let mut removed = 0;
+                for (when, sql) in DB::SCHEDULES.purge.steps() {
+                    let binds = [(*keep).into(), (*limit).into()];
+                    let touched = execute::<DB>(conn, sql, &binds).await?;
+                    removed += if when == When::Each { touched } else { 0 };
+                }
+                Ok(removed)
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+
+    fn define<'a>(&'a self, definition: &'a Definition) -> Reply<'a, Named<()>> {
+        admin::define(self, definition).boxed()
+    }
+
+    fn change<'a>(&'a self, name: &'a str, change: Change) -> Reply<'a, Named<()>> {
+        admin::change(self, name, change).boxed()
+    }
+
+    fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>> {
+        admin::fire_by_hand(self, name, max_retries).boxed()
+    }
+
+    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(Row, bool)>> {
+        admin::list(self, after, limit).boxed()
+    }
+
+    fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>> {
+        admin::history(self, name, before, limit).boxed()
+    }
+
+    fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>> {
+        self.run(Via::Pool, Mode::Read, "cannot read the job's tick", job, |conn, job| {
+            async move {
+                let found = rows::<DB>(conn, DB::SCHEDULES.tick_of, &[(*job).into()]).await?;
+                found.first().map(|row| Ok((row.text(0)?, row.int(1)?, row.text(2)?))).transpose()
+            }
+            .boxed()
+        })
+        .boxed()
+    }
+}

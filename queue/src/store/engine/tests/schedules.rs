@@ -1,0 +1,251 @@
+//! Schedules: looking, firing, what applications declare.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::KnownKind;
+use crate::schedule::{Missed, Overlap, Schedule};
+use crate::store::schedules::{Change, Kinds, NotThere, ScheduleStore, Scheduler};
+
+on_each!(
+    a_tick_becomes_one_job,
+    two_workers_fire_different_schedules,
+    a_refused_row_keeps_no_other_from_firing,
+    kinds_that_nobody_knows_are_passed_over,
+    the_latest_worker_decides,
+    applications_keep_their_names,
+    the_administration_changes_what_no_code_declares,
+    old_ticks_are_removed_with_their_jobs,
+);
+
+const MINUTE: i64 = 60_000_000;
+const YEAR_9999: i64 = 253_370_764_800_000_000;
+
+fn definition(name: &str, schedule: Schedule, kind: &'static str) -> Definition {
+    let job = NewJob { args: r#"{"a":"it's \"x\""}"#.into(), ..NewJob::example(kind) };
+    Definition::new(name.into(), &schedule, job).unwrap()
+}
+
+fn minutely() -> Schedule {
+    Schedule::cron("* * * * *").unwrap()
+}
+
+fn kinds(known: &[&str]) -> Kinds {
+    let kind = KnownKind { max_retries: 7, decodes: |_| Ok(()) };
+    Arc::new(known.iter().map(|name| ((*name).to_owned(), kind)).collect())
+}
+
+async fn scheduler<DB: TestDb>(db: &Db<DB>, app: &str) -> Scheduler {
+    let by = Scheduler { worker: db.worker().await, app: app.into() };
+    assert_eq!(db.store.look(&by, &[], 0).await.unwrap().since, None);
+    db.store.register(&by, None).await.unwrap();
+    by
+}
+
+/// Looks `ahead` and fires what is due. Returns the number of jobs.
+async fn fire<DB: TestDb>(db: &Db<DB>, by: &Scheduler, ahead: i64) -> usize {
+    let seen = db.store.look(by, &["a".to_owned(), "it's".to_owned()], ahead).await.unwrap();
+    assert!(seen.since.is_some());
+    db.store.fire(&seen.due, &kinds(&["a", "it's"]), ahead).await.unwrap().jobs
+}
+
+async fn a_tick_becomes_one_job<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    db.store.define(&definition("one", minutely(), "a")).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 0).await, 0, "its next tick is computed");
+    let seen = db.store.look(&by, &["a".to_owned()], 0).await.unwrap();
+    assert!(seen.due.is_empty() && seen.orphans.is_empty());
+    if let Some(next) = seen.next {
+        assert!(next <= Duration::from_secs(35), "{next:?}");
+    }
+    assert_eq!(fire(&db, &by, MINUTE).await, 1);
+    assert_eq!(fire(&db, &by, MINUTE).await, 0, "once");
+    let jobs = db.take(by.worker, 9).await;
+    assert_eq!(jobs.len(), 1);
+    let job = &jobs[0];
+    assert_eq!((job.args.as_deref(), job.max_retries), (Ok(r#"{"a":"it's \"x\""}"#), 0));
+    let (name, tick, outcome) = db.store.tick_of(job.id.get()).await.unwrap().unwrap();
+    assert_eq!((name.as_str(), tick % MINUTE, outcome.as_str()), ("one", 0, "fired"));
+    let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
+    assert_eq!((row.last_at, row.last_job_id, row.next_at), (Some(tick), Some(job.id.get()), Some(tick + MINUTE)));
+    assert!(watched, "the worker of the test knows the kind");
+    assert_eq!(db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap().len(), 1);
+    // hours later, the last of all
+    assert!((1..=2).contains(&fire(&db, &by, 600 * MINUTE).await), "those of the last minute");
+    let told = db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap();
+    let told: Vec<_> = told.iter().map(|it| (it.outcome.as_str(), it.skipped > 500)).collect();
+    assert_eq!(told.iter().filter(|it| **it == ("missed", true)).count(), 1, "{told:?}");
+}
+
+async fn two_workers_fire_different_schedules<DB: TestDb>(db: Db<DB>) {
+    let (one, other) = (scheduler(&db, "app").await, scheduler(&db, "app").await);
+    let second = SqlStore::<DB>::new(db.pool.clone());
+    for number in 0..40 {
+        db.store.define(&definition(&format!("s{number}"), minutely(), "a")).await.unwrap().unwrap();
+    }
+    assert_eq!(fire(&db, &one, 0).await, 0);
+    let fire = async |store: &SqlStore<DB>, by: &Scheduler| {
+        let due = store.look(by, &["a".to_owned()], MINUTE).await.unwrap().due;
+        let mut jobs = 0;
+        for chunk in due.chunks(7) {
+            jobs += store.fire(chunk, &kinds(&["a"]), MINUTE).await.unwrap().jobs;
+        }
+        jobs
+    };
+    let (jobs, others) = tokio::join!(fire(&db.store, &one), fire(&second, &other));
+    assert_eq!(jobs + others + fire(&second, &other).await, 40);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 40);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_ticks WHERE outcome = 'fired'").await, 40);
+}
+
+async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    for name in ["b", "good", "z"] {
+        db.store.define(&definition(name, minutely(), "a")).await.unwrap().unwrap();
+    }
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    let taken = "INSERT INTO queue_ticks (schedule_id, tick_at, outcome) \
+                 SELECT id, next_at, 'fired' FROM queue_schedules WHERE name = 'b'";
+    db.sql(taken).await;
+    db.sql("UPDATE queue_schedules SET zone = 'Mars/Base' WHERE name = 'z'").await;
+    assert_eq!(fire(&db, &by, MINUTE).await, 1, "the good one");
+    let rows = db.store.list("", 9).await.unwrap();
+    let errors: Vec<_> = rows.iter().map(|(row, _)| (row.definition.name.as_str(), row.error.is_some())).collect();
+    assert_eq!(errors, [("b", true), ("good", false), ("z", true)]);
+    assert!(rows[2].0.error.as_ref().unwrap().contains("`Mars/Base` is no time zone"));
+    db.sql("UPDATE queue_schedules SET zone = 'UTC' WHERE name = 'z'").await;
+    assert_eq!(fire(&db, &by, 12 * MINUTE).await, 3, "mended rows fire again");
+    assert!(db.store.list("", 9).await.unwrap().iter().all(|(row, _)| row.error.is_none()));
+}
+
+async fn kinds_that_nobody_knows_are_passed_over<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    db.store.define(&definition("lost", minutely(), "nobodys")).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, MINUTE).await, 0);
+    let seen = db.store.look(&by, &["a".to_owned()], MINUTE).await.unwrap();
+    assert_eq!((seen.due.len(), seen.orphans.len()), (0, 1));
+    let passed = db.store.pass_orphans(&seen.orphans, MINUTE).await.unwrap();
+    assert_eq!(passed.failed, [("lost".to_owned(), "no live worker knows the kind `nobodys`".to_owned())]);
+    assert!(db.store.look(&by, &["a".to_owned()], MINUTE).await.unwrap().orphans.is_empty());
+    let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
+    assert!(row.error.is_some() && !watched);
+    // another worker knows it
+    db.store.define(&definition("known", minutely(), "a")).await.unwrap().unwrap();
+    let seen = db.store.look(&by, &["b".to_owned()], MINUTE).await.unwrap();
+    assert!(!seen.orphans.is_empty());
+    assert!(db.store.pass_orphans(&seen.orphans, MINUTE).await.unwrap().failed.is_empty());
+}
+
+/// What an application has: names, and whether each is retired.
+async fn names<DB: TestDb>(db: &Db<DB>) -> Vec<(String, bool)> {
+    let rows = db.store.list("", 99).await.unwrap();
+    rows.into_iter().map(|(row, _)| (row.definition.name, row.retired_at.is_some())).collect()
+}
+
+async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
+    let old: Arc<[Definition]> =
+        [definition("a", minutely(), "a"), Definition { priority: -3, ..definition("b", minutely(), "a") }].into();
+    let hourly = Schedule::cron("@hourly Europe/Berlin").unwrap().missed(Missed::None).overlap(Overlap::Skip);
+    let new: Arc<[Definition]> = [definition("b", hourly, "a"), definition("c", minutely(), "a")].into();
+    let one = scheduler(&db, "app").await;
+    let written = db.store.converge(&one, &old, "old").await.unwrap();
+    assert_eq!(written.written, ["a", "b"]);
+    db.store.change("b", Change::Pause).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let two = scheduler(&db, "app").await;
+    let done = db.store.converge(&two, &new, "new").await.unwrap();
+    assert_eq!((done.written, done.retired), (vec!["b".into(), "c".into()], vec!["a".into()]));
+    let seen = db.store.look(&one, &[], 0).await.unwrap();
+    assert!(!seen.decides, "an older worker of the application");
+    assert!(db.store.converge(&one, &old, "old").await.unwrap().written.is_empty());
+    assert!(db.store.look(&two, &[], 0).await.unwrap().decides);
+    // it joins again, and is as old as before
+    db.store.leave(one.worker).await.unwrap();
+    let again = Scheduler { worker: db.worker().await, ..one.clone() };
+    db.store.register(&again, seen.since).await.unwrap();
+    assert!(!db.store.look(&again, &[], 0).await.unwrap().decides);
+    // the rollback
+    db.store.leave(two.worker).await.unwrap();
+    let seen = db.store.look(&again, &[], 0).await.unwrap();
+    assert!(seen.decides);
+    assert_eq!(seen.digest.as_deref(), Some("new"));
+    assert_eq!(db.store.converge(&again, &old, "old").await.unwrap().written, ["a", "b"]);
+    let found = names(&db).await;
+    assert_eq!(found, [("a".to_owned(), false), ("b".to_owned(), false), ("c".to_owned(), true)]);
+    let rows = db.store.list("", 9).await.unwrap();
+    assert_eq!(rows[1].0.definition, old[1]);
+    assert!(rows[1].0.paused_at.is_some(), "a pause survives");
+    assert_eq!(fire(&db, &again, 0).await, 0);
+    assert_eq!(fire(&db, &again, MINUTE).await, 1, "only `a`");
+    db.store.change("b", Change::Resume).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &again, 0).await, 0, "nothing was missed in the pause");
+}
+
+async fn applications_keep_their_names<DB: TestDb>(db: Db<DB>) {
+    let (one, other) = (scheduler(&db, "one").await, scheduler(&db, "other").await);
+    db.store.define(&definition("mine", minutely(), "a")).await.unwrap().unwrap();
+    let declared = |names: &[&str]| names.iter().map(|name| definition(name, minutely(), "a")).collect::<Arc<[_]>>();
+    db.store.converge(&one, &declared(&["a", "mine"]), "1").await.unwrap();
+    let done = db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap();
+    assert_eq!((done.written, done.conflicts), (vec!["b".into()], vec![("a".into(), "one".into())]));
+    let rows = db.store.list("", 9).await.unwrap();
+    let apps: Vec<_> = rows.iter().map(|(row, _)| row.app.as_str()).collect();
+    assert_eq!(apps, ["one", "other", ""]);
+    // given up: the other application may have it
+    db.store.converge(&one, &declared(&[]), "3").await.unwrap();
+    let seen = db.store.look(&other, &[], 0).await.unwrap();
+    assert_eq!(seen.digest.as_deref(), Some(""), "it compares again");
+    assert_eq!(db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap().written, ["a"]);
+    // an application without workers, because its program was renamed
+    db.store.leave(other.worker).await.unwrap();
+    assert_eq!(db.store.converge(&one, &declared(&["a", "b"]), "4").await.unwrap().written, ["a", "b"]);
+}
+
+async fn the_administration_changes_what_no_code_declares<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    let declared: Arc<[Definition]> = [definition("code", minutely(), "a")].into();
+    db.store.converge(&by, &declared, "1").await.unwrap();
+    let refused = db.store.define(&definition("code", minutely(), "a")).await.unwrap().unwrap_err();
+    assert!(matches!(refused, NotThere::Declared(app) if app == "app"));
+    assert!(db.store.change("code", Change::Remove).await.unwrap().is_err());
+    assert!(matches!(db.store.change("none", Change::Pause).await.unwrap(), Err(NotThere::Unknown)));
+    let raw = Definition { max_retries: None, ..definition("it's", minutely(), "it's") };
+    db.store.define(&raw).await.unwrap().unwrap();
+    let job = db.store.fire_by_hand("it's", |_| 5).await.unwrap().unwrap();
+    assert_eq!(db.store.tick_of(job).await.unwrap().unwrap().2, "hand");
+    assert_eq!(db.int("SELECT max_retries FROM queue_jobs").await, 5);
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    assert_eq!(fire(&db, &by, MINUTE).await, 2);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE max_retries = 7").await, 1, "the default of the kind");
+    db.store.change("it's", Change::Remove).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 2 * MINUTE).await, 1);
+    assert!(db.store.change("it's", Change::Pause).await.unwrap().is_err(), "it is gone");
+    db.store.define(&raw).await.unwrap().unwrap();
+    assert_eq!(names(&db).await, [("code".to_owned(), false), ("it's".to_owned(), false)]);
+}
+
+async fn old_ticks_are_removed_with_their_jobs<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    db.store.define(&definition("one", minutely(), "a")).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    for ahead in 1..4 {
+        assert_eq!(fire(&db, &by, ahead * MINUTE).await, 1);
+    }
+    let jobs = db.take(by.worker, 1).await;
+    db.store.finish(by.worker, &[done(&jobs[0])]).await.unwrap();
+    let old = DB::in_seconds(-86_400);
+    db.sql(format!("UPDATE queue_ticks SET tick_at = {old} WHERE job_id = {}", jobs[0].id)).await;
+    db.sql(format!("UPDATE queue_ticks SET at = {old}")).await;
+    let hour = Duration::from_secs(3600);
+    assert_eq!(db.store.purge_ticks(hour, 9).await.unwrap(), 0, "its job is in the history");
+    db.store.delete(&[jobs[0].id.get()], None).await.unwrap();
+    assert_eq!(db.store.purge_ticks(hour, 9).await.unwrap(), 1);
+    db.store.change("one", Change::Remove).await.unwrap().unwrap();
+    db.sql(format!("UPDATE queue_schedules SET retired_at = {old}")).await;
+    db.store.purge_ticks(hour, 9).await.unwrap();
+    assert_eq!(names(&db).await.len(), 1, "it has ticks");
+    db.sql("DELETE FROM queue_ticks").await;
+    db.store.purge_ticks(hour, 9).await.unwrap();
+    assert!(names(&db).await.is_empty());
+}

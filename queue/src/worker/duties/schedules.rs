@@ -1,0 +1,205 @@
+//! Fires the ticks of schedules, and keeps what the application declares in the database.
+//!
+//! A worker looks every 30 seconds, and when the next tick is due that it saw. Any number of workers look; the lock on a
+//! schedule decides who fires it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::Error;
+use crate::schedule::definition::Definition;
+use crate::store::schedules::{Converged, Kinds, ScheduleStore, Scheduler, Seen};
+use crate::telemetry;
+use crate::worker::duties::Duty;
+use crate::worker::shared::Shared;
+
+/// The longest pause between two looks, before jitter. So long may a schedule that was made at run time wait to be seen.
+const SELDOM: Duration = Duration::from_secs(30);
+/// How many schedules one transaction fires.
+const CHUNK: usize = 250;
+/// Workers that wake up for the same tick look within this time, so that the first has fired it before the others look.
+const SPREAD: Duration = Duration::from_millis(50);
+/// SQLite reads its clock in whole milliseconds.
+const CLOCK: Duration = Duration::from_millis(2);
+/// The pauses of a worker that saw due schedules and got none, because others had locked them and might die.
+const AGAIN: Duration = Duration::from_millis(50);
+const LONGEST_AGAIN: Duration = Duration::from_secs(1);
+/// The shortest and the longest pause between two rounds that remove old ticks.
+const PURGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// The most ticks that one round removes.
+const PURGED: u32 = 1_000;
+/// After the account turned out to lack a right.
+const NEVER: Duration = Duration::from_secs(365 * 86_400);
+
+/// What an application declares and its workers know.
+#[derive(Clone)]
+pub(crate) struct Declared {
+    pub(crate) app: Arc<str>,
+    pub(crate) schedules: Arc<[Definition]>,
+    pub(crate) kinds: Kinds,
+}
+
+/// The duty of one worker.
+pub(crate) struct Schedules {
+    store: Arc<dyn ScheduleStore>,
+    declared: Declared,
+    /// The kinds, as every look sends them.
+    kinds: Vec<String>,
+    digest: String,
+    keep: Duration,
+    wake: Instant,
+    /// When this process joined first, by the database's clock.
+    since: Option<i64>,
+    /// How often in a row it saw due schedules and got none.
+    in_vain: u32,
+    purge: Instant,
+    /// Errors that were told, by schedule.
+    told: HashMap<String, String>,
+}
+
+impl Schedules {
+    pub(crate) fn new(store: Arc<dyn ScheduleStore>, declared: Declared, keep: Duration) -> Self {
+        let mut kinds: Vec<String> = declared.kinds.keys().cloned().collect();
+        kinds.sort_unstable();
+        let digest = digest(&declared.schedules);
+        let wake = Instant::now();
+        let (since, in_vain, purge, told) = (None, 0, wake + PURGE.0, HashMap::new());
+        Self { store, declared, kinds, digest, keep, wake, since, in_vain, purge, told }
+    }
+
+    async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
+        let worker = shared.lease.id();
+        if worker == 0 {
+            // it lost its lease and will join again
+            self.wake = Instant::now() + LONGEST_AGAIN;
+            return Ok(());
+        }
+        let by = Scheduler { worker, app: self.declared.app.clone() };
+        let began = Instant::now();
+        let seen = self.store.look(&by, &self.kinds, 0).await?;
+        let round_trip = began.elapsed();
+        self.wake = Instant::now();
+        match seen.since {
+            None => return self.store.register(&by, self.since).await,
+            since => self.since = self.since.or(since),
+        }
+        if seen.decides && seen.digest.as_ref() != Some(&self.digest) {
+            let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
+            self.tell_of_changes(&done);
+            return Ok(());
+        }
+        if !seen.orphans.is_empty() {
+            let passed = self.store.pass_orphans(&seen.orphans, 0).await?;
+            self.tell_of_failures(passed.failed);
+        }
+        if !seen.due.is_empty() {
+            return self.fire(&seen, worker).await;
+        }
+        self.in_vain = 0;
+        if self.purge <= Instant::now() {
+            self.store.purge_ticks(self.keep, PURGED).await?;
+            self.purge = Instant::now() + (self.keep / 100).clamp(PURGE.0, PURGE.1);
+        }
+        let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
+        let spread = if shared.lease.has_others() { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
+        // the database's clock was read about half a round trip ago
+        let next = seen.next.map(|next| next.saturating_sub(round_trip / 2) + CLOCK + spread);
+        self.wake += next.map_or(seldom, |next| next.min(seldom));
+        Ok(())
+    }
+
+    /// Fires all that is due. Each worker begins at another place, so that they do not meet.
+    async fn fire(&mut self, seen: &Seen, worker: i64) -> Result<(), Error> {
+        let mut due = seen.due.clone();
+        due.sort_unstable();
+        let chunks: Vec<&[i64]> = due.chunks(CHUNK).collect();
+        let first = usize::try_from(worker).unwrap_or(0) % chunks.len();
+        let mut locked = 0;
+        for at in 0..chunks.len() {
+            let chunk = chunks[(first + at) % chunks.len()];
+            let fired = self.store.fire(chunk, &self.declared.kinds, 0).await?;
+            locked += fired.locked;
+            if fired.jobs > 0 {
+                tracing::debug!(
+                    event = telemetry::SCHEDULES_FIRED,
+                    jobs = fired.jobs,
+                    "enqueued the jobs of schedules"
+                );
+            }
+            self.tell_of_failures(fired.failed);
+        }
+        self.in_vain = if locked > 0 { 0 } else { (self.in_vain + 1).min(16) };
+        if self.in_vain > 0 {
+            self.wake = Instant::now() + (AGAIN * 2_u32.pow(self.in_vain - 1)).min(LONGEST_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn tell_of_changes(&mut self, done: &Converged) {
+        let app = &*self.declared.app;
+        if !done.written.is_empty() || !done.retired.is_empty() {
+            let (written, retired) = (done.written.join(", "), done.retired.join(", "));
+            tracing::info!(event = telemetry::SCHEDULES_CHANGED, app, written, retired, "wrote the declared schedules");
+        }
+        for (schedule, owner) in &done.conflicts {
+            let event = telemetry::SCHEDULE_CONFLICT;
+            match owner.as_str() {
+                "" => tracing::error!(
+                    event,
+                    schedule,
+                    "the code declares a schedule with the name of one that was made at run time, which stays: rename one"
+                ),
+                owner => tracing::error!(
+                    event,
+                    schedule,
+                    owner,
+                    "the code declares a schedule with the name of one of another application, which stays: rename one"
+                ),
+            }
+        }
+    }
+
+    /// Each error once, until it changes.
+    fn tell_of_failures(&mut self, failed: Vec<(String, String)>) {
+        for (schedule, error) in failed {
+            if self.told.get(&schedule) != Some(&error) {
+                let event = telemetry::SCHEDULE_FAILED;
+                tracing::error!(event, schedule, error, "a schedule does not fire; mend its row or its code");
+                self.told.insert(schedule, error);
+            }
+        }
+    }
+}
+
+impl Duty for Schedules {
+    async fn due(&mut self, _: &Shared) {
+        sleep_until(self.wake).await;
+    }
+
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
+        match self.round(shared).await {
+            Err(error) if error.is_a_missing_right() => {
+                tracing::error!(
+                    event = telemetry::DUTY_FAILED,
+                    feature = "schedules",
+                    %error,
+                    "this worker fires no schedules until it is restarted; grant it what docs/security.md lists"
+                );
+                self.wake = Instant::now() + NEVER;
+                Ok(())
+            }
+            result => result,
+        }
+    }
+}
+
+/// The same for equal schedules, in every build.
+fn digest(schedules: &[Definition]) -> String {
+    let text = serde_json::to_string(schedules).expect("plain structs of numbers and text serialize");
+    let hash =
+        |seed: u64| text.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4))
+}

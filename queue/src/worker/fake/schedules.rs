@@ -1,0 +1,39 @@
+//! A database without schedules.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::Row;
+use crate::store::Reply;
+use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, ScheduleStore, Scheduler, Seen};
+
+pub(super) struct NoSchedules;
+
+macro_rules! unused {
+    ($(fn $name:ident($($value:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name<'a>(&'a self, $(_: $type),*) -> Reply<'a, $answer> {
+            unimplemented!("there are no schedules")
+        }
+    )*};
+}
+
+impl ScheduleStore for NoSchedules {
+    fn look<'a>(&'a self, _: &'a Scheduler, _: &'a [String], _: i64) -> Reply<'a, Seen> {
+        Box::pin(async { Ok(Seen { since: Some(0), ..Seen::default() }) })
+    }
+
+    unused! {
+        fn register(by: &'a Scheduler, since: Option<i64>) -> ();
+        fn fire(ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Fired;
+        fn pass_orphans(ids: &'a [i64], ahead: i64) -> Fired;
+        fn converge(by: &'a Scheduler, declared: &'a Arc<[Definition]>, digest: &'a str) -> Converged;
+        fn purge_ticks(keep: Duration, limit: u32) -> u64;
+        fn define(definition: &'a Definition) -> Named<()>;
+        fn change(name: &'a str, change: Change) -> Named<()>;
+        fn fire_by_hand(name: &'a str, max_retries: fn(&str) -> u32) -> Named<i64>;
+        fn list(after: &'a str, limit: u32) -> Vec<(Row, bool)>;
+        fn history(name: &'a str, before: i64, limit: u32) -> Named<Vec<Noted>>;
+        fn tick_of(job: i64) -> Option<(String, i64, String)>;
+    }
+}
