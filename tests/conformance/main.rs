@@ -46,6 +46,7 @@ mod pools;
 mod producers;
 mod property;
 mod retention;
+mod schedules;
 mod secrets;
 mod settings;
 mod shutdown;
