@@ -1,12 +1,15 @@
 //! Schedules: in code, at run time and by SQL; several workers, deploys and bad rows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use queue::testing::TestQueue;
 
 use queue::{
-    Admin, Error, Job, JobContext, JobError, JobState, Missed, Overlap, Periodic, Schedule, ScheduleInfo, WorkerBuilder,
+    Admin, Error, Job, JobContext, JobError, JobState, Missed, Overlap, Periodic, Schedule, ScheduleInfo, State,
+    WorkerBuilder, job,
 };
 use queue_tests::jobs::Note;
-use queue_tests::{Db, eventually};
+use queue_tests::{AnyPool, Db, What, each, eventually};
 use serde::{Deserialize, Serialize};
 
 conformance! {
@@ -22,6 +25,8 @@ conformance! {
     leave_the_names_of_others_alone,
     move_with_a_renamed_program,
     go_on_without_a_right,
+    fire_in_a_test_as_time_passes,
+    a_month_of_minutes_passes_in_a_test,
 }
 
 /// Declares a schedule by hand, so that it is not in the workers of other tests. Returns its tick.
@@ -326,4 +331,52 @@ async fn go_on_without_a_right(db: Db) {
     let id = db.enqueue(Note::new("all the same")).await;
     db.reaches(id, JobState::Completed).await;
     worker.stop().await;
+}
+
+/// Enqueues a note for ten seconds later, at each third tick.
+#[job]
+async fn leaves(ctx: JobContext, State(pool): State<AnyPool>) -> Result<(), JobError> {
+    let tick = ctx.tick().await?.expect("a tick");
+    if tick.at.timestamp() / 60 % 3 == 0 {
+        let note = Note::new(&tick.at.to_rfc3339()).after(Duration::from_secs(10));
+        pool.enqueue(note).await?;
+    }
+    Ok(())
+}
+
+/// Does nothing.
+#[job]
+async fn silent() {}
+
+async fn fire_in_a_test_as_time_passes(db: Db) {
+    let admin = db.admin();
+    admin.schedule("minutely", Schedule::cron("* * * * *").expect("minutes"), Leaves {}).await.expect("made");
+    admin.schedule("hourly", Schedule::cron("0 * * * *").expect("hours"), Note::new("hour")).await.expect("made");
+    each!(AnyPool, db.pool(), pool => {
+        let mut queue = TestQueue::new(pool).state(db.pool().clone()).state(db.probe.clone());
+        assert_eq!(queue.advance("2h").await.unwrap().runs(), 0, "not without `schedules`");
+        let mut queue = queue.schedules();
+        let drained = queue.advance("3h").await.unwrap().expect_ok();
+        assert!((180 + 60 + 3 - 1..=180 + 60 + 3 + 1).contains(&drained.completed), "{drained:?}");
+    });
+    let ticks = admin.ticks("minutely", None).await.expect("ticks");
+    assert!(ticks.windows(2).all(|two| two[0].at - two[1].at == chrono::TimeDelta::minutes(1)), "one a minute");
+    assert_eq!(db.count("queue_jobs").await, 0);
+    // ten seconds after its tick, before the next one: in the order of time
+    let order = db.probe.labels(What::Started);
+    assert_eq!(order.iter().filter(|label| *label == "hour").count(), 3);
+    let hour = order.iter().position(|label| label == "hour").expect("an hour");
+    assert!(order[hour + 1].contains(":00:00"), "the note of the full hour follows it: {:?}", order[hour + 1]);
+}
+
+async fn a_month_of_minutes_passes_in_a_test(db: Db) {
+    db.admin().schedule("silent", Schedule::cron("* * * * *").expect("minutes"), Silent {}).await.expect("made");
+    each!(AnyPool, db.pool(), pool => {
+        let mut queue = TestQueue::new(pool).state(db.pool().clone()).state(db.probe.clone()).schedules();
+        let began = Instant::now();
+        let days = if db.dialect() == queue::Engine::Sqlite { 30 } else { 1 };
+        let drained = queue.advance(Duration::from_secs(days * 86_400)).await.unwrap().expect_ok();
+        assert!(drained.completed.abs_diff(u32::try_from(days * 1_440).unwrap()) <= 1, "{drained:?}");
+        println!("{days} days took {:?}", began.elapsed());
+    });
 }

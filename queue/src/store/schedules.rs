@@ -101,6 +101,10 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     /// next ticks are one transaction.
     fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired>;
 
+    /// Fires all ticks of a schedule up to so far ahead, as if each were on time. Returns how many.
+    #[cfg(feature = "testing")]
+    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;
+
     /// Passes over the ticks of schedules whose kind no live worker knows.
     fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired>;
 

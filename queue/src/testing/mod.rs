@@ -19,6 +19,8 @@
 mod expect;
 mod outcome;
 mod runner;
+#[cfg(feature = "schedules")]
+mod ticks;
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -175,6 +177,30 @@ impl<C: Lent> TestQueue<C> {
         self
     }
 
+    /// Lets the schedules fire, those that the code of the test binary declares and those in the database: in
+    /// [`drain`](Self::drain) what is due, and in [`advance`](Self::advance) each tick at its time. Without this they do
+    /// not, so that a schedule disturbs no test of something else.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::testing::TestQueue;
+    /// use queue::{Admin, Schedule, job};
+    ///
+    /// #[job]
+    /// async fn report() {}
+    ///
+    /// Admin::new(&pool).schedule("nightly", Schedule::cron("@daily")?, Report {}).await?;
+    /// let mut queue = TestQueue::new(&pool).schedules();
+    /// assert_eq!(queue.advance("7d").await?.expect_ok().completed, 7);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "schedules")]
+    pub fn schedules(mut self) -> Self {
+        self.runner.ticking = Some(ticks::Ticking::new());
+        self
+    }
+
     /// Runs every job that is due, in order, until none is. With [`new`](TestQueue::new), that includes jobs that the
     /// handlers enqueue.
     ///
@@ -200,11 +226,15 @@ impl<C: Lent> TestQueue<C> {
         let mut left = by.into_duration() + SLACK;
         let work = async {
             let mut all = runner.drain().await?;
-            while let Some(step) = runner.step(left).await? {
+            loop {
+                #[cfg(feature = "schedules")]
+                while let Some(step) = runner.many_ticks(left, &mut all).await? {
+                    left = left.saturating_sub(step);
+                }
+                let Some(step) = runner.step(left).await? else { return Ok(all) };
                 left = left.saturating_sub(step);
                 all.extend(runner.drain().await?);
             }
-            Ok(all)
         };
         on.serve(work).await
     }

@@ -35,7 +35,7 @@ pub(super) enum Mishap {
 }
 
 pub(crate) struct Runner {
-    store: Arc<dyn TestStore>,
+    pub(super) store: Arc<dyn TestStore>,
     states: States,
     registered: Vec<JobDefinition>,
     pub(super) mishap: Option<Mishap>,
@@ -46,6 +46,9 @@ pub(crate) struct Runner {
     newest: i64,
     /// A `drain` ended with an error, or was dropped: its worker may hold a job.
     unfinished: bool,
+    /// None: schedules do not fire.
+    #[cfg(feature = "schedules")]
+    pub(super) ticking: Option<super::ticks::Ticking>,
 }
 
 impl Runner {
@@ -59,6 +62,8 @@ impl Runner {
             caught_up: 0,
             newest: 0,
             unfinished: false,
+            #[cfg(feature = "schedules")]
+            ticking: None,
         }
     }
 
@@ -70,8 +75,16 @@ impl Runner {
         self.registered.push(JobDefinition::of::<J>());
     }
 
-    fn definitions(&self) -> HashMap<&'static str, Arc<JobDefinition>> {
-        let all = linked().into_iter().chain(self.registered.iter().cloned()).map(Arc::new);
+    /// Each job once.
+    pub(super) fn distinct_definitions(&self) -> Vec<JobDefinition> {
+        let mut all: Vec<_> = linked().into_iter().chain(self.registered.iter().cloned()).collect();
+        let mut seen = HashSet::new();
+        all.retain(|job| seen.insert(job.type_id));
+        all
+    }
+
+    pub(super) fn definitions(&self) -> HashMap<&'static str, Arc<JobDefinition>> {
+        let all = self.distinct_definitions().into_iter().map(Arc::new);
         let named = |job: Arc<JobDefinition>| {
             let names: Vec<_> = std::iter::once(job.kind).chain(job.aliases.iter().copied()).collect();
             names.into_iter().map(move |name| (name, job.clone()))
@@ -81,6 +94,8 @@ impl Runner {
 
     /// Runs everything that is due.
     pub(super) async fn drain(&mut self) -> Result<Drained, Error> {
+        #[cfg(feature = "schedules")]
+        self.fire().await?;
         let definitions = self.definitions();
         let mut kinds: Vec<String> = definitions.keys().map(ToString::to_string).collect();
         kinds.sort();
@@ -118,19 +133,24 @@ impl Runner {
     }
 
     /// Moves to the next due moment, at most by `most`. Returns by how much, or None if nothing is due until then.
-    pub(super) async fn step(&self, most: Duration) -> Result<Option<Duration>, Error> {
+    pub(super) async fn step(&mut self, most: Duration) -> Result<Option<Duration>, Error> {
         let definitions = self.definitions();
         let kinds = definitions.keys().map(ToString::to_string).collect();
         let found = self.store.discover(&Scope { kinds, queues: Vec::new() }, &[], usize::MAX / 4, false).await?;
         // what is due and did not run is locked by somebody else
         let later = found.heads.iter().map(|head| head.due_in).filter(|due_in| !due_in.is_zero());
-        let next = later.min().filter(|next| *next <= most);
+        let next = later.min();
+        #[cfg(feature = "schedules")]
+        let next = next.into_iter().chain(self.next_tick().await?).min();
+        let next = next.filter(|next| *next <= most);
         let by = next.unwrap_or(most);
         // whole milliseconds: SQLite has no others
         let micros = i64::try_from(by.as_micros().div_ceil(1_000) * 1_000).unwrap_or(i64::MAX / 2);
         if micros > 0 {
             self.store.shift(micros, 0).await?;
         }
+        #[cfg(feature = "schedules")]
+        self.passes(Duration::from_micros(micros.unsigned_abs()));
         Ok(next.map(|_| Duration::from_micros(micros.unsigned_abs())))
     }
 
@@ -188,7 +208,7 @@ impl Runner {
         Ok(all)
     }
 
-    async fn join(&self, scope: &Scope) -> Result<WorkerId, Error> {
+    pub(super) async fn join(&self, scope: &Scope) -> Result<WorkerId, Error> {
         let card = NewWorker {
             host: "test".to_owned(),
             pid: std::process::id(),
@@ -235,7 +255,7 @@ impl Runner {
         Ok(None)
     }
 
-    fn check_states(&self, definition: &JobDefinition) -> Result<(), Error> {
+    pub(super) fn check_states(&self, definition: &JobDefinition) -> Result<(), Error> {
         match definition.requires.iter().find(|state| !self.states.contains_key(&state.id)) {
             Some(state) => Err(Error::config(format!(
                 "job `{}` takes `State<{}>`, but the test queue was not given one: add `.state(…)` with a value of \
@@ -246,7 +266,7 @@ impl Runner {
         }
     }
 
-    fn attempt(
+    pub(super) fn attempt(
         &self,
         job: Claimed,
         definition: Arc<JobDefinition>,
@@ -268,7 +288,7 @@ impl Runner {
     }
 
     /// The arguments, if they were too long to come with the claim.
-    async fn long_args(&self, worker: WorkerId, job: &Claimed) -> Result<Option<LongArgs>, Error> {
+    pub(super) async fn long_args(&self, worker: WorkerId, job: &Claimed) -> Result<Option<LongArgs>, Error> {
         if job.args.is_ok() {
             return Ok(None);
         }
@@ -286,7 +306,7 @@ impl Runner {
         Ok(outcome)
     }
 
-    async fn record(&self, worker: WorkerId, ended: Ended) -> Result<(), Error> {
+    pub(super) async fn record(&self, worker: WorkerId, ended: Ended) -> Result<(), Error> {
         match ended {
             Ended::Finish(end) => self.store.finish(worker, &[end]).await,
             Ended::Requeue(end) => self.store.requeue(worker, &[end]).await,

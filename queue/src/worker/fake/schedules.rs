@@ -23,6 +23,11 @@ impl ScheduleStore for NoSchedules {
         Box::pin(async { Ok(Seen { since: Some(0), ..Seen::default() }) })
     }
 
+    #[cfg(feature = "testing")]
+    fn fire_on_time<'a>(&'a self, _: i64, _: &'a Kinds, _: i64) -> Reply<'a, usize> {
+        unimplemented!("there are no schedules")
+    }
+
     unused! {
         fn register(by: &'a Scheduler, since: Option<i64>) -> ();
         fn fire(ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Fired;

@@ -108,6 +108,33 @@ async fn fire_together<DB: Dialect + Signals>(
         .await
 }
 
+/// Fires all ticks up to now, as if each were on time.
+#[cfg(feature = "testing")]
+pub(super) async fn fire_on_time<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    id: i64,
+    kinds: &Kinds,
+    ahead: i64,
+) -> Result<usize, Error> {
+    store
+        .run(Via::Schedules, Mode::Transaction, "cannot fire schedules", (id, kinds.clone(), ahead), |conn, args| {
+            async move {
+                let (id, kinds, ahead) = args;
+                let mut plans = Vec::new();
+                for (mut row, _) in read::<DB>(conn, &[*id], *ahead).await? {
+                    let Some(kind) = kinds.get(&row.definition.kind) else { continue };
+                    (row.definition.missed, row.definition.window_s) = ("all".into(), Some(i64::from(i32::MAX)));
+                    let plan = plan::plan(&row, *kind);
+                    plans.push((row, plan, *kind));
+                }
+                carry_out::<DB>(conn, &plans).await?;
+                Ok(plans.iter().map(|(_, plan, _)| plan.fire.len()).sum())
+            }
+            .boxed()
+        })
+        .await
+}
+
 /// The database refuses a row. The others are fired all the same.
 async fn one_by_one<DB: Dialect + Signals>(
     store: &SqlStore<DB>,

@@ -112,6 +112,11 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
         fire::fire(self, ids, kinds, ahead).boxed()
     }
 
+    #[cfg(feature = "testing")]
+    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize> {
+        fire::fire_on_time(self, id, kinds, ahead).boxed()
+    }
+
     fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired> {
         fire::pass_orphans(self, ids, ahead).boxed()
     }

@@ -122,19 +122,19 @@ async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
 async fn kinds_that_nobody_knows_are_passed_over<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     db.store.define(&definition("lost", minutely(), "nobodys")).await.unwrap().unwrap();
-    assert_eq!(fire(&db, &by, MINUTE).await, 0);
-    let seen = db.store.look(&by, &["a".to_owned()], MINUTE).await.unwrap();
+    assert_eq!(fire(&db, &by, 2 * MINUTE).await, 0);
+    let seen = db.store.look(&by, &["a".to_owned()], 2 * MINUTE).await.unwrap();
     assert_eq!((seen.due.len(), seen.orphans.len()), (0, 1));
-    let passed = db.store.pass_orphans(&seen.orphans, MINUTE).await.unwrap();
+    let passed = db.store.pass_orphans(&seen.orphans, 2 * MINUTE).await.unwrap();
     assert_eq!(passed.failed, [("lost".to_owned(), "no live worker knows the kind `nobodys`".to_owned())]);
-    assert!(db.store.look(&by, &["a".to_owned()], MINUTE).await.unwrap().orphans.is_empty());
+    assert!(db.store.look(&by, &["a".to_owned()], 2 * MINUTE).await.unwrap().orphans.is_empty());
     let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
     assert!(row.error.is_some() && !watched);
     // another worker knows it
     db.store.define(&definition("known", minutely(), "a")).await.unwrap().unwrap();
-    let seen = db.store.look(&by, &["b".to_owned()], MINUTE).await.unwrap();
+    let seen = db.store.look(&by, &["b".to_owned()], 2 * MINUTE).await.unwrap();
     assert!(!seen.orphans.is_empty());
-    assert!(db.store.pass_orphans(&seen.orphans, MINUTE).await.unwrap().failed.is_empty());
+    assert!(db.store.pass_orphans(&seen.orphans, 2 * MINUTE).await.unwrap().failed.is_empty());
 }
 
 /// What an application has: names, and whether each is retired.

@@ -25,5 +25,6 @@ SELECT (SELECT JSON_ARRAYAGG(d.id) FROM (SELECT s.id FROM queue_schedules AS s F
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),
        (SELECT JSON_ARRAYAGG(o.id) FROM (SELECT s.id FROM queue_schedules AS s FORCE INDEX (queue_schedules_next)
                WHERE s.next_at < UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND - INTERVAL 60 SECOND
+                 AND s.changed_at < UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND - INTERVAL 60 SECOND
                  AND NOT JSON_CONTAINS($2, JSON_QUOTE(s.kind))
                ORDER BY s.next_at LIMIT 100) AS o)

@@ -17,6 +17,7 @@ SELECT (SELECT json_agg(d.id)::text FROM (SELECT s.id FROM queue_schedules AS s
                                                                    WHERE m.worker_id = $3)))::int,
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),
        (SELECT json_agg(o.id)::text FROM (SELECT s.id FROM queue_schedules AS s
-               WHERE s.next_at < c.now - interval '60 s' AND s.kind <> ALL (c.kinds) ORDER BY s.next_at LIMIT 100) AS o)
+               WHERE s.next_at < c.now - interval '60 s' AND s.changed_at < c.now - interval '60 s'
+                 AND s.kind <> ALL (c.kinds) ORDER BY s.next_at LIMIT 100) AS o)
 FROM (SELECT now() + $5 * interval '1 microsecond' AS now,
              ARRAY(SELECT k FROM json_array_elements_text($2::json) AS k) AS kinds) AS c

@@ -20,5 +20,6 @@ SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS 
                                                                   WHERE m.worker_id = $3)),
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),
        (SELECT json_group_array(o.id) FROM (SELECT s.id FROM queue_schedules AS s
-               WHERE s.next_at < (SELECT now FROM c) - 60000 AND s.kind NOT IN (SELECT value FROM json_each($2))
+               WHERE s.next_at < (SELECT now FROM c) - 60000 AND s.changed_at < (SELECT now FROM c) - 60000
+                 AND s.kind NOT IN (SELECT value FROM json_each($2))
                ORDER BY s.next_at LIMIT 100) AS o)

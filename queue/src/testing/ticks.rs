@@ -1,0 +1,226 @@
+//! Schedules in a test: time passes by numbers, and many ticks in a row are fired at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::error::Error;
+use crate::schedule::definition::Definition;
+use crate::schedule::plan::{KnownKind, Row};
+use crate::schedule::{Overlap, Schedule};
+use crate::store::schedules::{Kinds, ScheduleStore, Scheduler};
+use crate::store::values::{Ask, Lane, Outcome as Word, Requeue, Scope, WorkerId};
+use crate::testing::outcome::{Drained, Outcome};
+use crate::testing::runner::Runner;
+use crate::worker::Ended;
+
+/// How many ticks of one schedule are fired at once, if nothing else is due between them.
+const AT_ONCE: usize = 1_000;
+
+/// The schedules of a test.
+pub(super) struct Ticking {
+    /// How far the test's time is ahead of the clock, in microseconds.
+    ahead: i64,
+    /// What the code declares is in the database.
+    declared: bool,
+}
+
+impl Ticking {
+    pub(super) fn new() -> Self {
+        Self { ahead: 0, declared: false }
+    }
+}
+
+/// A schedule with its next ticks.
+struct Upcoming {
+    row: Row,
+    schedule: Schedule,
+    next: i64,
+}
+
+impl Runner {
+    /// Lets the test's time pass for schedules.
+    pub(super) fn passes(&mut self, time: Duration) {
+        if let Some(ticking) = &mut self.ticking {
+            ticking.ahead += micros(time);
+        }
+    }
+
+    fn kinds(&self) -> Kinds {
+        let known = |(kind, job): (&&str, &Arc<crate::registry::JobDefinition>)| {
+            ((*kind).to_owned(), KnownKind { max_retries: job.max_retries, decodes: job.decodes })
+        };
+        Arc::new(self.definitions().iter().map(known).collect())
+    }
+
+    /// Enqueues the jobs of all ticks up to now.
+    pub(super) async fn fire(&mut self) -> Result<(), Error> {
+        let Some(Ticking { ahead, declared }) = self.ticking else { return Ok(()) };
+        // no worker: a test decides for itself
+        let by = Scheduler { worker: 0, app: "test".into() };
+        let (store, kinds) = (self.store.schedules(), self.kinds());
+        if !declared {
+            self.declare(&*store, &by).await?;
+        }
+        let mut names: Vec<String> = kinds.keys().cloned().collect();
+        names.sort_unstable();
+        loop {
+            let due = store.look(&by, &names, ahead).await?.due;
+            let fired = store.fire(&due, &kinds, ahead).await?;
+            if let Some((name, error)) = fired.failed.into_iter().next() {
+                return Err(Error::config(format!("the schedule `{name}` does not fire: {error}")));
+            }
+            if fired.locked == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn declare(&mut self, store: &dyn ScheduleStore, by: &Scheduler) -> Result<(), Error> {
+        let mut all: Vec<Definition> = Vec::new();
+        for job in self.distinct_definitions() {
+            all.extend((job.schedules)()?);
+        }
+        store.register(by, None).await?;
+        store.converge(by, &all.into(), "test").await?;
+        self.ticking = self.ticking.take().map(|ticking| Ticking { declared: true, ..ticking });
+        Ok(())
+    }
+
+    /// The schedules with a next tick, the earliest first, and the time in the test.
+    async fn upcoming(&self) -> Result<(Vec<Upcoming>, i64), Error> {
+        let Some(Ticking { ahead, .. }) = self.ticking else { return Ok((Vec::new(), 0)) };
+        let (definitions, mut found, mut now) = (self.definitions(), Vec::new(), 0);
+        let mut after = String::new();
+        loop {
+            let rows = self.store.schedules().list(&after, 1_000).await?;
+            let Some((last, _)) = rows.last() else { break };
+            after.clone_from(&last.definition.name);
+            for (row, _) in rows {
+                now = row.now + ahead;
+                let next = row.next_at.filter(|next| *next > 0 && definitions.contains_key(&*row.definition.kind));
+                if let (Some(next), Ok(schedule)) = (next, row.definition.schedule()) {
+                    found.push(Upcoming { row, schedule, next });
+                }
+            }
+        }
+        found.sort_by_key(|it| it.next);
+        Ok((found, now))
+    }
+
+    /// When the next tick is.
+    pub(super) async fn next_tick(&self) -> Result<Option<Duration>, Error> {
+        let (upcoming, now) = self.upcoming().await?;
+        Ok(upcoming.first().map(|first| duration(first.next - now)))
+    }
+
+    /// If the next ticks are all of one schedule, and no job waits: fires up to [`AT_ONCE`] of them at once, and runs
+    /// their jobs in order. Returns how far the time has gone. None: there are no such ticks within `most`.
+    pub(super) async fn many_ticks(
+        &mut self,
+        most: Duration,
+        drained: &mut Drained,
+    ) -> Result<Option<Duration>, Error> {
+        if self.ticking.is_none() || self.mishap.is_some() {
+            return Ok(None);
+        }
+        let (upcoming, now) = self.upcoming().await?;
+        let Some((first, others)) = upcoming.split_first() else { return Ok(None) };
+        let simple = first.schedule.overlap == Overlap::Allow && first.schedule.jitter.is_zero();
+        let until = others.first().map_or(i64::MAX, |other| other.next).min(now.saturating_add(micros(most)));
+        let ticks: Vec<i64> = std::iter::once(first.next)
+            .chain(first.schedule.calendar().after(first.next.div_euclid(1_000_000)).map(|(at, _)| at * 1_000_000))
+            .take_while(|tick| *tick < until)
+            .take(AT_ONCE)
+            .collect();
+        let scope = Scope { kinds: self.definitions().keys().map(ToString::to_string).collect(), queues: Vec::new() };
+        if !simple || ticks.len() < 2 || !self.store.discover(&scope, &[], 1, false).await?.heads.is_empty() {
+            return Ok(None);
+        }
+        let ahead = self.ticking.as_ref().map_or(0, |ticking| ticking.ahead) + ticks[ticks.len() - 1] - now;
+        if self.store.schedules().fire_on_time(first.row.id, &self.kinds(), ahead).await? != ticks.len() {
+            return Err(Error::config("the schedules changed while the test let time pass"));
+        }
+        let worker = self.join(&scope).await?;
+        let ran = self.run_ticks(worker, &first.row, &ticks, drained).await;
+        self.store.leave(worker).await?;
+        let gone = duration(ticks[ran? - 1] - now);
+        self.passes(gone);
+        Ok(Some(gone))
+    }
+
+    /// Runs the jobs of these ticks until one of them leaves something to do before the next tick. The others wait
+    /// then, until their ticks. Returns how many ran.
+    async fn run_ticks(
+        &mut self,
+        worker: WorkerId,
+        row: &Row,
+        ticks: &[i64],
+        drained: &mut Drained,
+    ) -> Result<usize, Error> {
+        let enqueued = Arc::new(Notify::new());
+        let _subscription = self.store.subscribe(enqueued.clone());
+        let definition = &row.definition;
+        let lane = Lane {
+            kind: definition.kind.as_str().into(),
+            queue: definition.queue.as_str().into(),
+            priority: definition.priority,
+        };
+        let take = u32::try_from(ticks.len()).unwrap_or(u32::MAX);
+        let ask = Ask { lane, take, behind: None, first: None, newest_first: false, max_retries: 0 };
+        let mut jobs = self.store.claim(worker, &[ask], None).await?;
+        jobs.sort_by_key(|job| (job.run_at, job.id));
+        let definitions = self.definitions();
+        let job_definition = definitions[&*definition.kind].clone();
+        self.check_states(&job_definition)?;
+        let (mut finished, mut ran) = (Vec::new(), 0);
+        let mut rest = jobs.into_iter();
+        for job in rest.by_ref() {
+            let long_args = self.long_args(worker, &job).await?;
+            let ended = self.attempt(job, job_definition.clone(), Arc::default(), long_args).run().await;
+            let ended = ended.expect("its lease is not lost");
+            drained.add(Outcome::of(&ended));
+            ran += 1;
+            let is_over = match ended {
+                Ended::Finish(end) => {
+                    finished.push(end);
+                    true
+                }
+                other => {
+                    self.record(worker, other).await?;
+                    false
+                }
+            };
+            if !is_over || is_notified(&enqueued) {
+                break;
+            }
+        }
+        self.store.finish(worker, &finished).await?;
+        let left: Vec<Requeue> =
+            rest.zip(&ticks[ran..]).map(|(job, tick)| put_off(job.hold(), tick - ticks[ran - 1])).collect();
+        if !left.is_empty() {
+            self.store.requeue(worker, &left).await?;
+        }
+        Ok(ran)
+    }
+}
+
+/// A job whose tick is still to come in the test.
+fn put_off(hold: crate::store::values::Hold, delay_us: i64) -> Requeue {
+    let (outcome, delay_us) = (Word::Released, Some(delay_us));
+    Requeue { hold, ran_us: 0, outcome, delay_us, uncount: 1, record: false, error: None }
+}
+
+fn is_notified(notify: &Notify) -> bool {
+    use futures_util::FutureExt as _;
+    notify.notified().now_or_never().is_some()
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+fn duration(micros: i64) -> Duration {
+    Duration::from_micros(micros.max(0).unsigned_abs())
+}
