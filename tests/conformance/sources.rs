@@ -117,6 +117,8 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/values.rs", "self.cancelled += other.cancelled;", 1, "a number"),
     ("queue/src/store/mysql/", "*count += row.int(6)?;", 1, "a number"),
     ("queue/src/store/engine/leases.rs", "sum += one;", 1, "numbers"),
+    ("queue/src/store/engine/schedules/fire.rs", "jobs += plan.fire.len();", 1, "a number"),
+    ("queue/src/store/engine/schedules/mod.rs", "removed += ", 1, "a number"),
 ];
 
 /// What makes SQL of a text that is not a literal, or looks like it.

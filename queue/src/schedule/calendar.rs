@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::schedule::expression::Expression;
-use crate::schedule::{Fold, Gap, TickKind};
+use crate::schedule::rules::{Fold, Gap, TickKind};
 
 /// No two offsets of a zone differ by more.
 const WIDEST: i64 = 26 * 3600;

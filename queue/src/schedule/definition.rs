@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::limits::check_name;
-use crate::schedule::{Fold, Gap, Missed, Overlap, Schedule};
+use crate::schedule::Schedule;
+use crate::schedule::rules::{Fold, Gap, Missed, Overlap};
 use crate::store::values::NewJob;
 
 /// A row of `queue_schedules`, without its state.

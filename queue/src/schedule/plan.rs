@@ -4,9 +4,10 @@
 
 use std::hash::Hasher;
 
+use crate::schedule::Schedule;
 use crate::schedule::calendar::Calendar;
 use crate::schedule::definition::Definition;
-use crate::schedule::{Missed, Overlap, Schedule};
+use crate::schedule::rules::{Missed, Overlap};
 
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.

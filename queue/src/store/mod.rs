@@ -22,9 +22,11 @@ use futures_util::future::BoxFuture;
 
 use crate::error::Error;
 use crate::id::JobId;
+#[cfg(feature = "schedules")]
+use crate::schedule::{definition::Definition, plan::Row};
 use crate::state::JobState;
 #[cfg(feature = "schedules")]
-use crate::store::schedules::ScheduleStore;
+use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
     Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
     Share, Start, WorkerId,
@@ -273,4 +275,55 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// Live workers, and those that ended within the retention.
     fn workers(&self) -> Reply<'_, Vec<WorkerInfo>>;
+}
+
+/// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in
+/// tests.
+#[cfg(feature = "schedules")]
+pub(crate) trait ScheduleStore: Send + Sync + 'static {
+    /// The one statement that is sent again and again. Takes no locks.
+    fn look<'a>(&'a self, by: &'a Scheduler, kinds: &'a [String], ahead: i64) -> Reply<'a, Seen>;
+
+    /// Makes the worker one of those that decide for its application. Since when: the last answer of
+    /// [`look`](Self::look), or now.
+    fn register<'a>(&'a self, by: &'a Scheduler, since: Option<i64>) -> Reply<'a, ()>;
+
+    /// Fires those schedules that are due and locked by nobody else. Their jobs, the history of their ticks and their
+    /// next ticks are one transaction.
+    fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired>;
+
+    /// Fires all ticks of a schedule up to so far ahead, as if each were on time. Returns how many.
+    #[cfg(feature = "testing")]
+    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;
+
+    /// Passes over the ticks of schedules whose kind no live worker knows.
+    fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired>;
+
+    /// Writes what an application declares, and retires what it does not declare any more, if the worker is still its
+    /// latest one.
+    fn converge<'a>(
+        &'a self,
+        by: &'a Scheduler,
+        declared: &'a Arc<[Definition]>,
+        digest: &'a str,
+    ) -> Reply<'a, Converged>;
+
+    /// Removes up to `limit` ticks that are older than `keep`, and retired schedules without ticks.
+    fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
+
+    /// Writes a schedule that no code declares.
+    fn define<'a>(&'a self, definition: &'a Definition) -> Reply<'a, Named<()>>;
+
+    fn change<'a>(&'a self, name: &'a str, change: Change) -> Reply<'a, Named<()>>;
+
+    /// Enqueues the job of a schedule now, whatever its ticks are. `max_retries`: if the row says nothing.
+    fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>>;
+
+    /// Schedules by name, and whether a live worker knows their kind.
+    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(Row, bool)>>;
+
+    fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>>;
+
+    /// The tick that a job stands for: the schedule's name, the tick, and its outcome.
+    fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>>;
 }

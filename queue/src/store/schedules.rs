@@ -1,12 +1,10 @@
-//! What schedules ask of a database.
+//! The values of what schedules ask of a database.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::schedule::definition::Definition;
-use crate::schedule::plan::{KnownKind, Row};
-use crate::store::Reply;
+use crate::schedule::plan::KnownKind;
 use crate::store::values::WorkerId;
 
 /// The kinds that a worker knows.
@@ -48,6 +46,14 @@ pub(crate) struct Fired {
     pub(crate) failed: Vec<(String, String)>,
 }
 
+impl Fired {
+    pub(crate) fn add(&mut self, other: Self) {
+        (self.locked, self.left, self.jobs) =
+            (self.locked + other.locked, self.left + other.left, self.jobs + other.jobs);
+        self.failed.extend(other.failed);
+    }
+}
+
 /// What became of the schedules that an application declares.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Converged {
@@ -85,54 +91,4 @@ pub(crate) enum Change {
     Pause,
     Resume,
     Remove,
-}
-
-/// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in
-/// tests.
-pub(crate) trait ScheduleStore: Send + Sync + 'static {
-    /// The one statement that is sent again and again. Takes no locks.
-    fn look<'a>(&'a self, by: &'a Scheduler, kinds: &'a [String], ahead: i64) -> Reply<'a, Seen>;
-
-    /// Makes the worker one of those that decide for its application. Since when: the last answer of
-    /// [`look`](Self::look), or now.
-    fn register<'a>(&'a self, by: &'a Scheduler, since: Option<i64>) -> Reply<'a, ()>;
-
-    /// Fires those schedules that are due and locked by nobody else. Their jobs, the history of their ticks and their
-    /// next ticks are one transaction.
-    fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired>;
-
-    /// Fires all ticks of a schedule up to so far ahead, as if each were on time. Returns how many.
-    #[cfg(feature = "testing")]
-    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;
-
-    /// Passes over the ticks of schedules whose kind no live worker knows.
-    fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired>;
-
-    /// Writes what an application declares, and retires what it does not declare any more, if the worker is still its
-    /// latest one.
-    fn converge<'a>(
-        &'a self,
-        by: &'a Scheduler,
-        declared: &'a Arc<[Definition]>,
-        digest: &'a str,
-    ) -> Reply<'a, Converged>;
-
-    /// Removes up to `limit` ticks that are older than `keep`, and retired schedules without ticks.
-    fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
-
-    /// Writes a schedule that no code declares.
-    fn define<'a>(&'a self, definition: &'a Definition) -> Reply<'a, Named<()>>;
-
-    fn change<'a>(&'a self, name: &'a str, change: Change) -> Reply<'a, Named<()>>;
-
-    /// Enqueues the job of a schedule now, whatever its ticks are. `max_retries`: if the row says nothing.
-    fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>>;
-
-    /// Schedules by name, and whether a live worker knows their kind.
-    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(Row, bool)>>;
-
-    fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>>;
-
-    /// The tick that a job stands for: the schedule's name, the tick, and its outcome.
-    fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>>;
 }

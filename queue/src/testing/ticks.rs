@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::error::Error;
+use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{KnownKind, Row};
-use crate::schedule::{Overlap, Schedule};
-use crate::store::schedules::{Kinds, ScheduleStore, Scheduler};
+use crate::schedule::rules::Overlap;
+use crate::store::ScheduleStore;
+use crate::store::schedules::{Kinds, Scheduler};
 use crate::store::values::{Ask, Lane, Outcome as Word, Requeue, Scope, WorkerId};
 use crate::testing::outcome::{Drained, Outcome};
 use crate::testing::runner::Runner;

@@ -21,7 +21,7 @@ use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry;
 #[cfg(feature = "schedules")]
-use crate::worker::duties::schedules::Declared;
+use crate::worker::config::Declared;
 
 use crate::worker::config::{Config, DECODE_GRACE, Timing};
 use crate::worker::lifecycle;

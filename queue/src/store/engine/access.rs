@@ -64,7 +64,8 @@ impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
         Capabilities {
             engine: DB::ENGINE,
             // no listener where sessions are lent
-            connections_kept: DB::CONNECTIONS - u32::from(self.is_lent()),
+            connections_kept: DB::CONNECTIONS - u32::from(self.is_lent())
+                + u32::from(cfg!(feature = "schedules") && !DB::ONE_WRITER),
             connections_allowed: self.pool().options().get_max_connections(),
             one_writer: DB::ONE_WRITER,
             heartbeats_discover: DB::HEARTBEAT_DISCOVERS && !self.is_lent(),

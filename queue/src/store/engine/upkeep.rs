@@ -89,7 +89,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
     }
 
     #[cfg(feature = "schedules")]
-    fn schedules(&self) -> std::sync::Arc<dyn crate::store::schedules::ScheduleStore> {
+    fn schedules(&self) -> std::sync::Arc<dyn crate::store::ScheduleStore> {
         std::sync::Arc::new(self.clone())
     }
 

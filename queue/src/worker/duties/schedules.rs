@@ -11,8 +11,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::Error;
 use crate::schedule::definition::Definition;
-use crate::store::schedules::{Converged, Kinds, ScheduleStore, Scheduler, Seen};
+use crate::store::ScheduleStore;
+use crate::store::schedules::{Converged, Scheduler, Seen};
 use crate::telemetry;
+use crate::worker::config::Declared;
 use crate::worker::duties::Duty;
 use crate::worker::shared::Shared;
 
@@ -33,14 +35,6 @@ const PURGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 const PURGED: u32 = 1_000;
 /// After the account turned out to lack a right.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
-
-/// What an application declares and its workers know.
-#[derive(Clone)]
-pub(crate) struct Declared {
-    pub(crate) app: Arc<str>,
-    pub(crate) schedules: Arc<[Definition]>,
-    pub(crate) kinds: Kinds,
-}
 
 /// The duty of one worker.
 pub(crate) struct Schedules {

@@ -172,7 +172,7 @@ impl MadeUp {
             decode_grace: Duration::ZERO,
             timing,
             #[cfg(feature = "schedules")]
-            schedules: crate::worker::duties::schedules::Declared {
+            schedules: crate::worker::config::Declared {
                 app: "fake".into(),
                 schedules: Arc::new([]),
                 kinds: Arc::default(),
@@ -433,7 +433,7 @@ impl Upkeep for MadeUp {
     }
 
     #[cfg(feature = "schedules")]
-    fn schedules(&self) -> Arc<dyn crate::store::schedules::ScheduleStore> {
+    fn schedules(&self) -> Arc<dyn crate::store::ScheduleStore> {
         Arc::new(schedules::NoSchedules)
     }
 

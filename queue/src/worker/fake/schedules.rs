@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::Row;
 use crate::store::Reply;
-use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, ScheduleStore, Scheduler, Seen};
+use crate::store::ScheduleStore;
+use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 
 pub(super) struct NoSchedules;
 

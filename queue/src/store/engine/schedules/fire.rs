@@ -146,14 +146,11 @@ async fn one_by_one<DB: Dialect + Signals>(
     for id in due {
         match fire_together(store, &[*id], kinds, ahead).await {
             Ok(fired) => {
-                all.locked += fired.locked;
-                all.left += fired.left;
-                all.jobs += fired.jobs;
-                all.failed.extend(fired.failed);
+                all.add(fired);
             }
             Err(error) if error.blames_the_row() => {
-                all.failed.extend(give_up(store, *id, error.to_string(), ahead).await?);
-                all.locked += 1;
+                let failed = give_up(store, *id, error.to_string(), ahead).await?;
+                all.add(Fired { locked: 1, failed, ..Fired::default() });
             }
             Err(error) => return Err(error),
         }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::KnownKind;
-use crate::schedule::{Missed, Overlap, Schedule};
-use crate::store::schedules::{Change, Kinds, NotThere, ScheduleStore, Scheduler};
+use crate::schedule::rules::{Missed, Overlap};
+use crate::store::ScheduleStore;
+use crate::store::schedules::{Change, Kinds, NotThere, Scheduler};
 
 on_each!(
     a_tick_becomes_one_job,

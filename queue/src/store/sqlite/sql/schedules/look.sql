@@ -9,7 +9,7 @@
 WITH c (now) AS MATERIALIZED (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $5 / 1000)
 SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at <= (SELECT now FROM c) AND s.kind IN (SELECT value FROM json_each($2))
-               ORDER BY s.next_at LIMIT $4) AS d),
+               ORDER BY s.next_at LIMIT +$4) AS d),
        (SELECT (s.next_at - c.now) * 1000 FROM queue_schedules AS s, c
         WHERE s.next_at > (SELECT now FROM c) AND s.next_at <= (SELECT now FROM c) + 35000
           AND s.kind IN (SELECT value FROM json_each($2))

@@ -8,7 +8,7 @@ WHERE (schedule_id, tick_at) IN (
       AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j WHERE j.id = o.job_id)
       AND NOT EXISTS (SELECT 1 FROM queue_dead AS j WHERE j.id = o.job_id)
       AND NOT EXISTS (SELECT 1 FROM queue_history AS j WHERE j.id = o.job_id)
-    ORDER BY o.tick_at LIMIT $2)
+    ORDER BY o.tick_at LIMIT +$2)
 
 -- step: all
 DELETE FROM queue_schedules
