@@ -13,9 +13,11 @@ use syn::{Expr, ExprPath, Lit, LitInt, LitStr, Path, Token};
 use crate::duration;
 use crate::errors::Errors;
 use crate::names;
+#[cfg(feature = "schedules")]
+use crate::schedule::Schedule;
 
 /// The options, in the order in which the messages list them.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "name",
     "aliases",
     "queue",
@@ -23,6 +25,7 @@ const OPTIONS: [&str; 11] = [
     "max_retries",
     "timeout",
     "backoff",
+    "schedule",
     "blocking",
     "derive",
     "struct_name",
@@ -33,11 +36,12 @@ const OPTIONS: [&str; 11] = [
 const DERIVED: [&str; 4] = ["Debug", "Clone", "Serialize", "Deserialize"];
 
 /// What other libraries have as options, and how to get it here.
-const ELSEWHERE: [(&str, &str); 13] = [
-    ("cron", RECURRING),
-    ("every", RECURRING),
-    ("interval", RECURRING),
-    ("schedule", RECURRING),
+const ELSEWHERE: [(&str, &str); 14] = [
+    ("cron", BY_THE_CLOCK),
+    ("recurring", BY_THE_CLOCK),
+    ("periodic", BY_THE_CLOCK),
+    ("every", AT_INTERVALS),
+    ("interval", AT_INTERVALS),
     ("unique", ONCE),
     ("unique_for", ONCE),
     ("dedupe", ONCE),
@@ -48,8 +52,8 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("run_at", DELAYED),
     ("run_in", DELAYED),
 ];
-const RECURRING: &str = "a job does not repeat by itself: let it enqueue its successor, or let cron insert a row (see \
-                         docs/recipes.md)";
+const BY_THE_CLOCK: &str = "write `schedule = \"0 9 * * MON-FRI Europe/Berlin\"`";
+const AT_INTERVALS: &str = "write `schedule = \"every 15m\"`";
 const ONCE: &str = "jobs are not unique by themselves: make the handler idempotent (see docs/recipes.md)";
 const LIMITED: &str = "limits belong to a queue and a worker: write `queue = \"mail\"` here and `.queue(\"mail\", 2)` \
                        on the worker's builder";
@@ -82,6 +86,11 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("time_limit", "timeout"),
     ("type_name", "struct_name"),
 ];
+
+/// Without schedules in the library, the generated code would not compile.
+#[cfg(not(feature = "schedules"))]
+const NO_SCHEDULES: &str = "`schedule` needs the feature `schedules` of the crate `queue`: write queue = { …, \
+                            features = [\"schedules\"] } in Cargo.toml";
 
 /// The longest name of a job or a queue, in bytes.
 pub(crate) const LONGEST_NAME: usize = 128;
@@ -120,6 +129,8 @@ pub(crate) struct Options {
     pub(crate) max_retries: Option<u32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) backoff: Option<Backoff>,
+    #[cfg(feature = "schedules")]
+    pub(crate) schedules: Vec<Schedule>,
     pub(crate) blocking: Option<Ident>,
     /// Further traits that the struct derives.
     pub(crate) derive: Vec<Path>,
@@ -151,9 +162,11 @@ impl Options {
             return errors.at(&entry.key, unknown_option(&key));
         };
         if seen.contains(&key) {
-            return errors.at(&entry.key, format!("`{key}` is given twice: keep one of the two"));
+            return errors.at(&entry.key, given_twice(&key));
         }
-        seen.push(key);
+        if key != "schedule" {
+            seen.push(key);
+        }
         if let Err(error) = self.set(known, &entry, errors) {
             errors.push(error);
         }
@@ -168,6 +181,10 @@ impl Options {
             "max_retries" => self.max_retries = Some(entry.max_retries()?),
             "timeout" => self.timeout = Some(entry.timeout()?),
             "backoff" => self.backoff = Some(entry.backoff(errors)?),
+            #[cfg(feature = "schedules")]
+            "schedule" => self.schedules.push(Schedule::read(entry, errors)),
+            #[cfg(not(feature = "schedules"))]
+            "schedule" => return Err(syn::Error::new_spanned(&entry.key, NO_SCHEDULES)),
             "blocking" => {
                 // Set before the value is checked: no second error that the function is not async.
                 self.blocking = Some(entry.key.clone());
@@ -182,7 +199,7 @@ impl Options {
 }
 
 /// Splits at the commas, so that a mistake in one option does not hide the next.
-fn pieces(args: TokenStream, errors: &mut Errors) -> Vec<TokenStream> {
+pub(crate) fn pieces(args: TokenStream, errors: &mut Errors) -> Vec<TokenStream> {
     let mut pieces = vec![TokenStream::new()];
     for token in args {
         match &token {
@@ -230,17 +247,21 @@ fn unknown_option(key: &str) -> String {
     }
 }
 
-fn listed(words: &[&str]) -> String {
+pub(crate) fn given_twice(key: &str) -> String {
+    format!("`{key}` is given twice: keep one of the two")
+}
+
+pub(crate) fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// `key`, `key = value` or `key(value)`.
-struct Entry {
-    key: Ident,
-    value: Value,
+pub(crate) struct Entry {
+    pub(crate) key: Ident,
+    pub(crate) value: Value,
 }
 
-enum Value {
+pub(crate) enum Value {
     None,
     Equals(Expr),
     List(TokenStream),
@@ -303,6 +324,16 @@ fn example(key: &str) -> &'static str {
         "max_retries" => "max_retries = 3",
         "timeout" => "timeout = \"30s\"",
         "backoff" => "backoff = exponential(\"2s\", max = \"10m\")",
+        "schedule" => "schedule = \"0 9 * * MON-FRI Europe/Berlin\"",
+        "cron" => "cron = \"0 9 * * MON-FRI\"",
+        "every" => "every = \"15m\"",
+        "zone" => "zone = \"Europe/Berlin\"",
+        "gap" => "gap = skip",
+        "fold" => "fold = both",
+        "missed" => "missed = all(\"6h\")",
+        "overlap" => "overlap = skip",
+        "jitter" => "jitter = \"5m\"",
+        "args" => "args = SendEmail { … }",
         "blocking" => "blocking",
         "derive" => "derive(PartialEq)",
         "struct_name" => "struct_name = \"SendEmailJob\"",
@@ -312,12 +343,12 @@ fn example(key: &str) -> &'static str {
 }
 
 impl Entry {
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         self.key.unraw().to_string()
     }
 
     /// An error at the value, or at the key if there is no value.
-    fn error(&self, message: impl Display) -> syn::Error {
+    pub(crate) fn error(&self, message: impl Display) -> syn::Error {
         match &self.value {
             Value::None => syn::Error::new_spanned(&self.key, message),
             Value::Equals(value) => syn::Error::new_spanned(value, message),
@@ -329,7 +360,7 @@ impl Entry {
     }
 
     /// The expression after `=`.
-    fn value(&self) -> syn::Result<&Expr> {
+    pub(crate) fn value(&self) -> syn::Result<&Expr> {
         let key = self.key();
         match &self.value {
             Value::Equals(value) => Ok(peel(value)),
@@ -346,7 +377,7 @@ impl Entry {
     }
 
     /// A string. The outer error is a missing string; the caller may use the inner one for invalid contents.
-    fn text(&self, sample: &str) -> syn::Result<syn::Result<Spanned<String>>> {
+    pub(crate) fn text(&self, sample: &str) -> syn::Result<syn::Result<Spanned<String>>> {
         let key = self.key();
         match self.value()? {
             Expr::Lit(literal) => match &literal.lit {
@@ -413,7 +444,7 @@ impl Entry {
         }
     }
 
-    fn priority(&self) -> syn::Result<i16> {
+    pub(crate) fn priority(&self) -> syn::Result<i16> {
         let (negative, number) = self.integer()?;
         self.suffix(number, "i16")?;
         let value = number.base10_parse::<i32>().unwrap_or(i32::MAX);
@@ -625,7 +656,7 @@ fn shape_example(shape: &str) -> &'static str {
 }
 
 /// A duration in a string. `before` is the text in front of the value, for the suggestion.
-fn duration_literal(before: &str, value: &Expr, entry: &Entry) -> syn::Result<Spanned<Duration>> {
+pub(crate) fn duration_literal(before: &str, value: &Expr, entry: &Entry) -> syn::Result<Spanned<Duration>> {
     let error = |message: String| syn::Error::new_spanned(value, message);
     match value {
         Expr::Lit(literal) => match &literal.lit {
@@ -670,7 +701,7 @@ pub(crate) fn name_fault(name: &str) -> Option<String> {
     None
 }
 
-fn checked_name(name: Spanned<String>) -> syn::Result<Spanned<String>> {
+pub(crate) fn checked_name(name: Spanned<String>) -> syn::Result<Spanned<String>> {
     match name_fault(&name.value) {
         Some(fault) => Err(syn::Error::new_spanned(&name.tokens, fault)),
         None => Ok(name),
@@ -678,7 +709,7 @@ fn checked_name(name: Spanned<String>) -> syn::Result<Spanned<String>> {
 }
 
 /// `expr` as a string literal.
-fn string(expr: &Expr) -> Option<&LitStr> {
+pub(crate) fn string(expr: &Expr) -> Option<&LitStr> {
     match peel(expr) {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Str(text) => Some(text),
@@ -697,7 +728,7 @@ fn word(expr: &Expr) -> Option<&Ident> {
 }
 
 /// `expr` as a call: path and arguments.
-fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
+pub(crate) fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
     match expr {
         Expr::Call(call) => match &*call.func {
             Expr::Path(path) => Some((path, &call.args)),
@@ -708,7 +739,7 @@ fn call(expr: &Expr) -> Option<(&ExprPath, &Punctuated<Expr, Token![,]>)> {
 }
 
 /// `expr` without the groups and parentheses that a `macro_rules!` adds.
-fn peel(expr: &Expr) -> &Expr {
+pub(crate) fn peel(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => peel(&group.expr),
         Expr::Paren(paren) => peel(&paren.expr),

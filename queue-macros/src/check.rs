@@ -91,6 +91,8 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
         job.sound = false;
     }
     kinds(job, errors);
+    #[cfg(feature = "schedules")]
+    crate::schedule::check(job, errors);
 }
 
 fn qualifiers(function: &Function, errors: &mut Errors) {

@@ -219,6 +219,10 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     let context = Ident::new("context", Span::mixed_site());
     let body = run_body(job, private, &context);
     let requires = requires(job, private);
+    #[cfg(feature = "schedules")]
+    let schedules = crate::periodic::schedules(job, krate);
+    #[cfg(not(feature = "schedules"))]
+    let schedules = TokenStream::new();
     let ident_span = job.function.sig.ident.span();
     // A problem with the future (a guard held across an await) is reported at the function's name. But a type that is
     // no outcome is reported wherever the future's type occurs. There, the type has the span of the first report.
@@ -239,6 +243,7 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
                 async move { #body }
             }
             #requires
+            #schedules
         }
     }
 }
@@ -370,7 +375,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
     }
 }
 
-fn duration(duration: Duration) -> TokenStream {
+pub(crate) fn duration(duration: Duration) -> TokenStream {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     quote!(::core::time::Duration::from_millis(#millis))
 }

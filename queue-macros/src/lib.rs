@@ -5,10 +5,16 @@ mod check;
 mod duration;
 mod errors;
 mod expand;
+#[cfg(feature = "schedules")]
+mod expression;
 mod fallback;
 mod generate;
 mod model;
 mod names;
+#[cfg(feature = "schedules")]
+mod periodic;
+#[cfg(feature = "schedules")]
+mod schedule;
 mod stored;
 mod types;
 
@@ -59,6 +65,7 @@ use proc_macro::TokenStream;
 /// | `max_retries = 3` | `20` | How often a failed job is retried: 3 retries are 4 attempts. |
 /// | `timeout = "30s"` | none | How long one attempt may take. Then its token fires. It fails unless it completes within the worker's `cancel_grace`. |
 /// | `backoff = …` | `exponential("2s", max = "1h")` | The delay before a retry, see below. |
+/// | `schedule = "…"` | none | Enqueues the job at certain times, see below. It may be repeated. |
 /// | `blocking` | | For a plain `fn`: runs on a blocking thread. Nothing stops it there: check `ctx.cancelled()`. |
 /// | `derive(PartialEq, Eq)` | none | Further traits that the struct derives. |
 /// | `struct_name = "SendEmailJob"` | the name in `UpperCamelCase` | The struct's name, if the default is taken. |
@@ -85,6 +92,40 @@ use proc_macro::TokenStream;
 ///     println!("{year}-{month}");
 /// }
 /// # assert_eq!(MonthlyReport::BACKOFF.delay(2), Duration::from_secs(240));
+/// ```
+///
+/// # Schedules
+/// With the feature `schedules`, a job can be enqueued at certain times: `schedule = "0 9 * * MON-FRI Europe/Berlin"` or
+/// `schedule = "every 15m"`. `queue::Schedule` describes the expressions and the rules. Mistakes in an expression are
+/// reported by the compiler, an unknown time zone when the worker starts. The long form has these options, of which
+/// `cron` or `every` is required:
+///
+/// | Option | Default | Meaning |
+/// |---|---|---|
+/// | `cron = "30 2 * * *"`, `every = "15m"` | | When: five fields or a shorthand, or an interval of whole seconds. |
+/// | `zone = "Europe/Berlin"` | UTC | The time zone of `cron`, unless its text ends with one. |
+/// | `gap = shift` or `skip` | depends on the hour | For a time that the clock leaves out, see `queue::Gap`. |
+/// | `fold = first`, `last` or `both` | depends on the hour | For a time that comes twice, see `queue::Fold`. |
+/// | `missed = none`, `last` or `all("6h")` | `last` | For times at which no worker ran, see `queue::Missed`. |
+/// | `overlap = allow` or `skip` | `allow` | If the job of the time before has not ended, see `queue::Overlap`. |
+/// | `jitter = "5m"` | none | Spreads the jobs: each is due up to so much later. At most `"30d"`. |
+/// | `args = SyncShop { shop: 7 }` | | The job. Required if the function has arguments. |
+/// | `name = "sync-7"` | the job's name | The schedule's name, unique in the database. Required for several schedules. |
+/// | `queue = "bulk"`, `priority = -1` | those of the job | Options of the job that is enqueued. |
+///
+/// ```
+/// # use queue::Job;
+/// #[queue::job(schedule = "@daily Europe/Berlin")]
+/// async fn clean_up() {}
+///
+/// #[queue::job(
+///     schedule(every = "15m", args = SyncShop { shop: 7 }, name = "sync-7", overlap = skip),
+///     schedule(cron = "30 2 * * *", missed = all("6h"), args = SyncShop { shop: 8 }, name = "sync-8"),
+/// )]
+/// async fn sync_shop(shop: u32) {
+///     println!("{shop}");
+/// }
+/// # assert_eq!((CleanUp::schedules().unwrap().len(), SyncShop::schedules().unwrap().len()), (1, 2));
 /// ```
 ///
 /// # Parameters

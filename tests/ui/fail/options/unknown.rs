@@ -1,6 +1,6 @@
 use queue::{Job, job};
 
-#[job(schedule = "daily")]
+#[job(colour = "red")]
 async fn send_email(to: String) {
     let _ = to;
 }

@@ -8,7 +8,7 @@ pub fn text(ctx: ::queue::JobContext, s: ::queue::State<u8>, a: &str, b: ::std::
     ::std::result::Result::Ok(1)
 }
 
-#[::queue::job]
+#[::queue::job(schedule(cron = "@daily", zone = "UTC", missed = all("6h"), jitter = "1s", queue = "q", priority = 1))]
 pub async fn nothing() {}
 
 fn main() {

@@ -12,7 +12,7 @@ macro_rules! own {
         )*
     };
 }
-own!(Option Result Vec Box Ok Err Some None Job JobError Send Default From Self_ __A0);
+own!(Option Result Vec Box Ok Err Some None Job JobError Send Default From Self_ __A0 Schedule Periodic Gap);
 
 pub struct String;
 pub trait Into {}
@@ -32,6 +32,11 @@ pub async fn odd(
 ) -> ::core::result::Result<Box, ::std::fmt::Error> {
     let _ = (option, result, vec, text, arguments);
     ::core::result::Result::Ok(Box)
+}
+
+#[job(schedule(cron = "@daily", gap = skip, args = Nightly { result: Result }, priority = 1))]
+pub async fn nightly(result: Result) {
+    let _ = result;
 }
 
 type str_ = ::std::string::String;

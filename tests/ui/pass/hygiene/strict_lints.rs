@@ -38,7 +38,12 @@ fn unused(to: Option<&str>) {
     println!("{to:?}");
 }
 
-#[job]
+#[job(schedule(every = "15m", args = Scheduled { to: "a".to_owned() }, queue = "q"))]
+async fn scheduled(to: &str) {
+    println!("{to}");
+}
+
+#[job(schedule = "@daily")]
 async fn unused_too() {}
 
 fn main() {
