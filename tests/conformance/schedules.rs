@@ -338,7 +338,7 @@ async fn go_on_without_a_right(db: Db) {
 async fn leaves(ctx: JobContext, State(pool): State<AnyPool>) -> Result<(), JobError> {
     let tick = ctx.tick().await?.expect("a tick");
     if tick.at.timestamp() / 60 % 3 == 0 {
-        let note = Note::new(&tick.at.to_rfc3339()).after(Duration::from_secs(10));
+        let note = Note::new(tick.at.to_rfc3339()).after(Duration::from_secs(10));
         pool.enqueue(note).await?;
     }
     Ok(())
