@@ -1,5 +1,6 @@
 //! Debian's packages: what the tests need and the machine lacks.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -32,6 +33,19 @@ const FAKETIME: Need = Need { present: || faketime().is_some(), packages: &["fak
 const GALERA: Need =
     Need { present: galera::is_installed, packages: &["galera-4", "rsync", "iproute2"], optional: true };
 
+/// For the tests of schedules, on whatever engine: the oracle in `tests/oracle` and the time zones that it reads.
+const ORACLE: [Need; 2] = [
+    // Debian's python3-minimal lacks most of it
+    Need::of(&["python3"], has_zoneinfo),
+    Need::of(&["tzdata"], || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists()),
+];
+
+fn has_zoneinfo() -> bool {
+    let mut command = process::command("python3", None, Signal::SIGTERM);
+    command.args(["-c", "import zoneinfo"]);
+    process::run(command).is_ok()
+}
+
 fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
     match engine {
         // The tests look at the database from outside as well, with another program and in another language.
@@ -61,10 +75,17 @@ fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
 
 /// Installs what the engines need and the machine lacks. PostgreSQL may be asked for by its major version.
 pub(crate) fn install(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
+    install_needs(engines.iter().flat_map(|&engine| needs(engine, postgres)))
+}
+
+/// The same, and what the oracle needs.
+pub(crate) fn install_with_oracle(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
+    install_needs(engines.iter().flat_map(|&engine| needs(engine, postgres)).chain(ORACLE))
+}
+
+fn install_needs(needs: impl Iterator<Item = Need>) -> Result<()> {
     let can_install = in_path("apt-get") && (is_root() || in_path("sudo"));
-    let mut missing: Vec<&str> = engines
-        .iter()
-        .flat_map(|&engine| needs(engine, postgres))
+    let mut missing: Vec<&str> = needs
         .filter(|need| !(need.present)() && (can_install || !need.optional))
         .flat_map(|need| need.packages.iter().copied())
         .collect();

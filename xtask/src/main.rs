@@ -1,9 +1,9 @@
 //! The commands of this repository, run as `cargo xtask <command>`.
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
-//! servers again. `faults` tries the promises of delivery; its short form is part of `test`. `bench` measures, beside
-//! hand-written SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows
-//! the guide for users.
+//! servers again. `faults` tries the promises of delivery, and `oracle` the ticks of schedules in all time zones; their
+//! short forms are part of `test`. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies.
+//! `servers` starts the servers for development. `guide` follows the guide for users.
 
 use std::process::ExitCode;
 
@@ -15,6 +15,7 @@ mod deny;
 mod faults;
 mod guide;
 mod install;
+mod oracle;
 mod servers;
 mod tally;
 mod test;
@@ -28,6 +29,7 @@ enum Command {
     Deny(deny::Args),
     Faults(faults::Args),
     Guide(guide::Args),
+    Oracle(oracle::Args),
     Servers(servers::Args),
 }
 
@@ -39,6 +41,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Deny(args) => deny::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Guide(args) => guide::run(&args),
+        Command::Oracle(args) => oracle::run(&args),
         Command::Servers(args) => servers::run(&args),
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use nix::sys::signal::Signal;
 
 use crate::faults;
-use crate::install::install;
+use crate::install::install_with_oracle;
 use crate::tally::{Failure, Tally};
 use queue_test_servers::Engine;
 use queue_test_servers::process::{self, Supervised};
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
          and ask for the engine postgres"
     );
     let postgres = args.postgres.or_else(postgres::version);
-    install(&to_start, postgres)?;
+    install_with_oracle(&to_start, postgres)?;
     let names: Vec<String> = to_start.iter().filter(|it| it.variable().is_some()).map(Engine::to_string).collect();
     if !names.is_empty() {
         eprintln!("starting {} ...", names.join(", "));
