@@ -13,6 +13,7 @@ conformance! {
     may_share_the_database,
     survive_being_dropped,
     refuse_what_is_in_the_way,
+    upgrade_a_full_database_under_load,
 }
 
 async fn may_run_ten_times_at_once(db: Db) {
@@ -108,6 +109,8 @@ async fn refuse_what_is_in_the_way(db: Db) {
         ("queue_claims", "CREATE VIEW queue_claims AS SELECT 1 AS a"),
         ("queue_history", "CREATE TABLE queue_history (id integer PRIMARY KEY)"),
         ("queue_dead", "CREATE VIEW queue_dead AS SELECT 1 AS id"),
+        ("queue_schedules", "CREATE TABLE queue_schedules (id integer PRIMARY KEY)"),
+        ("queue_apps", "CREATE VIEW queue_apps AS SELECT 1 AS app"),
         ("queue_attempts", "CREATE TABLE queue_attempts (job_id integer)"),
         ("queue_paused", "CREATE TABLE queue_paused (queue integer)"),
         ("queue_all", "CREATE TABLE queue_all (a integer)"),
@@ -127,4 +130,41 @@ async fn refuse_what_is_in_the_way(db: Db) {
         assert!(error.contains(name), "{sql}: {error}");
         assert_eq!(empty.objects().await, before, "{sql}");
     }
+}
+
+/// Tables of version 1, full of jobs, while others enqueue.
+async fn upgrade_a_full_database_under_load(db: Db) {
+    let old = db.another().await;
+    let (all, rest) = (queue::migration_sql(old.dialect()), queue::migration_sql_from(old.dialect(), 1));
+    old.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
+    assert_eq!(old.int("SELECT MAX(version) FROM queue_migrations").await, 1);
+    for _ in 0..10 {
+        old.enqueue_all((0..1_000).map(|_| Note::new("before").after(std::time::Duration::from_secs(3_600)))).await;
+    }
+    let refused = old.worker().build().expect("built").run(std::future::ready(())).await.expect_err("old").to_string();
+    assert!(refused.contains("at version 1, this program needs version 2"), "{refused}");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let load = async {
+        let (pool, mut count, mut longest) = (old.open(2).await, 0, std::time::Duration::ZERO);
+        while !stop.is_cancelled() {
+            let began = std::time::Instant::now();
+            pool.enqueue(Note::new("meanwhile")).await.expect("enqueued");
+            longest = longest.max(began.elapsed());
+            count += 1;
+        }
+        (count, longest)
+    };
+    let upgrade = async {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        old.migrate().await.expect("migrated");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        stop.cancel();
+    };
+    let ((count, longest), ()) = tokio::join!(load, upgrade);
+    println!("{}: {count} jobs enqueued meanwhile, one in {longest:?} at most", old.engine());
+    let worker = old.start(old.worker());
+    old.finished(count).await;
+    worker.stop().await;
+    assert_eq!(old.count("queue_jobs").await, 10_000);
+    assert_eq!(old.count("queue_schedules").await, 0);
 }

@@ -197,3 +197,35 @@ fn digest(schedules: &[Definition]) -> String {
         |seed: u64| text.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::worker::duties;
+    use crate::worker::fake::schedules::NoSchedules;
+    use crate::worker::fake::{Answer, MadeUp, nothing};
+
+    /// The number of looks and of purges within ten minutes.
+    async fn sent(next: Option<Duration>) -> (u32, u32) {
+        let database = MadeUp::new(|_| Answer::Yes);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        let store = Arc::new(NoSchedules { next, ..NoSchedules::default() });
+        let week = Duration::from_secs(7 * 86_400);
+        let duty = Schedules::new(store.clone(), shared.config.schedules.clone(), week);
+        let running = tokio::spawn(duties::run(shared, duty));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        running.abort();
+        (store.looks.load(Ordering::Relaxed), store.purges.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_sends_one_statement_in_half_a_minute() {
+        let (looks, purges) = sent(None).await;
+        assert!((20..=23).contains(&looks), "{looks}: with jitter, each 27 to 30 s");
+        assert_eq!(purges, 1, "and each hour");
+        let (looks, _) = sent(Some(Duration::from_secs(5))).await;
+        assert!((115..=121).contains(&looks), "{looks}: one at each tick");
+    }
+}

@@ -2,7 +2,7 @@
 //! keeps what it was asked.
 
 #[cfg(feature = "schedules")]
-mod schedules;
+pub(super) mod schedules;
 mod tables;
 
 use std::borrow::Cow;
@@ -434,7 +434,7 @@ impl Upkeep for MadeUp {
 
     #[cfg(feature = "schedules")]
     fn schedules(&self) -> Arc<dyn crate::store::ScheduleStore> {
-        Arc::new(schedules::NoSchedules)
+        Arc::new(schedules::NoSchedules::default())
     }
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {

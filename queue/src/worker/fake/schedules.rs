@@ -1,6 +1,7 @@
-//! A database without schedules.
+//! A database whose schedules are not due.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::schedule::definition::Definition;
@@ -9,7 +10,14 @@ use crate::store::Reply;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 
-pub(super) struct NoSchedules;
+/// Counts what it is asked.
+#[derive(Default)]
+pub(in crate::worker) struct NoSchedules {
+    pub(in crate::worker) looks: AtomicU32,
+    pub(in crate::worker) purges: AtomicU32,
+    /// When the next tick is, at every look.
+    pub(in crate::worker) next: Option<Duration>,
+}
 
 macro_rules! unused {
     ($(fn $name:ident($($value:ident: $type:ty),*) -> $answer:ty;)*) => {$(
@@ -21,7 +29,13 @@ macro_rules! unused {
 
 impl ScheduleStore for NoSchedules {
     fn look<'a>(&'a self, _: &'a Scheduler, _: &'a [String], _: i64) -> Reply<'a, Seen> {
-        Box::pin(async { Ok(Seen { since: Some(0), ..Seen::default() }) })
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Ok(Seen { since: Some(0), next: self.next, ..Seen::default() }) })
+    }
+
+    fn purge_ticks(&self, _: Duration, _: u32) -> Reply<'_, u64> {
+        self.purges.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Ok(0) })
     }
 
     #[cfg(feature = "testing")]
@@ -34,7 +48,6 @@ impl ScheduleStore for NoSchedules {
         fn fire(ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Fired;
         fn pass_orphans(ids: &'a [i64], ahead: i64) -> Fired;
         fn converge(by: &'a Scheduler, declared: &'a Arc<[Definition]>, digest: &'a str) -> Converged;
-        fn purge_ticks(keep: Duration, limit: u32) -> u64;
         fn define(definition: &'a Definition) -> Named<()>;
         fn change(name: &'a str, change: Change) -> Named<()>;
         fn fire_by_hand(name: &'a str, max_retries: fn(&str) -> u32) -> Named<i64>;
