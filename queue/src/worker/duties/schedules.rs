@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::Error;
 use crate::schedule::definition::Definition;
-use crate::store::ScheduleStore;
 use crate::store::schedules::{Converged, Scheduler, Seen};
+use crate::store::{ScheduleStore, Trouble};
 use crate::telemetry;
 use crate::worker::config::Declared;
 use crate::worker::duties::Duty;
@@ -33,6 +33,8 @@ const LONGEST_AGAIN: Duration = Duration::from_secs(1);
 const PURGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// The most ticks that one round removes.
 const PURGED: u32 = 1_000;
+/// The pause after the database refused something.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// After the account turned out to lack a right.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
@@ -183,6 +185,13 @@ impl Duty for Schedules {
                     "this worker fires no schedules until it is restarted; grant it what docs/security.md lists"
                 );
                 self.wake = Instant::now() + NEVER;
+                Ok(())
+            }
+            // the database is up: that is no outage
+            Err(error) if shared.config.store.trouble(&error) != Trouble::Away => {
+                let (event, feature) = (telemetry::DUTY_FAILED, "schedules");
+                tracing::warn!(event, feature, %error, "a round failed; the next one tries again");
+                self.wake = Instant::now() + AFTER_FAILURE;
                 Ok(())
             }
             result => result,
