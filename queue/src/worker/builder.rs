@@ -13,17 +13,13 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
-#[cfg(feature = "schedules")]
-use crate::schedule::definition::Definition;
-#[cfg(feature = "schedules")]
-use crate::schedule::plan::KnownKind;
 use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry;
-#[cfg(feature = "schedules")]
-use crate::worker::config::Declared;
 
 use crate::worker::config::{Config, DECODE_GRACE, Timing};
+#[cfg(feature = "schedules")]
+use crate::worker::declared::Declared;
 use crate::worker::lifecycle;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
@@ -140,54 +136,6 @@ const RETENTION: std::ops::RangeInclusive<Duration> =
 const MOST_AT_A_TIME: u32 = 1_000_000;
 /// The default of [`WorkerBuilder::concurrency`].
 const CONCURRENCY: u32 = 32;
-
-/// What the jobs of this program declare: all that are linked or registered, whichever of them the worker serves. So a
-/// worker for some jobs does not retire the schedules of the others.
-#[cfg(feature = "schedules")]
-fn declared(
-    app: Option<&str>,
-    registered: &[JobDefinition],
-    jobs: &HashMap<&'static str, Arc<JobDefinition>>,
-) -> Result<Declared, Error> {
-    let app = match app {
-        Some(app) => app.to_owned(),
-        None => executable(),
-    };
-    check_name("application", &app).map_err(|why| Error::config(format!("`.app(…)`: {why}")))?;
-    let mut schedules: Vec<Definition> = Vec::new();
-    let mut seen = HashSet::new();
-    for job in linked().iter().chain(registered).filter(|job| seen.insert(job.type_id)) {
-        let found = (job.schedules)()
-            .map_err(|error| Error::config(format!("the schedules of job `{}`: {error}", job.kind)))?;
-        for schedule in found {
-            if let Some(other) = schedules.iter().find(|other| other.name == schedule.name) {
-                return Err(Error::config(format!(
-                    "two schedules are called `{}`, of the jobs `{}` and `{}`: give one of them another `name`",
-                    schedule.name, other.kind, schedule.kind
-                )));
-            }
-            schedules.push(schedule);
-        }
-    }
-    schedules.sort_by(|one, other| one.name.cmp(&other.name));
-    let known = |job: &Arc<JobDefinition>| KnownKind { max_retries: job.max_retries, decodes: job.decodes };
-    let kinds = jobs.iter().map(|(kind, job)| ((*kind).to_owned(), known(job))).collect();
-    Ok(Declared { app: app.into(), schedules: schedules.into(), kinds: Arc::new(kinds) })
-}
-
-/// The name of this program's file, without what cargo appends to that of a test.
-#[cfg(feature = "schedules")]
-fn executable() -> String {
-    let name = std::env::current_exe().ok().and_then(|file| Some(file.file_stem()?.to_str()?.to_owned()));
-    let mut name = name.unwrap_or_else(|| "app".to_owned());
-    if let Some((stem, hash)) = name.rsplit_once('-')
-        && hash.len() == 16
-        && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-    {
-        name = stem.to_owned();
-    }
-    name
-}
 
 impl WorkerBuilder {
     pub(crate) fn new(pool: impl Pool) -> Self {
@@ -371,7 +319,7 @@ impl WorkerBuilder {
         self.check_timing()?;
         self.check_pooler()?;
         #[cfg(feature = "schedules")]
-        let schedules = declared(self.app.as_deref(), &self.registered, &jobs)?;
+        let schedules = Declared::of(self.app.as_deref(), &self.registered, &jobs)?;
         let mut queues = BTreeMap::new();
         for (queue, limit) in self.queues {
             check_name("queue", &queue)

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use crate::context::States;
 use crate::registry::JobDefinition;
-#[cfg(feature = "schedules")]
-use crate::schedule::definition::Definition;
 use crate::store::Store;
 #[cfg(feature = "schedules")]
-use crate::store::schedules::Kinds;
+use crate::worker::declared::Declared;
 
 /// For how long arguments that do not decode are tried again, by default.
 pub(crate) const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
@@ -35,15 +33,6 @@ impl Default for Timing {
             retention: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }
-}
-
-/// What an application declares and its workers know.
-#[cfg(feature = "schedules")]
-#[derive(Clone)]
-pub(crate) struct Declared {
-    pub(crate) app: Arc<str>,
-    pub(crate) schedules: Arc<[Definition]>,
-    pub(crate) kinds: Kinds,
 }
 
 /// A checked configuration.

@@ -20,6 +20,8 @@
 mod builder;
 mod claim;
 mod config;
+#[cfg(feature = "schedules")]
+mod declared;
 mod duties;
 #[cfg(test)]
 mod fake;

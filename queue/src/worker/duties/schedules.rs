@@ -14,7 +14,7 @@ use crate::schedule::definition::Definition;
 use crate::store::schedules::{Converged, Scheduler, Seen};
 use crate::store::{ScheduleStore, Trouble};
 use crate::telemetry;
-use crate::worker::config::Declared;
+use crate::worker::declared::Declared;
 use crate::worker::duties::Duty;
 use crate::worker::shared::Shared;
 

@@ -172,7 +172,7 @@ impl MadeUp {
             decode_grace: Duration::ZERO,
             timing,
             #[cfg(feature = "schedules")]
-            schedules: crate::worker::config::Declared {
+            schedules: crate::worker::declared::Declared {
                 app: "fake".into(),
                 schedules: Arc::new([]),
                 kinds: Arc::default(),
