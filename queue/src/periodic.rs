@@ -33,6 +33,16 @@ impl<J: Job> Periodic<J> {
         Self { name: name.into(), schedule, job: job.into() }
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When it ticks. So a test can [`preview`](Schedule::preview) what code declares: `Report::schedules()?`.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
     pub(crate) fn definition(self) -> Result<Definition, Error> {
         let Self { name, schedule, job } = self;
         let job = job.into_row()?;

@@ -62,8 +62,16 @@ impl Definition {
     /// The schedule, or what is wrong with the row.
     pub(crate) fn schedule(&self) -> Result<Schedule, Error> {
         let mut schedule = Schedule::cron(&self.expression)?;
-        if self.zone != schedule.zone.1 {
-            schedule = schedule.zone(&self.zone)?;
+        match (schedule.zone.1.as_str(), self.zone.as_str()) {
+            ("UTC", zone) => schedule = schedule.zone(zone)?,
+            // the column's default
+            (_, "UTC") => {}
+            (here, there) if here == there => {}
+            (here, there) => {
+                return Err(Error::config(format!(
+                    "the expression ends with the time zone `{here}`, and the column zone says `{there}`"
+                )));
+            }
         }
         let unknown = |column: &str, text: &str| Error::config(format!("`{}` is no {column}", text.escape_debug()));
         if let Some(gap) = &self.gap {

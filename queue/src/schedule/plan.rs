@@ -118,14 +118,6 @@ pub(crate) fn refuse(row: &Row, error: String) -> Plan {
     Plan { next: Some(row.now + AGAIN), error: Some(error), ..Plan::default() }
 }
 
-/// Nobody serves the kind of a row that is due: its ticks are passed over.
-pub(crate) fn pass_over(row: &Row, error: String) -> Plan {
-    match row.definition.schedule() {
-        Ok(schedule) => Due::of(row, &schedule).pass_all(Outcome::Failed, Some(error)),
-        Err(error) => refuse(row, error.to_string()),
-    }
-}
-
 /// The ticks of a row up to now.
 #[derive(Default)]
 struct Due {

@@ -296,8 +296,8 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     #[cfg(feature = "testing")]
     fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;
 
-    /// Passes over the ticks of schedules whose kind no live worker knows.
-    fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired>;
+    /// Notes the error of schedules whose kind no live worker knows. Their ticks wait for one. Returns names and errors.
+    fn mark_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Vec<(String, String)>>;
 
     /// Writes what an application declares, and retires what it does not declare any more, if the worker is still its
     /// latest one.

@@ -52,6 +52,8 @@ pub(crate) struct Schedules {
     /// How often in a row it saw due schedules and got none.
     in_vain: u32,
     purge: Instant,
+    /// When it compares what the application declares again, after a conflict.
+    compare: Instant,
     /// Errors that were told, by schedule.
     told: HashMap<String, String>,
 }
@@ -62,8 +64,8 @@ impl Schedules {
         kinds.sort_unstable();
         let digest = digest(&declared.schedules);
         let wake = Instant::now();
-        let (since, in_vain, purge, told) = (None, 0, wake + PURGE.0, HashMap::new());
-        Self { store, declared, kinds, digest, keep, wake, since, in_vain, purge, told }
+        let (since, in_vain, purge, compare, told) = (None, 0, wake + PURGE.0, wake, HashMap::new());
+        Self { store, declared, kinds, digest, keep, wake, since, in_vain, purge, compare, told }
     }
 
     async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
@@ -82,22 +84,30 @@ impl Schedules {
             None => return self.store.register(&by, self.since).await,
             since => self.since = self.since.or(since),
         }
-        if seen.decides && seen.digest.as_ref() != Some(&self.digest) {
+        if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
             let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
             self.tell_of_changes(&done);
-            return Ok(());
+            if done.conflicts.is_empty() {
+                return Ok(());
+            }
+            // the other one may go
+            self.compare = Instant::now() + SELDOM;
         }
         if !seen.orphans.is_empty() {
-            let passed = self.store.pass_orphans(&seen.orphans, 0).await?;
-            self.tell_of_failures(passed.failed);
+            let failed = self.store.mark_orphans(&seen.orphans, 0).await?;
+            self.tell_of_failures(failed);
         }
         if !seen.due.is_empty() {
             return self.fire(&seen, worker).await;
         }
         self.in_vain = 0;
         if self.purge <= Instant::now() {
-            self.store.purge_ticks(self.keep, PURGED).await?;
             self.purge = Instant::now() + (self.keep / 100).clamp(PURGE.0, PURGE.1);
+            if let Err(error) = self.store.purge_ticks(self.keep, PURGED).await {
+                // ticks are fired all the same
+                let (event, feature) = (telemetry::DUTY_FAILED, "schedules");
+                tracing::warn!(event, feature, %error, "old ticks cannot be removed; a later round tries again");
+            }
         }
         let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
         let spread = if shared.lease.has_others() { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
@@ -141,6 +151,9 @@ impl Schedules {
             tracing::info!(event = telemetry::SCHEDULES_CHANGED, app, written, retired, "wrote the declared schedules");
         }
         for (schedule, owner) in &done.conflicts {
+            if self.told.insert(schedule.clone(), owner.clone()).as_ref() == Some(owner) {
+                continue;
+            }
             let event = telemetry::SCHEDULE_CONFLICT;
             match owner.as_str() {
                 "" => tracing::error!(

@@ -46,7 +46,7 @@ impl ScheduleStore for NoSchedules {
     unused! {
         fn register(by: &'a Scheduler, since: Option<i64>) -> ();
         fn fire(ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Fired;
-        fn pass_orphans(ids: &'a [i64], ahead: i64) -> Fired;
+        fn mark_orphans(ids: &'a [i64], ahead: i64) -> Vec<(String, String)>;
         fn converge(by: &'a Scheduler, declared: &'a Arc<[Definition]>, digest: &'a str) -> Converged;
         fn define(definition: &'a Definition) -> Named<()>;
         fn change(name: &'a str, change: Change) -> Named<()>;

@@ -120,12 +120,15 @@ pub(super) async fn history<DB: Dialect + Signals>(
 ) -> Result<Named<Vec<Noted>>, Error> {
     let args = (name.to_owned(), before, i64::from(limit));
     store
-        .run(Via::Pool, Mode::Transaction, "cannot list ticks", args, |conn, (name, before, limit)| {
+        .run(Via::Pool, Mode::Read, "cannot list ticks", args, |conn, (name, before, limit)| {
             async move {
-                let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
-                let binds = [row.id.into(), (*before).into(), (*limit).into()];
+                let binds = [name.as_str().into(), (*before).into(), (*limit).into()];
                 let found = rows::<DB>(conn, DB::SCHEDULES.history, &binds).await?;
-                found.iter().map(noted).collect::<Result<Vec<_>, _>>().map(Ok)
+                if found.is_empty() {
+                    return Ok(Err(NotThere::Unknown));
+                }
+                let ticks = found.iter().filter(|row| !matches!(row.maybe_int(0), Ok(None)));
+                ticks.map(noted).collect::<Result<Vec<_>, _>>().map(Ok)
             }
             .boxed()
         })

@@ -95,6 +95,8 @@ impl<'a> Difference<'a> {
         if !self.retire.is_empty() {
             execute::<DB>(conn, DB::SCHEDULES.retire, &[self.retire.as_slice().into()]).await?;
         }
+        // a conflict is looked at again
+        let digest = if self.told.conflicts.is_empty() { digest } else { "" };
         let given_up = i64::from(!self.retire.is_empty());
         for (_, sql) in DB::SCHEDULES.decided.steps() {
             let binds = [(&*by.app).into(), digest.into(), by.worker.into(), given_up.into()];

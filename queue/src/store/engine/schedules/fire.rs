@@ -184,24 +184,23 @@ async fn give_up<DB: Dialect + Signals>(
 
 const NO_KIND: KnownKind = KnownKind { max_retries: 0, decodes: |_| Ok(()) };
 
-pub(super) async fn pass_orphans<DB: Dialect + Signals>(
+pub(super) async fn mark_orphans<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     due: &[i64],
     ahead: i64,
-) -> Result<Fired, Error> {
+) -> Result<Vec<(String, String)>, Error> {
     let args = (due.to_vec(), ahead);
     store
-        .run(Via::Schedules, Mode::Transaction, "cannot pass over schedules", args, |conn, (due, ahead)| {
+        .run(Via::Schedules, Mode::Transaction, "cannot note why schedules wait", args, |conn, (due, ahead)| {
             async move {
                 let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
                 let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
                 let plans = rows.filter(|(_, watched)| !watched).map(|(row, _)| {
                     let error = format!("no live worker knows the kind `{}`", row.definition.kind);
-                    (plan::pass_over(&row, error), row)
+                    let plan = Plan { next: row.next_at, error: Some(error), ..Plan::default() };
+                    (row, plan, NO_KIND)
                 });
-                let plans: Vec<_> = plans.map(|(plan, row)| (row, plan, NO_KIND)).collect();
-                let failed = carry_out::<DB>(conn, &plans).await?;
-                Ok(Fired { locked: locked.len(), failed, ..Fired::default() })
+                carry_out::<DB>(conn, &plans.collect::<Vec<_>>()).await
             }
             .boxed()
         })

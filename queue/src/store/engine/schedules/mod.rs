@@ -118,8 +118,8 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
         fire::fire_on_time(self, id, kinds, ahead).boxed()
     }
 
-    fn pass_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Fired> {
-        fire::pass_orphans(self, ids, ahead).boxed()
+    fn mark_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Vec<(String, String)>> {
+        fire::mark_orphans(self, ids, ahead).boxed()
     }
 
     fn converge<'a>(

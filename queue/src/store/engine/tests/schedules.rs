@@ -14,14 +14,14 @@ on_each!(
     a_tick_becomes_one_job,
     two_workers_fire_different_schedules,
     a_refused_row_keeps_no_other_from_firing,
-    kinds_that_nobody_knows_are_passed_over,
+    kinds_that_nobody_knows_are_marked,
     the_latest_worker_decides,
     applications_keep_their_names,
     the_administration_changes_what_no_code_declares,
     old_ticks_are_removed_with_their_jobs,
 );
 
-const MINUTE: i64 = 60_000_000;
+const DAY: i64 = 86_400_000_000;
 const YEAR_9999: i64 = 253_370_764_800_000_000;
 
 fn definition(name: &str, schedule: Schedule, kind: &'static str) -> Definition {
@@ -29,8 +29,8 @@ fn definition(name: &str, schedule: Schedule, kind: &'static str) -> Definition 
     Definition::new(name.into(), &schedule, job).unwrap()
 }
 
-fn minutely() -> Schedule {
-    Schedule::cron("* * * * *").unwrap()
+fn daily() -> Schedule {
+    Schedule::cron("@daily").unwrap()
 }
 
 fn kinds(known: &[&str]) -> Kinds {
@@ -54,27 +54,27 @@ async fn fire<DB: TestDb>(db: &Db<DB>, by: &Scheduler, ahead: i64) -> usize {
 
 async fn a_tick_becomes_one_job<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("one", minutely(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("one", daily(), "a")).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0, "its next tick is computed");
     let seen = db.store.look(&by, &["a".to_owned()], 0).await.unwrap();
     assert!(seen.due.is_empty() && seen.orphans.is_empty());
     if let Some(next) = seen.next {
         assert!(next <= Duration::from_secs(35), "{next:?}");
     }
-    assert_eq!(fire(&db, &by, MINUTE).await, 1);
-    assert_eq!(fire(&db, &by, MINUTE).await, 0, "once");
+    assert_eq!(fire(&db, &by, DAY).await, 1);
+    assert_eq!(fire(&db, &by, DAY).await, 0, "once");
     let jobs = db.take(by.worker, 9).await;
     assert_eq!(jobs.len(), 1);
     let job = &jobs[0];
     assert_eq!((job.args.as_deref(), job.max_retries), (Ok(r#"{"a":"it's \"x\""}"#), 0));
     let (name, tick, outcome) = db.store.tick_of(job.id.get()).await.unwrap().unwrap();
-    assert_eq!((name.as_str(), tick % MINUTE, outcome.as_str()), ("one", 0, "fired"));
+    assert_eq!((name.as_str(), tick % DAY, outcome.as_str()), ("one", 0, "fired"));
     let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
-    assert_eq!((row.last_at, row.last_job_id, row.next_at), (Some(tick), Some(job.id.get()), Some(tick + MINUTE)));
+    assert_eq!((row.last_at, row.last_job_id, row.next_at), (Some(tick), Some(job.id.get()), Some(tick + DAY)));
     assert!(watched, "the worker of the test knows the kind");
     assert_eq!(db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap().len(), 1);
-    // hours later, the last of all
-    assert!((1..=2).contains(&fire(&db, &by, 600 * MINUTE).await), "those of the last minute");
+    // much later, the last of all
+    assert!((1..=2).contains(&fire(&db, &by, 600 * DAY).await), "the last one");
     let told = db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap();
     let told: Vec<_> = told.iter().map(|it| (it.outcome.as_str(), it.skipped > 500)).collect();
     assert_eq!(told.iter().filter(|it| **it == ("missed", true)).count(), 1, "{told:?}");
@@ -84,14 +84,14 @@ async fn two_workers_fire_different_schedules<DB: TestDb>(db: Db<DB>) {
     let (one, other) = (scheduler(&db, "app").await, scheduler(&db, "app").await);
     let second = SqlStore::<DB>::new(db.pool.clone());
     for number in 0..40 {
-        db.store.define(&definition(&format!("s{number}"), minutely(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(&format!("s{number}"), daily(), "a")).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &one, 0).await, 0);
     let fire = async |store: &SqlStore<DB>, by: &Scheduler| {
-        let due = store.look(by, &["a".to_owned()], MINUTE).await.unwrap().due;
+        let due = store.look(by, &["a".to_owned()], DAY).await.unwrap().due;
         let mut jobs = 0;
         for chunk in due.chunks(7) {
-            jobs += store.fire(chunk, &kinds(&["a"]), MINUTE).await.unwrap().jobs;
+            jobs += store.fire(chunk, &kinds(&["a"]), DAY).await.unwrap().jobs;
         }
         jobs
     };
@@ -104,39 +104,44 @@ async fn two_workers_fire_different_schedules<DB: TestDb>(db: Db<DB>) {
 async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     for name in ["b", "good", "z"] {
-        db.store.define(&definition(name, minutely(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(name, daily(), "a")).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &by, 0).await, 0);
     let taken = "INSERT INTO queue_ticks (schedule_id, tick_at, outcome) \
                  SELECT id, next_at, 'fired' FROM queue_schedules WHERE name = 'b'";
     db.sql(taken).await;
     db.sql("UPDATE queue_schedules SET zone = 'Mars/Base' WHERE name = 'z'").await;
-    assert_eq!(fire(&db, &by, MINUTE).await, 1, "the good one");
+    assert_eq!(fire(&db, &by, DAY).await, 1, "the good one");
     let rows = db.store.list("", 9).await.unwrap();
     let errors: Vec<_> = rows.iter().map(|(row, _)| (row.definition.name.as_str(), row.error.is_some())).collect();
     assert_eq!(errors, [("b", true), ("good", false), ("z", true)]);
     assert!(rows[2].0.error.as_ref().unwrap().contains("`Mars/Base` is no time zone"));
     db.sql("UPDATE queue_schedules SET zone = 'UTC' WHERE name = 'z'").await;
-    assert_eq!(fire(&db, &by, 12 * MINUTE).await, 3, "mended rows fire again");
+    assert_eq!(fire(&db, &by, 12 * DAY).await, 3, "mended rows fire again");
     assert!(db.store.list("", 9).await.unwrap().iter().all(|(row, _)| row.error.is_none()));
 }
 
-async fn kinds_that_nobody_knows_are_passed_over<DB: TestDb>(db: Db<DB>) {
+async fn kinds_that_nobody_knows_are_marked<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("lost", minutely(), "nobodys")).await.unwrap().unwrap();
-    assert_eq!(fire(&db, &by, 2 * MINUTE).await, 0);
-    let seen = db.store.look(&by, &["a".to_owned()], 2 * MINUTE).await.unwrap();
+    db.store.define(&definition("lost", daily(), "nobodys")).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 2 * DAY).await, 0);
+    let seen = db.store.look(&by, &["a".to_owned()], 2 * DAY).await.unwrap();
     assert_eq!((seen.due.len(), seen.orphans.len()), (0, 1));
-    let passed = db.store.pass_orphans(&seen.orphans, 2 * MINUTE).await.unwrap();
-    assert_eq!(passed.failed, [("lost".to_owned(), "no live worker knows the kind `nobodys`".to_owned())]);
-    assert!(db.store.look(&by, &["a".to_owned()], 2 * MINUTE).await.unwrap().orphans.is_empty());
+    let failed = db.store.mark_orphans(&seen.orphans, 2 * DAY).await.unwrap();
+    assert_eq!(failed, [("lost".to_owned(), "no live worker knows the kind `nobodys`".to_owned())]);
+    assert!(db.store.look(&by, &["a".to_owned()], 2 * DAY).await.unwrap().orphans.is_empty());
     let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
     assert!(row.error.is_some() && !watched);
     // another worker knows it
-    db.store.define(&definition("known", minutely(), "a")).await.unwrap().unwrap();
-    let seen = db.store.look(&by, &["b".to_owned()], 2 * MINUTE).await.unwrap();
+    db.store.define(&definition("known", daily(), "a")).await.unwrap().unwrap();
+    let seen = db.store.look(&by, &["b".to_owned()], 2 * DAY).await.unwrap();
     assert!(!seen.orphans.is_empty());
-    assert!(db.store.pass_orphans(&seen.orphans, 2 * MINUTE).await.unwrap().failed.is_empty());
+    assert!(db.store.mark_orphans(&seen.orphans, 2 * DAY).await.unwrap().is_empty());
+    // one that knows it comes back
+    let seen = db.store.look(&by, &["nobodys".to_owned()], 10 * DAY).await.unwrap();
+    assert_eq!(db.store.fire(&seen.due, &kinds(&["nobodys"]), 10 * DAY).await.unwrap().jobs, 1, "its ticks waited");
+    assert!(db.store.list("lost", 1).await.unwrap().is_empty());
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_schedules WHERE error IS NOT NULL").await, 0);
 }
 
 /// What an application has: names, and whether each is retired.
@@ -147,9 +152,9 @@ async fn names<DB: TestDb>(db: &Db<DB>) -> Vec<(String, bool)> {
 
 async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
     let old: Arc<[Definition]> =
-        [definition("a", minutely(), "a"), Definition { priority: -3, ..definition("b", minutely(), "a") }].into();
+        [definition("a", daily(), "a"), Definition { priority: -3, ..definition("b", daily(), "a") }].into();
     let hourly = Schedule::cron("@hourly Europe/Berlin").unwrap().missed(Missed::None).overlap(Overlap::Skip);
-    let new: Arc<[Definition]> = [definition("b", hourly, "a"), definition("c", minutely(), "a")].into();
+    let new: Arc<[Definition]> = [definition("b", hourly, "a"), definition("c", daily(), "a")].into();
     let one = scheduler(&db, "app").await;
     let written = db.store.converge(&one, &old, "old").await.unwrap();
     assert_eq!(written.written, ["a", "b"]);
@@ -179,25 +184,25 @@ async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
     assert_eq!(rows[1].0.definition, old[1]);
     assert!(rows[1].0.paused_at.is_some(), "a pause survives");
     assert_eq!(fire(&db, &again, 0).await, 0);
-    assert_eq!(fire(&db, &again, MINUTE).await, 1, "only `a`");
+    assert_eq!(fire(&db, &again, DAY).await, 1, "only `a`");
     db.store.change("b", Change::Resume).await.unwrap().unwrap();
     assert_eq!(fire(&db, &again, 0).await, 0, "nothing was missed in the pause");
 }
 
 async fn applications_keep_their_names<DB: TestDb>(db: Db<DB>) {
     let (one, other) = (scheduler(&db, "one").await, scheduler(&db, "other").await);
-    db.store.define(&definition("mine", minutely(), "a")).await.unwrap().unwrap();
-    let declared = |names: &[&str]| names.iter().map(|name| definition(name, minutely(), "a")).collect::<Arc<[_]>>();
+    db.store.define(&definition("mine", daily(), "a")).await.unwrap().unwrap();
+    let declared = |names: &[&str]| names.iter().map(|name| definition(name, daily(), "a")).collect::<Arc<[_]>>();
     db.store.converge(&one, &declared(&["a", "mine"]), "1").await.unwrap();
     let done = db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap();
     assert_eq!((done.written, done.conflicts), (vec!["b".into()], vec![("a".into(), "one".into())]));
     let rows = db.store.list("", 9).await.unwrap();
     let apps: Vec<_> = rows.iter().map(|(row, _)| row.app.as_str()).collect();
     assert_eq!(apps, ["one", "other", ""]);
-    // given up: the other application may have it
-    db.store.converge(&one, &declared(&[]), "3").await.unwrap();
     let seen = db.store.look(&other, &[], 0).await.unwrap();
     assert_eq!(seen.digest.as_deref(), Some(""), "it compares again");
+    // given up: the other application may have it
+    db.store.converge(&one, &declared(&[]), "3").await.unwrap();
     assert_eq!(db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap().written, ["a"]);
     // an application without workers, because its program was renamed
     db.store.leave(other.worker).await.unwrap();
@@ -206,22 +211,22 @@ async fn applications_keep_their_names<DB: TestDb>(db: Db<DB>) {
 
 async fn the_administration_changes_what_no_code_declares<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    let declared: Arc<[Definition]> = [definition("code", minutely(), "a")].into();
+    let declared: Arc<[Definition]> = [definition("code", daily(), "a")].into();
     db.store.converge(&by, &declared, "1").await.unwrap();
-    let refused = db.store.define(&definition("code", minutely(), "a")).await.unwrap().unwrap_err();
+    let refused = db.store.define(&definition("code", daily(), "a")).await.unwrap().unwrap_err();
     assert!(matches!(refused, NotThere::Declared(app) if app == "app"));
     assert!(db.store.change("code", Change::Remove).await.unwrap().is_err());
     assert!(matches!(db.store.change("none", Change::Pause).await.unwrap(), Err(NotThere::Unknown)));
-    let raw = Definition { max_retries: None, ..definition("it's", minutely(), "it's") };
+    let raw = Definition { max_retries: None, ..definition("it's", daily(), "it's") };
     db.store.define(&raw).await.unwrap().unwrap();
     let job = db.store.fire_by_hand("it's", |_| 5).await.unwrap().unwrap();
     assert_eq!(db.store.tick_of(job).await.unwrap().unwrap().2, "hand");
     assert_eq!(db.int("SELECT max_retries FROM queue_jobs").await, 5);
     assert_eq!(fire(&db, &by, 0).await, 0);
-    assert_eq!(fire(&db, &by, MINUTE).await, 2);
+    assert_eq!(fire(&db, &by, DAY).await, 2);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE max_retries = 7").await, 1, "the default of the kind");
     db.store.change("it's", Change::Remove).await.unwrap().unwrap();
-    assert_eq!(fire(&db, &by, 2 * MINUTE).await, 1);
+    assert_eq!(fire(&db, &by, 2 * DAY).await, 1);
     assert!(db.store.change("it's", Change::Pause).await.unwrap().is_err(), "it is gone");
     db.store.define(&raw).await.unwrap().unwrap();
     assert_eq!(names(&db).await, [("code".to_owned(), false), ("it's".to_owned(), false)]);
@@ -229,10 +234,10 @@ async fn the_administration_changes_what_no_code_declares<DB: TestDb>(db: Db<DB>
 
 async fn old_ticks_are_removed_with_their_jobs<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("one", minutely(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("one", daily(), "a")).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0);
     for ahead in 1..4 {
-        assert_eq!(fire(&db, &by, ahead * MINUTE).await, 1);
+        assert_eq!(fire(&db, &by, ahead * DAY).await, 1);
     }
     let jobs = db.take(by.worker, 1).await;
     db.store.finish(by.worker, &[done(&jobs[0])]).await.unwrap();

@@ -4,7 +4,7 @@
 --   since     when this worker's process joined first (NULL: it is not registered)
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
---   orphans   ids of schedules that have been due for a minute, of other kinds
+--   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
 -- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
 SELECT (SELECT JSON_ARRAYAGG(d.id) FROM (SELECT s.id FROM queue_schedules AS s FORCE INDEX (queue_schedules_next)
                WHERE s.next_at <= UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND
@@ -27,4 +27,5 @@ SELECT (SELECT JSON_ARRAYAGG(d.id) FROM (SELECT s.id FROM queue_schedules AS s F
                WHERE s.next_at < UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND - INTERVAL 60 SECOND
                  AND s.changed_at < UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND - INTERVAL 60 SECOND
                  AND NOT JSON_CONTAINS($2, JSON_QUOTE(s.kind))
+                 AND s.error IS NULL
                ORDER BY s.next_at LIMIT 100) AS o)

@@ -4,7 +4,7 @@
 --   since     when this worker's process joined first (NULL: it is not registered)
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
---   orphans   ids of schedules that have been due for a minute, of other kinds
+--   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
 -- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
 SELECT (SELECT json_agg(d.id)::text FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at <= c.now AND s.kind = ANY (c.kinds) ORDER BY s.next_at LIMIT $4) AS d),
@@ -18,6 +18,6 @@ SELECT (SELECT json_agg(d.id)::text FROM (SELECT s.id FROM queue_schedules AS s
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),
        (SELECT json_agg(o.id)::text FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at < c.now - interval '60 s' AND s.changed_at < c.now - interval '60 s'
-                 AND s.kind <> ALL (c.kinds) ORDER BY s.next_at LIMIT 100) AS o)
+                 AND s.kind <> ALL (c.kinds) AND s.error IS NULL ORDER BY s.next_at LIMIT 100) AS o)
 FROM (SELECT now() + $5 * interval '1 microsecond' AS now,
              ARRAY(SELECT k FROM json_array_elements_text($2::json) AS k) AS kinds) AS c

@@ -4,7 +4,7 @@
 --   since     when this worker's process joined first (NULL: it is not registered)
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
---   orphans   ids of schedules that have been due for a minute, of other kinds
+--   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
 -- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
 WITH c (now) AS MATERIALIZED (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $5 / 1000)
 SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS s
@@ -22,4 +22,5 @@ SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS 
        (SELECT json_group_array(o.id) FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at < (SELECT now FROM c) - 60000 AND s.changed_at < (SELECT now FROM c) - 60000
                  AND s.kind NOT IN (SELECT value FROM json_each($2))
+                 AND s.error IS NULL
                ORDER BY s.next_at LIMIT 100) AS o)
