@@ -20,6 +20,13 @@ impl Spread {
         Some(Spread { count: micros.len(), p50: at(0.5), p99: at(0.99), max: at(1.0) })
     }
 
+    /// The same figures for short times.
+    pub fn in_millis(&self) -> String {
+        let Spread { count, .. } = self;
+        let [p50, p99, max] = [self.p50, self.p99, self.max].map(|seconds| seconds * 1e3);
+        format!("p50 {p50:.0} ms, p99 {p99:.0} ms, max {max:.0} ms ({count})")
+    }
+
     /// No value is above this many seconds.
     pub fn max(&self) -> f64 {
         self.max
@@ -46,6 +53,7 @@ mod tests {
     fn a_spread_takes_the_value_above() {
         let spread = Spread::of((1..=100).map(|n| n * 10_000).collect()).expect("values");
         assert_eq!(spread.to_string(), "p50 0.51 s, p99 1.00 s, max 1.00 s (100)");
+        assert_eq!(spread.in_millis(), "p50 510 ms, p99 1000 ms, max 1000 ms (100)");
         assert_eq!(Spread::of(Vec::new()), None);
     }
 }

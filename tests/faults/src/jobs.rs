@@ -124,6 +124,16 @@ pub async fn limited(ctx: JobContext, State(journal): State<Journal>, tag: i64, 
     act(&ctx, running, &journal, plan).await
 }
 
+/// The job of a schedule. What becomes of it is in the tables.
+///
+/// # Errors
+/// Never.
+#[job(max_retries = 20)]
+pub async fn tick(schedule: String) -> Result<(), JobError> {
+    let _ = schedule;
+    Ok(())
+}
+
 async fn act(ctx: &JobContext, running: Running, journal: &Journal, mut plan: Plan) -> Result<(), JobError> {
     let first = ctx.attempt() == 1;
     if let Plan::Late { ms, then } = plan {

@@ -18,4 +18,5 @@ pub mod point;
 pub mod record;
 pub mod scene;
 pub mod suite;
+pub mod timetable;
 pub mod worker;

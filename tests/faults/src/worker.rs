@@ -24,7 +24,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::faults::hostile::{Note, Play, Spreads};
-use crate::jobs::{Limited, Work, new, old};
+use crate::jobs::{Limited, Tick, Work, new, old};
 use crate::point::{Death, Watcher};
 use crate::record::{Journal, What, time_of_day};
 
@@ -112,7 +112,7 @@ pub async fn run(args: Args) -> Result<()> {
 fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
     let db = pool(&args.url, CONNECTIONS, Duration::from_millis(args.busy_timeout_ms))?;
     let mut builder = each!(db, pool => Worker::builder(pool)).state(journal).only_registered();
-    builder = builder.register::<Work>().register::<Limited>();
+    builder = builder.register::<Work>().register::<Limited>().register::<Tick>();
     builder = builder.register::<Note>().register::<Spreads>().register::<Play>();
     builder = match args.generation {
         Generation::Load => builder,

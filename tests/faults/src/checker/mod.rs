@@ -7,6 +7,7 @@ mod rules;
 mod story;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -14,6 +15,7 @@ use std::fmt;
 use queue_test_support::{Attempt, Row, Tables};
 use serde::Deserialize;
 
+pub use self::ticks::{Decided, Made, Scheduled, TickHistory, TickRule, TickViolation};
 use crate::record::{Event, Options, What};
 
 /// Everything that is known at the end, when no job waits or runs.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -17,7 +17,7 @@ use crate::record::{Event, Options, What, now, time_of_day};
 use crate::scene::{LEASE, Scene};
 
 /// The path of libfaketime.
-fn library() -> Result<String> {
+pub(super) fn library() -> Result<String> {
     let missing = || Skipped("libfaketime is not installed (Debian's package faketime)".into());
     Ok(programs::faketime().ok_or_else(missing)?.display().to_string())
 }
@@ -73,13 +73,13 @@ fn processes_off_by(history: &History, seconds: i64) -> usize {
 }
 
 /// A clock that can be set. Removed when dropped.
-struct Clock {
+pub(super) struct Clock {
     _folder: TempDir,
     file: PathBuf,
 }
 
 impl Clock {
-    fn right() -> Result<Clock> {
+    pub(super) fn right() -> Result<Clock> {
         let folder = TempDir::with_prefix("queue-clock-").context("making a temporary folder")?;
         // the server runs as another user
         paths::create_open(folder.path())?;
@@ -89,7 +89,7 @@ impl Clock {
     }
 
     /// Takes effect with the next reading of the clock.
-    fn set(&self, offset: &str) -> Result<()> {
+    pub(super) fn set(&self, offset: &str) -> Result<()> {
         // renamed into place: nobody may find it empty
         let draft = self.file.with_extension("draft");
         fs::write(&draft, format!("{offset}\n"))
@@ -97,18 +97,18 @@ impl Clock {
             .context("setting the clock")
     }
 
-    fn path(&self) -> &Path {
-        &self.file
+    /// A server that goes by this clock.
+    pub(super) fn server(&self, library: String) -> Settings {
+        let settings = Settings::new(Durability::Process).variable("LD_PRELOAD", library);
+        let settings = settings.variable("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string());
+        settings.variable("FAKETIME_NO_CACHE", "1").variable(DURATIONS.0, DURATIONS.1)
     }
 }
 
 pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     let library = library()?;
     let clock = Clock::right()?;
-    let settings = Settings::new(Durability::Process).variable("LD_PRELOAD", library);
-    let settings = settings.variable("FAKETIME_TIMESTAMP_FILE", clock.path().display().to_string());
-    let settings = settings.variable("FAKETIME_NO_CACHE", "1").variable(DURATIONS.0, DURATIONS.1);
-    let mut scene = ground.own(settings).await?;
+    let mut scene = ground.own(clock.server(library)).await?;
     let mut crew = scene.crew();
     // with the default lease: a server whose clock was set back may stand still for seconds, which costs a shorter one
     crew.hire_many(2, &scene.worker())?;
@@ -175,7 +175,7 @@ fn pending(history: &History) -> usize {
 }
 
 /// Seconds since 1970, by the server's clock.
-async fn clock_of(scene: &Scene) -> Result<i64> {
+pub(super) async fn clock_of(scene: &Scene) -> Result<i64> {
     let sql = match scene.engine {
         queue_test_support::Engine::Postgres => "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)",
         _ => "SELECT CAST(UNIX_TIMESTAMP() AS SIGNED)",

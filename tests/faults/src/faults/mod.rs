@@ -13,6 +13,8 @@ pub(crate) mod hostile;
 mod kill;
 mod lock;
 mod network;
+mod schedules;
+mod schedules_clock;
 mod server;
 mod snapshot;
 mod sqlite;
@@ -138,6 +140,10 @@ faults! {
     "galera-lag" on MARIADB: galera::nodes_lag,
         "a node falls behind, with workers whose connections lead to several of them";
     "bad-rows" on ALL: hostile::bad_rows, "as many bad rows as good ones, written by SQL";
+    "schedules" on ALL: schedules::every_second,
+        "schedules that tick each second, while workers are killed (--rounds: kills)";
+    "schedules-clock" on SERVERS: schedules_clock::set_forward_and_back,
+        "the clock of the database is set forward and back by an hour, with schedules of each policy";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
 
