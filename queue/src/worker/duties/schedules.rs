@@ -20,8 +20,8 @@ use crate::worker::shared::Shared;
 
 /// The longest pause between two looks, before jitter. So long may a schedule that was made at run time wait to be seen.
 const SELDOM: Duration = Duration::from_secs(30);
-/// How many schedules one transaction fires.
-const CHUNK: usize = 250;
+/// How many schedules one transaction fires. MySQL inserts so many jobs with one statement that stays prepared.
+const CHUNK: usize = 256;
 /// Workers that wake up for the same tick look within this time, so that the first has fired it before the others look.
 const SPREAD: Duration = Duration::from_millis(50);
 /// SQLite reads its clock in whole milliseconds.

@@ -87,6 +87,9 @@ async fn fire_together<DB: Dialect + Signals>(
         .run(Via::Schedules, Mode::Transaction, "cannot fire schedules", args, |conn, (due, kinds, ahead)| {
             async move {
                 let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
+                if locked.is_empty() {
+                    return Ok(Fired::default());
+                }
                 let mut plans = Vec::with_capacity(locked.len());
                 let mut jobs = 0;
                 for (row, _) in read::<DB>(conn, &locked, *ahead).await? {
