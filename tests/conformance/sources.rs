@@ -11,6 +11,9 @@ const FROZEN: &[(&str, usize, u64)] = &[
     ("mysql/0001_jobs.sql", 8_635, 0x67ab_25ae_bbe7_a739),
     ("postgres/0001_jobs.sql", 9_477, 0x88f8_e521_e42c_38ff),
     ("sqlite/0001_jobs.sql", 8_679, 0x81c3_f475_c0cf_4ff9),
+    ("mysql/0002_schedules.sql", 3_399, 0x9131_5b5b_f6ed_c4b2),
+    ("postgres/0002_schedules.sql", 3_406, 0x61e6_fb5d_cc53_582e),
+    ("sqlite/0002_schedules.sql", 3_492, 0x0fff_24b4_1119_dca7),
 ];
 
 #[test]
