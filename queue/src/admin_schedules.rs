@@ -79,12 +79,12 @@ impl Admin {
     /// use queue::{Admin, Schedule, job};
     ///
     /// #[job]
-    /// async fn sync(shop: u32) {
+    /// async fn sync_shop(shop: u32) {
     ///     println!("{shop}");
     /// }
     ///
     /// let admin = Admin::new(&pool);
-    /// admin.schedule("shop-7", Schedule::cron("0 4 * * * Asia/Tokyo")?, Sync { shop: 7 }).await?;
+    /// admin.schedule("shop-7", Schedule::cron("0 4 * * * Asia/Tokyo")?, SyncShop { shop: 7 }).await?;
     /// assert_eq!(admin.schedules(None).await?[0].expression, "0 4 * * *");
     /// # Ok(()) }
     /// ```

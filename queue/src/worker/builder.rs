@@ -300,8 +300,10 @@ impl WorkerBuilder {
     /// different programs with one file name, and one name to programs that share their code. At most 128 bytes.
     ///
     /// ```
-    /// # let pool = sqlx::SqlitePool::connect_lazy("sqlite://:memory:").unwrap();
+    /// # #[tokio::main] async fn main() {
+    /// # let pool = queue::__doctest::pool().await;
     /// let worker = queue::Worker::builder(pool).app("billing");
+    /// # drop(worker); }
     /// ```
     #[cfg(feature = "schedules")]
     pub fn app(mut self, name: impl Into<String>) -> Self {
