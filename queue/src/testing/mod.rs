@@ -114,7 +114,7 @@ mod sealed {
 /// Jobs run inside the method that is awaited, one at a time, by priority, due time and id. A handler that panics or
 /// fails does not fail the test; see [`Drained::expect_ok`].
 ///
-/// ```
+/// ```standalone_crate
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let pool = queue::__doctest::pool().await;
 /// use queue::testing::TestQueue;
@@ -181,7 +181,7 @@ impl<C: Lent> TestQueue<C> {
     /// [`drain`](Self::drain) what is due, and in [`advance`](Self::advance) each tick at its time. Without this they do
     /// not, so that a schedule disturbs no test of something else.
     ///
-    /// ```
+    /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let pool = queue::__doctest::pool().await;
     /// use queue::testing::TestQueue;
