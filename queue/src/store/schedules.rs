@@ -39,8 +39,6 @@ pub(crate) struct Seen {
 pub(crate) struct Fired {
     /// How many were due and not locked by anybody else.
     pub(crate) locked: usize,
-    /// How many of these were left for the next transaction.
-    pub(crate) left: usize,
     pub(crate) jobs: usize,
     /// Names and errors of those that cannot be fired.
     pub(crate) failed: Vec<(String, String)>,
@@ -48,8 +46,8 @@ pub(crate) struct Fired {
 
 impl Fired {
     pub(crate) fn add(&mut self, other: Self) {
-        (self.locked, self.left, self.jobs) =
-            (self.locked + other.locked, self.left + other.left, self.jobs + other.jobs);
+        self.locked += other.locked;
+        self.jobs += other.jobs;
         self.failed.extend(other.failed);
     }
 }

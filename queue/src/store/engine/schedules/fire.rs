@@ -5,7 +5,7 @@ use serde::Serialize;
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::schedule::plan::{self, KnownKind, Outcome, Plan, Row};
+use crate::schedule::plan::{self, Outcome, Plan, Row};
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -100,11 +100,10 @@ async fn fire_together<DB: Dialect + Signals>(
                         continue;
                     }
                     jobs += plan.fire.len();
-                    plans.push((row, plan, *kind));
+                    plans.push((row, plan, kind.max_retries));
                 }
-                let left = locked.len() - plans.len();
                 let failed = carry_out::<DB>(conn, &plans).await?;
-                Ok(Fired { locked: locked.len(), left, jobs, failed })
+                Ok(Fired { locked: locked.len(), jobs, failed })
             }
             .boxed()
         })
@@ -128,7 +127,7 @@ pub(super) async fn fire_on_time<DB: Dialect + Signals>(
                     let Some(kind) = kinds.get(&row.definition.kind) else { continue };
                     (row.definition.missed, row.definition.window_s) = ("all".into(), Some(i64::from(i32::MAX)));
                     let plan = plan::plan(&row, *kind);
-                    plans.push((row, plan, *kind));
+                    plans.push((row, plan, kind.max_retries));
                 }
                 carry_out::<DB>(conn, &plans).await?;
                 Ok(plans.iter().map(|(_, plan, _)| plan.fire.len()).sum())
@@ -174,18 +173,19 @@ async fn give_up<DB: Dialect + Signals>(
                 let (id, error, ahead) = args;
                 let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[[*id].as_slice().into(), (*ahead).into()]).await?;
                 let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
-                let plans: Vec<_> = rows
-                    .map(|(row, _)| (plan::refuse(&row, error.clone()), row))
-                    .map(|(plan, row)| (row, plan, NO_KIND))
-                    .collect();
-                carry_out::<DB>(conn, &plans).await
+                let plans = rows.map(|(row, _)| {
+                    let plan = plan::refuse(&row, error.clone());
+                    (row, plan, NO_JOB)
+                });
+                carry_out::<DB>(conn, &plans.collect::<Vec<_>>()).await
             }
             .boxed()
         })
         .await
 }
 
-const NO_KIND: KnownKind = KnownKind { max_retries: 0, decodes: |_| Ok(()) };
+/// The retries of a plan without jobs.
+const NO_JOB: u32 = 0;
 
 pub(super) async fn mark_orphans<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
@@ -201,7 +201,7 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
                 let plans = rows.filter(|(_, watched)| !watched).map(|(row, _)| {
                     let error = format!("no live worker knows the kind `{}`", row.definition.kind);
                     let plan = Plan { next: row.next_at, error: Some(error), ..Plan::default() };
-                    (row, plan, NO_KIND)
+                    (row, plan, NO_JOB)
                 });
                 carry_out::<DB>(conn, &plans.collect::<Vec<_>>()).await
             }
@@ -210,18 +210,18 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
         .await
 }
 
-/// Inserts the jobs, notes the ticks and moves the schedules. Returns the names and errors of those that were not
+/// Inserts the jobs with so many retries by default, notes the ticks and moves the schedules. Returns the names and errors of those that were not
 /// fired.
 async fn carry_out<DB: Dialect>(
     conn: &mut DB::Connection,
-    plans: &[(Row, Plan, KnownKind)],
+    plans: &[(Row, Plan, u32)],
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
     if plans.is_empty() {
         return Ok(Vec::new());
     }
     let jobs: Vec<NewJob> = plans
         .iter()
-        .flat_map(|(row, plan, kind)| plan.fire.iter().map(|(_, due)| job(row, kind.max_retries, *due)))
+        .flat_map(|(row, plan, retries)| plan.fire.iter().map(|(_, due)| job(row, *retries, *due)))
         .collect();
     let mut inserted = match jobs.is_empty() {
         true => Vec::new(),

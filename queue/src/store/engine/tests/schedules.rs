@@ -13,6 +13,7 @@ use crate::store::schedules::{Change, Kinds, NotThere, Scheduler};
 on_each!(
     a_tick_becomes_one_job,
     two_workers_fire_different_schedules,
+    what_another_worker_fires_is_skipped,
     a_refused_row_keeps_no_other_from_firing,
     kinds_that_nobody_knows_are_marked,
     the_latest_worker_decides,
@@ -99,6 +100,28 @@ async fn two_workers_fire_different_schedules<DB: TestDb>(db: Db<DB>) {
     assert_eq!(jobs + others + fire(&second, &other).await, 40);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 40);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_ticks WHERE outcome = 'fired'").await, 40);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_schedules WHERE error IS NOT NULL").await, 0, "nobody was refused");
+}
+
+async fn what_another_worker_fires_is_skipped<DB: TestDb>(db: Db<DB>) {
+    if DB::ONE_WRITER {
+        return; // nobody else can be firing
+    }
+    let by = scheduler(&db, "app").await;
+    for number in 0..6 {
+        db.store.define(&definition(&format!("s{number}"), daily(), "a")).await.unwrap().unwrap();
+    }
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    let mut due = db.store.look(&by, &["a".to_owned()], DAY).await.unwrap().due;
+    due.sort_unstable();
+    let mut other = db.pool.begin().await.unwrap();
+    let held = ids::<DB>(&mut other, DB::SCHEDULES.lock, &[due[..2].into(), DAY.into()]).await.unwrap();
+    assert_eq!(held, due[..2]);
+    let fired = tokio::time::timeout(Duration::from_secs(2), db.store.fire(&due, &kinds(&["a"]), DAY)).await;
+    let fired = fired.expect("it waits for nobody").unwrap();
+    assert_eq!((fired.locked, fired.jobs), (4, 4));
+    other.rollback().await.unwrap();
+    assert_eq!(fire(&db, &by, DAY).await, 2, "the other one was killed");
 }
 
 async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {

@@ -3,6 +3,7 @@
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', tick_at), job_id, outcome, skipped, note,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', at)
 FROM queue_schedules AS s
-LEFT JOIN queue_ticks AS t ON t.schedule_id = s.id AND t.tick_at < TIMESTAMP '1970-01-01 00:00:00' + INTERVAL $2 MICROSECOND
+LEFT JOIN queue_ticks AS t ON t.schedule_id = s.id
+    AND t.tick_at < TIMESTAMP '1970-01-01 00:00:00' + INTERVAL $2 MICROSECOND
 WHERE s.name = $1
 ORDER BY t.tick_at DESC LIMIT $3

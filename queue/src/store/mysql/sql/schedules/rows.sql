@@ -7,7 +7,8 @@ SELECT s.id, s.name, s.app, s.kind, s.queue, s.args, s.priority, s.max_retries, 
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', s.last_at), s.last_job_id, s.error,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $2,
        s.overlap = 'skip' AND EXISTS (SELECT 1 FROM queue_jobs AS j FORCE INDEX (PRIMARY) WHERE j.id = s.last_job_id),
-       EXISTS (SELECT 1 FROM queue_schedulers AS o JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
+       EXISTS (SELECT 1 FROM queue_schedulers AS o
+               JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
                WHERE JSON_CONTAINS(w.kinds, JSON_QUOTE(s.kind)))
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS t) AS d
 STRAIGHT_JOIN queue_schedules AS s FORCE INDEX (PRIMARY) ON s.id = d.id

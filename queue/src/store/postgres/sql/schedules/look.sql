@@ -12,9 +12,10 @@ SELECT (SELECT json_agg(d.id)::text FROM (SELECT s.id FROM queue_schedules AS s
         WHERE s.next_at > c.now AND s.next_at <= c.now + interval '35 s' AND s.kind = ANY (c.kinds)
         ORDER BY s.next_at LIMIT 1),
        (SELECT m.since FROM queue_schedulers AS m WHERE m.worker_id = $3),
-       (NOT EXISTS (SELECT FROM queue_schedulers AS o JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
-                    WHERE o.app = $1 AND (o.since, o.worker_id) > (SELECT m.since, m.worker_id FROM queue_schedulers AS m
-                                                                   WHERE m.worker_id = $3)))::int,
+       (NOT EXISTS (SELECT FROM queue_schedulers AS o
+                    JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
+                    WHERE o.app = $1 AND (o.since, o.worker_id) >
+                          (SELECT m.since, m.worker_id FROM queue_schedulers AS m WHERE m.worker_id = $3)))::int,
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),
        (SELECT json_agg(o.id)::text FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at < c.now - interval '60 s' AND s.changed_at < c.now - interval '60 s'

@@ -15,7 +15,8 @@ SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS 
           AND s.kind IN (SELECT value FROM json_each($2))
         ORDER BY s.next_at LIMIT 1),
        (SELECT m.since * 1000 FROM queue_schedulers AS m WHERE m.worker_id = $3),
-       NOT EXISTS (SELECT 1 FROM queue_schedulers AS o JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
+       NOT EXISTS (SELECT 1 FROM queue_schedulers AS o
+                   JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
                    WHERE o.app = $1 AND (o.since, o.worker_id) > (SELECT m.since, m.worker_id FROM queue_schedulers AS m
                                                                   WHERE m.worker_id = $3)),
        (SELECT a.digest FROM queue_apps AS a WHERE a.app = $1),

@@ -5,7 +5,8 @@ SELECT s.id, s.name, s.app, s.kind, s.queue, s.args, s.priority, s.max_retries, 
        s.retired_at * 1000, s.next_at * 1000, s.last_at * 1000, s.last_job_id, s.error,
        CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + $2,
        s.overlap = 'skip' AND EXISTS (SELECT 1 FROM queue_jobs AS j WHERE j.id = s.last_job_id),
-       EXISTS (SELECT 1 FROM queue_schedulers AS o JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
+       EXISTS (SELECT 1 FROM queue_schedulers AS o
+               JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
                WHERE s.kind IN (SELECT value FROM json_each(w.kinds)))
 FROM queue_schedules AS s
 WHERE s.id IN (SELECT value FROM json_each($1))
