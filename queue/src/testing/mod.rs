@@ -178,8 +178,8 @@ impl<C: Lent> TestQueue<C> {
     }
 
     /// Lets the schedules fire, those that the code of the test binary declares and those in the database: in
-    /// [`drain`](Self::drain) what is due, and in [`advance`](Self::advance) each tick at its time. Without this they do
-    /// not, so that a schedule disturbs no test of something else.
+    /// [`drain`](Self::drain) what is due, and in [`advance`](Self::advance) each tick at its time. Without this call
+    /// they do not fire, so that a schedule disturbs no other test.
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

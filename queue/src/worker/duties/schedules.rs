@@ -1,7 +1,7 @@
 //! Fires the ticks of schedules, and keeps what the application declares in the database.
 //!
-//! A worker looks every 30 seconds, and when the next tick is due that it saw. Any number of workers look; the lock on a
-//! schedule decides who fires it.
+//! A worker looks every 30 seconds. It also looks when the next tick is due that the last look found. Any number of
+//! workers look. The lock on a schedule decides who fires it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::worker::declared::Declared;
 use crate::worker::duties::Duty;
 use crate::worker::shared::Shared;
 
-/// The longest pause between two looks, before jitter. So long may a schedule that was made at run time wait to be seen.
+/// The longest pause between two looks. A schedule that is made at run time waits at most this long to be seen.
 const SELDOM: Duration = Duration::from_secs(30);
 /// How many schedules one transaction fires. MySQL inserts so many jobs with one statement that stays prepared.
 const CHUNK: usize = 256;
@@ -26,7 +26,7 @@ const CHUNK: usize = 256;
 const SPREAD: Duration = Duration::from_millis(50);
 /// SQLite reads its clock in whole milliseconds.
 const CLOCK: Duration = Duration::from_millis(2);
-/// The pauses of a worker that saw due schedules and got none, because others had locked them and might die.
+/// How long a worker waits after it saw due schedules and could lock none. Another worker holds them, and may die.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(1);
 /// The shortest and the longest pause between two rounds that remove old ticks.
@@ -49,12 +49,12 @@ pub(crate) struct Schedules {
     wake: Instant,
     /// When this process joined first, by the database's clock.
     since: Option<i64>,
-    /// How often in a row it saw due schedules and got none.
+    /// How often in a row it saw due schedules and could lock none.
     in_vain: u32,
     purge: Instant,
     /// When it compares what the application declares again, after a conflict.
     compare: Instant,
-    /// Errors that were told, by schedule.
+    /// The errors that were told lately, by schedule.
     told: HashMap<String, String>,
 }
 
@@ -102,6 +102,8 @@ impl Schedules {
         }
         self.in_vain = 0;
         if self.purge <= Instant::now() {
+            // errors that last are told again
+            self.told.clear();
             self.purge = Instant::now() + (self.keep / 100).clamp(PURGE.0, PURGE.1);
             if let Err(error) = self.store.purge_ticks(self.keep, PURGED).await {
                 // ticks are fired all the same
@@ -171,7 +173,7 @@ impl Schedules {
         }
     }
 
-    /// Each error once, until it changes.
+    /// Each error once, and again about once an hour.
     fn tell_of_failures(&mut self, failed: Vec<(String, String)>) {
         for (schedule, error) in failed {
             if self.told.get(&schedule) != Some(&error) {

@@ -210,8 +210,8 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
         .await
 }
 
-/// Inserts the jobs with so many retries by default, notes the ticks and moves the schedules. Returns the names and errors of those that were not
-/// fired.
+/// Inserts the jobs, notes the ticks and moves the schedules. Each plan comes with the retries of its kind. Returns the
+/// names and errors of those that were not fired.
 async fn carry_out<DB: Dialect>(
     conn: &mut DB::Connection,
     plans: &[(Row, Plan, u32)],

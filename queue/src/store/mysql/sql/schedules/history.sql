@@ -1,5 +1,5 @@
 -- The ticks of a schedule, the latest first; a row of NULLs if it has none.
--- $1: name, $2: before this time, $3: at most so many
+-- $1: name, $2: before this time, $3: the most rows
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', tick_at), job_id, outcome, skipped, note,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', at)
 FROM queue_schedules AS s

@@ -5,7 +5,7 @@
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
 --   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
--- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
+-- $1: application, $2: kinds, $3: worker, $4: the most ids, $5: microseconds that a test is ahead of the clock
 SELECT (SELECT JSON_ARRAYAGG(d.id) FROM (SELECT s.id FROM queue_schedules AS s FORCE INDEX (queue_schedules_next)
                WHERE s.next_at <= UTC_TIMESTAMP(6) + INTERVAL $5 MICROSECOND
                  AND JSON_CONTAINS($2, JSON_QUOTE(s.kind))

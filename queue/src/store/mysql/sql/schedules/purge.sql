@@ -1,5 +1,6 @@
 -- step: each
--- Ticks are kept as long as their jobs: no job, no dead letter and no history is left of these. $1: keep, $2: at most
+-- Ticks are kept as long as their jobs: no job, no dead letter and no history is left of these.
+-- $1: age in microseconds, $2: the most ticks
 DELETE t FROM (
     SELECT o.schedule_id, o.tick_at FROM queue_ticks AS o FORCE INDEX (queue_ticks_tick)
     WHERE o.tick_at < UTC_TIMESTAMP(6) - INTERVAL $1 MICROSECOND AND o.at < UTC_TIMESTAMP(6) - INTERVAL $1 MICROSECOND

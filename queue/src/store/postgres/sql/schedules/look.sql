@@ -5,7 +5,7 @@
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
 --   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
--- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
+-- $1: application, $2: kinds, $3: worker, $4: the most ids, $5: microseconds that a test is ahead of the clock
 SELECT (SELECT json_agg(d.id)::text FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at <= c.now AND s.kind = ANY (c.kinds) ORDER BY s.next_at LIMIT $4) AS d),
        (SELECT (extract(epoch FROM s.next_at - c.now) * 1000000)::bigint FROM queue_schedules AS s

@@ -1,5 +1,6 @@
 -- step: each
--- Ticks are kept as long as their jobs: no job, no dead letter and no history is left of these. $1: keep, $2: at most
+-- Ticks are kept as long as their jobs: no job, no dead letter and no history is left of these.
+-- $1: age in microseconds, $2: the most ticks
 DELETE FROM queue_ticks AS t
 USING (SELECT o.schedule_id, o.tick_at FROM queue_ticks AS o
        WHERE o.tick_at < now() - $1 * interval '1 microsecond' AND o.at < now() - $1 * interval '1 microsecond'

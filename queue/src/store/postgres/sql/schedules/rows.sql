@@ -1,5 +1,5 @@
 -- Schedules as `plan` reads them. `busy`: the job of the last tick waits or runs, and that matters. `watched`: a live
--- worker knows the kind. $1: ids, $2: so many microseconds ahead of the clock
+-- worker knows the kind. $1: ids, $2: microseconds that a test is ahead of the clock
 SELECT s.id, s.name, s.app, s.kind, s.queue, s.args::text, s.priority, s.max_retries, s.expression, s.zone, s.gap,
        s.fold, s.missed, s.window_s, s.overlap, s.jitter_ms, s.changed_at, s.paused_at, s.retired_at, s.next_at,
        s.last_at, s.last_job_id, s.error, now() + $2 * interval '1 microsecond',

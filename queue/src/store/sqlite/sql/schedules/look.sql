@@ -5,7 +5,7 @@
 --   decides   it is the latest live worker of its application
 --   digest    of what the application declares now
 --   orphans   ids of schedules of other kinds that have been due for a minute, and have no error yet
--- $1: application, $2: kinds, $3: worker, $4: at most so many ids, $5: so many microseconds ahead of the clock
+-- $1: application, $2: kinds, $3: worker, $4: the most ids, $5: microseconds that a test is ahead of the clock
 WITH c (now) AS MATERIALIZED (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + $5 / 1000)
 SELECT (SELECT json_group_array(d.id) FROM (SELECT s.id FROM queue_schedules AS s
                WHERE s.next_at <= (SELECT now FROM c) AND s.kind IN (SELECT value FROM json_each($2))
