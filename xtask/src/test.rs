@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test, on every database.
 
+use std::collections::VecDeque;
 use std::env;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::ExitCode;
@@ -122,12 +123,17 @@ struct Outcome {
     tally: Tally,
     success: bool,
     took: Duration,
+    /// The end of what a step printed that failed without a failed test: what did not compile, for example.
+    last_words: Vec<String>,
 }
+
+/// How many lines of it.
+const LAST_WORDS: usize = 20;
 
 impl Outcome {
     fn without_tests(name: &str, success: bool, took: Duration) -> Outcome {
         let tally = Tally { failed: usize::from(!success), ..Tally::default() };
-        Outcome { name: name.into(), tally, success, took }
+        Outcome { name: name.into(), tally, success, took, last_words: Vec::new() }
     }
 }
 
@@ -218,23 +224,31 @@ fn run_step(step: Step<'_>, servers: &Servers, postgres: Option<u32>, variables:
 
     let mut cargo = Supervised::spawn(command, Signal::SIGKILL)?;
     let reader = thread::spawn(move || {
-        let mut tally = Tally::default();
+        let (mut tally, mut last_words) = (Tally::default(), VecDeque::new());
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            tally.read(&String::from_utf8_lossy(&line));
+            let text = String::from_utf8_lossy(&line);
+            tally.read(&text);
+            last_words.push_back(text.into_owned());
+            if last_words.len() > LAST_WORDS {
+                last_words.pop_front();
+            }
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
         }
-        tally
+        (tally, last_words)
     });
     let status = cargo.wait()?;
     // A process that a test left behind would keep the pipe open.
     drop(cargo);
-    let mut tally = reader.join().unwrap_or_default();
-    if !status.success() && tally.failed == 0 {
+    let (mut tally, mut last_words) = reader.join().unwrap_or_default();
+    if status.success() || tally.failed > 0 {
+        last_words.clear();
+    } else {
         // What did not compile, or ended without a word, counts too.
         tally.failed = 1;
     }
-    Ok(Outcome { name: step.name, tally, success: status.success(), took: start.elapsed() })
+    let last_words = last_words.into();
+    Ok(Outcome { name: step.name, tally, success: status.success(), took: start.elapsed(), last_words })
 }
 
 /// What failed is told once more: with some thousand lines of output, what comes last is what is read.
@@ -242,8 +256,11 @@ fn summarize(outcomes: &[Outcome]) -> ExitCode {
     for Failure { name, story } in outcomes.iter().flat_map(|outcome| &outcome.tally.failures) {
         println!("\n{name} failed:\n{}", story.join("\n"));
     }
+    for Outcome { name, last_words, .. } in outcomes.iter().filter(|outcome| !outcome.last_words.is_empty()) {
+        println!("\n{name} failed without a failed test. Its last words:\n{}", last_words.join("\n"));
+    }
     println!("\nsummary");
-    for Outcome { name, tally, success, took } in outcomes {
+    for Outcome { name, tally, success, took, .. } in outcomes {
         let Tally { passed, failed, ignored, failures, .. } = tally;
         let result = if *success { "ok" } else { "FAILED" };
         let seconds = took.as_secs_f64();
