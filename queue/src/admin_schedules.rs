@@ -124,8 +124,9 @@ impl Admin {
             )));
         }
         let (kind, queue) = (kind.to_owned().into(), queue.to_owned().into());
-        let (priority, max_retries, delay_us, run_at_us, features) = (0, 0, None, None, Features::NONE);
-        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, features };
+        let (priority, max_retries, delay_us, run_at_us) = (0, 0, None, None);
+        let (features, unique) = (Features::NONE, None);
+        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, features, unique };
         let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
         named(name, self.store.schedules().define(&definition).await?)
     }

@@ -53,6 +53,18 @@ pub enum Error {
         /// The limit in levels.
         limit: usize,
     },
+    /// A job with this key is there, and the enqueue must not write another one
+    /// ([`OnConflict::Reject`](crate::OnConflict::Reject)). Nothing was written, and the caller's transaction stays
+    /// usable.
+    #[error("cannot enqueue `{kind}`: {} has the key `{key}` already", holder(*existing))]
+    Duplicate {
+        /// The job's kind.
+        kind: &'static str,
+        /// Its key.
+        key: String,
+        /// The job that has the key. `None`: another job of the same batch.
+        existing: Option<JobId>,
+    },
     /// A setting or argument is not usable. The message names it, gives the reason, and says what to write instead.
     #[error("{0}")]
     Config(String),
@@ -78,6 +90,10 @@ pub enum Error {
         /// What to do instead.
         cure: &'static str,
     },
+}
+
+fn holder(existing: Option<JobId>) -> String {
+    existing.map_or("another job of the batch".to_owned(), |id| format!("job {id}"))
 }
 
 impl Error {

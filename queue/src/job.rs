@@ -16,7 +16,8 @@ use crate::finite;
 use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
 use crate::outcome::JobError;
-use crate::store::values::{Features, NewJob};
+use crate::store::values::{Features, NewJob, Unwritten};
+use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
 /// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
 const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
@@ -67,6 +68,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     const TIMEOUT: Option<Duration> = None;
     /// How long to wait before a retry.
     const BACKOFF: Backoff = Backoff::DEFAULT;
+    /// How the job is unique, unless the enqueue says otherwise. `None`: any number of equal jobs may wait.
+    const UNIQUE: Option<Unique> = None;
 
     /// The result of a successful attempt. It is kept as JSON in the history.
     type Output: Serialize + Send + 'static;
@@ -123,6 +126,36 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     fn max_retries(self, retries: u32) -> Enqueue<Self> {
         Enqueue::new(self).max_retries(retries)
     }
+
+    /// Writes the job, and tells whether it is new. See [`Enqueue::enqueue_unique`].
+    fn enqueue_unique<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<Enqueued, Error>> {
+        Enqueue::new(self).enqueue_unique(target)
+    }
+
+    /// Makes the job unique by this key. See [`Enqueue::unique_key`].
+    fn unique_key(self, key: impl Into<String>) -> Enqueue<Self> {
+        Enqueue::new(self).unique_key(key)
+    }
+
+    /// Makes the job unique for at least so long. See [`Enqueue::unique_for`].
+    fn unique_for(self, period: Duration) -> Enqueue<Self> {
+        Enqueue::new(self).unique_for(period)
+    }
+
+    /// Makes the job unique until its start or its end. See [`Enqueue::unique_until`].
+    fn unique_until(self, until: UniqueUntil) -> Enqueue<Self> {
+        Enqueue::new(self).unique_until(until)
+    }
+
+    /// Makes the job unique, and says what to do if it is there. See [`Enqueue::on_conflict`].
+    fn on_conflict(self, on_conflict: OnConflict) -> Enqueue<Self> {
+        Enqueue::new(self).on_conflict(on_conflict)
+    }
+
+    /// Runs the job once, so long after the last of several enqueues. See [`Enqueue::debounce`].
+    fn debounce(self, delay: Duration) -> Enqueue<Self> {
+        Enqueue::new(self).debounce(delay)
+    }
 }
 
 /// The type of a job's [`State`](crate::State) parameter.
@@ -175,6 +208,7 @@ struct Options {
     priority: Option<i16>,
     queue: Option<String>,
     max_retries: Option<u32>,
+    unique: UniqueOptions,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -222,7 +256,86 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
-    /// Inserts the job and returns its id. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut`
+    /// Makes the job unique by this key, among the jobs of its kind. The default is the key that its type or its
+    /// arguments give. 1 to 255 bytes. Two enqueues with the same text have the same key, whichever way it was given.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::{Enqueued, Job, job};
+    ///
+    /// #[job]
+    /// async fn send_invoice(order: i64, copy: bool) {
+    ///     println!("{order}: {copy}");
+    /// }
+    ///
+    /// let first = SendInvoice::new(7, false).unique_key("order-7").enqueue(&pool).await?;
+    /// let second = SendInvoice::new(7, true).unique_key("order-7").enqueue_unique(&pool).await?;
+    /// assert_eq!(second, Enqueued::Kept(first));
+    /// # Ok(()) }
+    /// ```
+    pub fn unique_key(mut self, key: impl Into<String>) -> Self {
+        self.options.unique.key = Some(key.into());
+        self
+    }
+
+    /// Makes the job the only one with its key for at least `period` after this enqueue, even if it is over earlier.
+    /// The database's clock counts. A period above 100 years counts as 100 years.
+    pub fn unique_for(mut self, period: Duration) -> Self {
+        self.options.unique.at_least = Some(period);
+        self
+    }
+
+    /// Makes the job the only one with its key until its start or its end. The default is that of its type, else
+    /// [`UniqueUntil::End`].
+    pub fn unique_until(mut self, until: UniqueUntil) -> Self {
+        self.options.unique.until = Some(until);
+        self
+    }
+
+    /// Makes the job unique, and says what this enqueue does if a job with its key is there. The default is that of its
+    /// type, else [`OnConflict::Keep`].
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.options.unique.on_conflict = Some(on_conflict);
+        self
+    }
+
+    /// Runs the job once, `delay` after the last of several enqueues with the same key. Each one replaces the waiting
+    /// job and postpones it, at most until [`at_most`](Self::at_most). It implies [`UniqueUntil::Start`] and
+    /// [`OnConflict::Replace`], unless the enqueue names others. It does not go with [`after`](Self::after) or
+    /// [`at`](Self::at).
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use std::time::Duration;
+    /// use queue::{Job, job};
+    ///
+    /// #[job(unique(by = (page)))]
+    /// async fn reindex(page: i64, version: u32) {
+    ///     println!("{page}: {version}");
+    /// }
+    ///
+    /// let (delay, most) = (Duration::from_secs(10), Duration::from_secs(60));
+    /// let first = Reindex::new(1, 1).debounce(delay).at_most(most).enqueue(&pool).await?;
+    /// let second = Reindex::new(1, 2).debounce(delay).at_most(most).enqueue(&pool).await?;
+    /// assert_eq!(first, second); // it runs once, with version 2
+    /// # Ok(()) }
+    /// ```
+    pub fn debounce(mut self, delay: Duration) -> Self {
+        self.options.unique.debounce = Some(delay);
+        self
+    }
+
+    /// The longest that [`debounce`](Self::debounce) may postpone the job, counted from its first enqueue. Without this
+    /// limit, frequent enqueues postpone it for ever.
+    pub fn at_most(mut self, most: Duration) -> Self {
+        self.options.unique.at_most = Some(most);
+        self
+    }
+
+    /// Inserts the job and returns its id. If the job is unique and one with its key is there, returns the id of the
+    /// job that stands for this request. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut`
     /// connection or transaction of one. In a transaction, the job commits or rolls back with it. No worker sees the
     /// job before the commit.
     ///
@@ -234,7 +347,8 @@ impl<J: Job> Enqueue<J> {
     /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].
     /// - [`Error::TooDeep`]: the arguments nest deeper than [`MAX_ARGS_DEPTH`].
     /// - [`Error::Payload`]: the arguments do not serialize.
-    /// - [`Error::Config`]: the queue name is not usable.
+    /// - [`Error::Config`]: the queue name or the unique key is not usable.
+    /// - [`Error::Duplicate`]: a job with its key is there, and [`OnConflict::Reject`] holds.
     /// - [`Error::Database`]: the database refused the job or could not be reached.
     ///
     /// All of them name the kind.
@@ -248,18 +362,42 @@ impl<J: Job> Enqueue<J> {
     // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
     pub fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
         let job = self.into_row();
-        let write = async move {
-            let ids = target.write(vec![job?]).await.doing(format!("cannot enqueue `{}`", J::KIND))?;
-            ids.first().map(|id| JobId::from(*id)).ok_or_else(|| Error::Database {
-                doing: format!("cannot enqueue `{}`", J::KIND),
-                source: sqlx::Error::RowNotFound,
-            })
-        };
-        write.boxed()
+        async move { Ok(write_one::<J, T>(target, job?).await?.id()) }.boxed()
+    }
+
+    /// As [`enqueue`](Self::enqueue), and tells whether the job is new, was kept or was replaced. A job that is not
+    /// unique is always new.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::{Enqueued, Job, job};
+    ///
+    /// #[job(unique)]
+    /// async fn rebuild(shop: i64) {
+    ///     println!("{shop}");
+    /// }
+    ///
+    /// let mut tx = pool.begin().await?;
+    /// let first = Rebuild::new(7).enqueue_unique(&mut tx).await?;
+    /// assert!(first.is_new());
+    /// assert_eq!(Rebuild::new(7).enqueue_unique(&mut tx).await?, Enqueued::Kept(first.id()));
+    /// tx.commit().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    ///
+    /// # Cancellation
+    /// As for [`enqueue`](Self::enqueue).
+    pub fn enqueue_unique<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<Enqueued, Error>> {
+        let job = self.into_row();
+        async move { write_one::<J, T>(target, job?).await }.boxed()
     }
 
     pub(crate) fn into_row(self) -> Result<NewJob, Error> {
-        let Options { due, priority, queue, max_retries } = self.options;
+        let Options { due, priority, queue, max_retries, unique } = self.options;
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
@@ -276,11 +414,14 @@ impl<J: Job> Enqueue<J> {
         }
         let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
         check_name("queue", &queue).map_err(refused)?;
-        let (delay_us, run_at_us) = match due {
-            Due::Now => (None, None),
-            Due::After(delay) => (Some(micros(delay)), None),
-            Due::At(time) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
+        let (delay_us, run_at_us) = match (due, unique.debounce) {
+            (Due::Now, Some(delay)) => (Some(micros(delay.min(unique.at_most.unwrap_or(delay)))), None),
+            (_, Some(_)) => return Err(refused("a debounced job is due after its delay: remove `after` or `at`".into())),
+            (Due::Now, None) => (None, None),
+            (Due::After(delay), None) => (Some(micros(delay)), None),
+            (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
         };
+        let unique = unique.resolve(J::UNIQUE, &args).map_err(refused)?;
         Ok(NewJob {
             kind: J::KIND.into(),
             queue,
@@ -289,8 +430,24 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
-            features: Features::NONE,
+            features: unique.as_ref().map_or(Features::NONE, |_| Features::UNIQUE),
+            unique: unique.map(Box::new),
         })
+    }
+}
+
+async fn write_one<J: Job, T: Target>(target: T, job: NewJob) -> Result<Enqueued, Error> {
+    let doing = || format!("cannot enqueue `{}`", J::KIND);
+    let enqueued = target.write(vec![job]).await.map_err(|error| unwritten::<J>(error, doing()))?;
+    enqueued.first().copied().ok_or(sqlx::Error::RowNotFound).doing(doing())
+}
+
+fn unwritten<J: Job>(error: Unwritten, doing: String) -> Error {
+    match error {
+        Unwritten::Sql(source) => Error::Database { doing, source },
+        Unwritten::Duplicate { key, existing } => {
+            Error::Duplicate { kind: J::KIND, key, existing: existing.map(JobId::from) }
+        }
     }
 }
 
@@ -302,7 +459,8 @@ impl<J: Job> From<J> for Enqueue<J> {
 
 /// Inserts many jobs of one type in a few round trips, all or none. Returns their ids in the order given.
 ///
-/// Each item is a job, or a job with options. A large batch takes several statements in one transaction. If `target` is
+/// Each item is a job, or a job with options. For a unique job whose key is taken, the id is that of the job that stands
+/// for the request; [`enqueue_all_unique`] tells which these are. A large batch takes several statements in one transaction. If `target` is
 /// already in a transaction, they follow a savepoint. One statement has at most 1,000 jobs on MySQL and MariaDB, 5,000
 /// on SQLite, and 64 MiB on PostgreSQL.
 ///
@@ -334,6 +492,52 @@ where
     I: IntoIterator,
     I::Item: Into<Enqueue<J>>,
 {
+    write_all::<J, T, _>(target, jobs, Enqueued::id)
+}
+
+/// As [`enqueue_all`], and tells of each job whether it is new, was kept or was replaced. Several jobs of the batch may
+/// have the same key: the later ones meet the first.
+///
+/// # Errors
+/// As for [`enqueue_all`].
+///
+/// # Cancellation
+/// As for [`enqueue_all`].
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = queue::__doctest::pool().await;
+/// # use queue::job;
+/// #[job(unique)]
+/// async fn index(page: i64) {
+///     println!("indexing {page}");
+/// }
+///
+/// let pages = [1, 2, 1];
+/// let jobs = queue::enqueue_all_unique(&pool, pages.map(|page| Index { page })).await?;
+/// assert!(jobs[0].is_new() && jobs[1].is_new() && !jobs[2].is_new());
+/// # Ok(()) }
+/// ```
+pub fn enqueue_all_unique<'a, J, T, I>(target: T, jobs: I) -> BoxFuture<'a, Result<Vec<Enqueued>, Error>>
+where
+    J: Job,
+    T: Target + 'a,
+    I: IntoIterator,
+    I::Item: Into<Enqueue<J>>,
+{
+    write_all::<J, T, _>(target, jobs, |it| it)
+}
+
+fn write_all<'a, J, T, R>(
+    target: T,
+    jobs: impl IntoIterator<Item: Into<Enqueue<J>>>,
+    result: fn(Enqueued) -> R,
+) -> BoxFuture<'a, Result<Vec<R>, Error>>
+where
+    J: Job,
+    T: Target + 'a,
+    R: 'a,
+{
     let rows = jobs.into_iter().map(|job| job.into().into_row()).collect::<Result<Vec<_>, _>>();
     let write = async move {
         let rows = rows?;
@@ -341,8 +545,8 @@ where
             return Ok(Vec::new());
         }
         let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
-        let ids = target.write(rows).await.doing(doing)?;
-        Ok(ids.into_iter().map(JobId::from).collect())
+        let enqueued = target.write(rows).await.map_err(|error| unwritten::<J>(error, doing))?;
+        Ok(enqueued.into_iter().map(result).collect())
     };
     write.boxed()
 }

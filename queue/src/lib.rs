@@ -121,6 +121,7 @@ mod store;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unique;
 mod worker;
 
 #[doc(hidden)]
@@ -137,7 +138,7 @@ pub use engine::Engine;
 pub use enqueue::target::{Pool, Target};
 pub use error::Error;
 pub use id::JobId;
-pub use job::{Enqueue, Job, StateType, enqueue_all};
+pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
 pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
 pub use migrate::{migrate, migration_sql, migration_sql_from};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
@@ -152,6 +153,7 @@ pub use schedule::{Preview, Schedule, Upcoming};
 pub use signal::shutdown_signal;
 pub use state::{JobState, UnknownState};
 pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+pub use unique::{Enqueued, OnConflict, Unique, UniqueUntil};
 pub use worker::{Worker, WorkerBuilder};
 
 /// Setup for the examples in this documentation.

@@ -92,17 +92,29 @@ pub(crate) fn ascii_json(json: &str) -> String {
 
 /// Checks the name of a kind or queue. The error says why it cannot be used.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        Err(format!("the {what} name is empty"))
-    } else if name.len() > MAX_NAME_BYTES {
-        Err(format!("the {what} name is {} bytes long, at most {MAX_NAME_BYTES} are allowed: {name:?}", name.len()))
-    } else if name.chars().any(char::is_control) {
-        Err(format!("the {what} name has control characters: {name:?}"))
-    } else if name.trim() != name {
-        Err(format!("the {what} name begins or ends with white space: {name:?}"))
+    check(&format!("{what} name"), name, MAX_NAME_BYTES)
+}
+
+fn check(what: &str, text: &str, most: usize) -> Result<(), String> {
+    if text.is_empty() {
+        Err(format!("the {what} is empty"))
+    } else if text.len() > most {
+        Err(format!("the {what} is {} bytes long, at most {most} are allowed: {text:?}", text.len()))
+    } else if text.chars().any(char::is_control) {
+        Err(format!("the {what} has control characters: {text:?}"))
+    } else if text.trim() != text {
+        Err(format!("the {what} begins or ends with white space: {text:?}"))
     } else {
         Ok(())
     }
+}
+
+/// The most bytes of the key of a unique job.
+pub(crate) const MAX_UNIQUE_KEY_BYTES: usize = 255;
+
+/// Checks the key of a unique job. The error says why it cannot be used.
+pub(crate) fn check_key(key: &str) -> Result<(), String> {
+    check("unique key", key, MAX_UNIQUE_KEY_BYTES)
 }
 
 #[cfg(test)]

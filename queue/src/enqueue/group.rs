@@ -30,7 +30,8 @@ use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::steps;
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
-use crate::store::values::{Features, NewJob, Whose};
+use crate::store::values::{Features, NewJob, Unwritten, Whose};
+use crate::unique::Enqueued;
 
 /// The most jobs in one statement.
 pub(crate) const MOST: usize = 256;
@@ -429,7 +430,7 @@ async fn insert<DB: Dialect>(
             Err(error) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 drop(turn);
-                sleep(Duration::from_millis(fastrand::u64(1..10 << tries))).await;
+                sleep(pause(tries)).await;
                 turn = turns.next(Errand::Other).await;
             }
             result => {
@@ -458,24 +459,57 @@ fn refuse(group: Vec<PendingInsert>, error: Error) {
     let _ = first.written.send(Err(error));
 }
 
-/// Writes many jobs, all or none. It runs in its own task, so that a dropped future leaves no connection inside a
-/// transaction. The kept connection saves the pool's two liveness checks, before and after.
-pub(crate) async fn write_all<DB: Dialect + Signals>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<i64>, Error> {
+/// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no connection
+/// inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
+pub(crate) async fn write_all<DB: Dialect + Signals>(
+    pool: Pool<DB>,
+    jobs: Vec<NewJob>,
+) -> Result<Vec<Enqueued>, Unwritten> {
     let task = tokio::spawn(async move {
         let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
         let (mut conn, _) = place.connection().await?;
-        let numbers = insert(&mut conn, &turns, turns.next(Errand::Other).await, &jobs, None).await?;
+        let enqueued = enqueue_all(&mut conn, &turns, &jobs).await?;
         place.keep(conn);
         notify::committed(&pool, false);
-        Ok(numbers)
+        Ok(enqueued)
     });
     match task.await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Error::WorkerCrashed), // the runtime is shutting down
+            Err(_) => Err(Error::WorkerCrashed.into()), // the runtime is shutting down
         },
     }
+}
+
+/// Enqueues jobs. Repeats after a transient error, because nothing was written then.
+async fn enqueue_all<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Unwritten> {
+    let mut tries = 0;
+    loop {
+        let turn = turns.next(Errand::Other).await;
+        match steps::enqueue::<DB>(conn, jobs, Whose::Pools).await {
+            Err(Unwritten::Sql(error)) if DB::is_transient(&error) && tries < TRIES => {
+                tries += 1;
+                drop(turn);
+                sleep(pause(tries)).await;
+            }
+            result => {
+                if result.is_ok() && jobs.iter().any(NewJob::is_due_now) {
+                    turn.news();
+                }
+                return result;
+            }
+        }
+    }
+}
+
+/// Before a repetition.
+fn pause(tries: u32) -> Duration {
+    Duration::from_millis(fastrand::u64(1..10 << tries))
 }
 
 #[cfg(all(test, feature = "sqlite"))]

@@ -6,8 +6,9 @@ use crate::enqueue::group;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::{notify, steps};
-use crate::store::values::{NewJob, Whose};
+use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
+use crate::unique::Enqueued;
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
 /// Sealed.
@@ -30,7 +31,7 @@ pub trait Target: sealed::SealedTarget {}
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
-    use super::{AdminStore, Arc, NewJob, Store};
+    use super::{AdminStore, Arc, Enqueued, NewJob, Store, Unwritten};
 
     pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
@@ -41,7 +42,7 @@ pub(crate) mod sealed {
 
     pub trait SealedTarget: Send {
         #[doc(hidden)]
-        fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+        fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send;
     }
 }
 
@@ -61,10 +62,10 @@ impl<P: Pool + ?Sized> Pool for &P {}
 async fn write_through_pool<DB: Dialect + notify::Signals>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Vec<Enqueued>, Unwritten> {
     match (jobs.pop(), jobs.is_empty()) {
-        (Some(job), true) => Ok(vec![group::write(pool, job).await?]),
-        (Some(job), false) => {
+        (Some(job), true) if job.unique.is_none() => Ok(vec![Enqueued::New(group::write(pool, job).await?.into())]),
+        (Some(job), _) => {
             jobs.push(job);
             group::write_all(pool.clone(), jobs).await
         }
@@ -72,12 +73,22 @@ async fn write_through_pool<DB: Dialect + notify::Signals>(
     }
 }
 
+/// Writes on the caller's connection.
+async fn write<DB: Dialect + notify::Signals>(
+    conn: &mut DB::Connection,
+    jobs: &[NewJob],
+) -> Result<Vec<Enqueued>, Unwritten> {
+    let enqueued = steps::enqueue::<DB>(conn, jobs, Whose::Callers).await?;
+    notify::announce::<DB>(conn).await?;
+    Ok(enqueued)
+}
+
 /// Writes through a connection of a pool. If this is dropped midway, the connection may be in a transaction that sqlx
 /// does not know of. It is then closed, and does not return to the pool.
 async fn write_through_connection<DB: Dialect + notify::Signals>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
     jobs: Vec<NewJob>,
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Vec<Enqueued>, Unwritten> {
     struct CloseUnlessDone<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
     impl<DB: Dialect> Drop for CloseUnlessDone<'_, DB> {
         fn drop(&mut self) {
@@ -88,12 +99,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
         }
     }
     let mut guard = CloseUnlessDone(conn, false);
-    let result = async {
-        let ids = steps::insert::<DB>(guard.0, &jobs, Whose::Callers).await?;
-        notify::announce::<DB>(guard.0).await?;
-        Ok(ids)
-    }
-    .await;
+    let result = write::<DB>(guard.0, &jobs).await;
     guard.1 = true;
     result
 }
@@ -118,7 +124,7 @@ macro_rules! database {
             impl Pool for sqlx::Pool<$db> {}
 
             impl sealed::SealedTarget for &sqlx::Pool<$db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
                     write_through_pool(self, jobs)
                 }
             }
@@ -126,17 +132,15 @@ macro_rules! database {
             impl Target for &sqlx::Pool<$db> {}
 
             impl sealed::SealedTarget for &mut $connection {
-                async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<i64>, sqlx::Error> {
-                    let ids = steps::insert::<$db>(self, &jobs, Whose::Callers).await?;
-                    notify::announce::<$db>(self).await?;
-                    Ok(ids)
+                async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
+                    write::<$db>(self, &jobs).await
                 }
             }
             #[diagnostic::do_not_recommend]
             impl Target for &mut $connection {}
 
             impl sealed::SealedTarget for &mut sqlx::pool::PoolConnection<$db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
                     write_through_connection(self, jobs)
                 }
             }
@@ -144,7 +148,7 @@ macro_rules! database {
             impl Target for &mut sqlx::pool::PoolConnection<$db> {}
 
             impl sealed::SealedTarget for &mut sqlx::Transaction<'_, $db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
                     sealed::SealedTarget::write(&mut **self, jobs)
                 }
             }

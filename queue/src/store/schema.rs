@@ -19,6 +19,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "jobs", compatible_since: 1 },
     // new tables alone
     Migration { version: 2, name: "schedules", compatible_since: 1 },
+    // new tables alone
+    Migration { version: 3, name: "unique", compatible_since: 1 },
 ];
 
 /// The schema version that this binary was written for.

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::id::JobId;
+use crate::unique::UniqueJob;
 
 /// Whose connection writes the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,7 +219,7 @@ impl Reach {
 pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
 
 /// The features of this library that a job uses: one bit for each. This build ignores bits that it does not know.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct Features(u16);
 
 impl From<Features> for i64 {
@@ -235,7 +236,13 @@ impl Features {
         Self((column & i64::from(u16::MAX)) as u16)
     }
 
-    #[cfg_attr(not(test), allow(dead_code, reason = "only the features of the tests exist yet"))]
+    /// Unique jobs.
+    pub(crate) const UNIQUE: Self = Self::bit(0);
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
     pub(crate) const fn bit(number: u32) -> Self {
         assert!(number < 15, "the column has 16 bits, one of them for the sign");
         Self(1 << number)
@@ -429,6 +436,25 @@ pub(crate) struct NewJob {
     pub(crate) run_at_us: Option<i64>,
     /// JSON, as text.
     pub(crate) args: String,
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Features::is_none")]
     pub(crate) features: Features,
+    #[serde(skip)]
+    pub(crate) unique: Option<Box<UniqueJob>>,
+}
+
+/// Why jobs were not written.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    Sql(sqlx::Error),
+    /// A job that must not be enqueued twice. `existing` has its key. None: another job of the batch.
+    Duplicate {
+        key: String,
+        existing: Option<i64>,
+    },
+}
+
+impl From<sqlx::Error> for Unwritten {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
 }

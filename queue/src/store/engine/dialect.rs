@@ -23,6 +23,7 @@ use crate::store::engine::feature::Feature;
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
+use crate::store::engine::unique::statements::UniqueStatements;
 
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -275,8 +276,8 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const SCHEDULES: &'static ScheduleStatements;
     /// The features of this library.
     const FEATURES: &'static [Feature<Self>];
-    /// Binds: a list of `[id, features]`, of jobs that were just inserted.
-    const MARK_FEATURES: &'static str;
+    /// The statements for unique jobs.
+    const UNIQUE: &'static UniqueStatements;
     /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked
     /// if others may remove them.
     const FEATURES_OF: &'static str;
@@ -381,6 +382,12 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
+    /// Inserts the missing ones of `count` keys without a holder, and locks all. True: they were all missing.
+    fn lock_keys(
+        conn: &mut Self::Connection,
+        keys: &str,
+        count: usize,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
     /// Why a pool or its server is unusable, whatever is set on a connection. Checked before a migration and when a
     /// worker starts.
     fn unusable(

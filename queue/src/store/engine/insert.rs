@@ -37,6 +37,7 @@ impl NewJob {
             run_at_us: None,
             args: "{}".into(),
             features: Features::NONE,
+            unique: None,
         }
     }
 }

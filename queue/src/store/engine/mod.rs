@@ -45,6 +45,7 @@ pub(crate) mod session;
 pub(crate) mod steps;
 #[cfg(feature = "testing")]
 pub(crate) mod test_store;
+pub(crate) mod unique;
 mod upkeep;
 pub(crate) mod write_queue;
 

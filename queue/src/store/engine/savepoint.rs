@@ -40,11 +40,11 @@ impl<'c, DB: Dialect> Together<'c, DB> {
     }
 
     /// Keeps the rows after success, else undoes them and returns the error.
-    pub(crate) async fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(crate) async fn end<T, E: From<Error>>(self, result: Result<T, E>) -> Result<T, E> {
         match (self, result) {
             (Self::Inside(_), result) => result,
-            (Self::Alone(transaction), Ok(it)) => transaction.commit().await.map(|()| it),
-            (Self::Part(conn), Ok(it)) => DB::raw(conn, RELEASE).await.map(|()| it),
+            (Self::Alone(transaction), Ok(it)) => Ok(transaction.commit().await.map(|()| it)?),
+            (Self::Part(conn), Ok(it)) => Ok(DB::raw(conn, RELEASE).await.map(|()| it)?),
             // the first error is the cause, even if the rollback fails, too
             (Self::Alone(transaction), Err(error)) => {
                 let _ = transaction.rollback().await;

@@ -5,7 +5,9 @@ use sqlx::Error;
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::savepoint::Together;
-use crate::store::values::{Features, Hold, NewJob, Whose};
+use crate::store::engine::unique;
+use crate::store::values::{Features, Hold, NewJob, Unwritten, Whose};
+use crate::unique::Enqueued;
 
 /// The features with steps at this edge that one of these jobs uses.
 fn used<DB: Dialect>(
@@ -59,6 +61,19 @@ pub(crate) async fn run_steps<DB: Dialect>(
     Ok(returned)
 }
 
+/// Inserts jobs, of which some may be unique, with the steps of their features.
+pub(crate) async fn enqueue<DB: Dialect>(
+    conn: &mut DB::Connection,
+    jobs: &[NewJob],
+    whose: Whose,
+) -> Result<Vec<Enqueued>, Unwritten> {
+    if jobs.iter().any(|job| job.unique.is_some()) {
+        return unique::enqueue::<DB>(conn, jobs, whose).await;
+    }
+    let ids = insert::<DB>(conn, jobs, whose).await?;
+    Ok(ids.into_iter().map(|id| Enqueued::New(id.into())).collect())
+}
+
 /// Inserts jobs with the steps of their features. See [`Dialect::insert`].
 pub(crate) async fn insert<DB: Dialect>(
     conn: &mut DB::Connection,
@@ -77,8 +92,6 @@ async fn insert_with_steps<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJo
     let ids = DB::insert(conn, jobs, Whose::InTransaction).await?;
     let inserted = ids.iter().zip(jobs).map(|(&id, job)| Hold { id, fence: 0, features: job.features });
     let inserted: Vec<_> = inserted.filter(|job| job.features != Features::NONE).collect();
-    let marked: Vec<_> = inserted.iter().map(|job| [job.id, job.features.into()]).collect();
-    execute::<DB>(conn, DB::MARK_FEATURES, &[json(&marked).as_str().into()]).await?;
     run_steps::<DB>(conn, Edge::Enqueue, &inserted).await?;
     Ok(ids)
 }

@@ -1,5 +1,6 @@
 //! INSERTs on MySQL and MariaDB, where no statement returns the generated ids.
 
+use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
 use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
 
@@ -40,7 +41,9 @@ impl Refused {
 
 /// Writes nothing in a session that would change or lose the jobs.
 pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
-    if let [job] = jobs {
+    if let [job] = jobs
+        && job.features.is_none()
+    {
         let binds = job.binds();
         let sql = match (job.is_due_now(), whose) {
             (true, Whose::Pools) => include_str!("sql/insert_one.sql"),
@@ -51,10 +54,7 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
         let (sql, arguments) = MySql::prepare(sql, &binds)?;
         return match MySql::insert_row(conn, sql, arguments).await {
             Ok(id) => Ok(vec![id]),
-            // "the column cannot be NULL": our own statement raises this in such a session
-            Err(Error::Database(error))
-                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1048) =>
-            {
+            Err(Error::Database(error)) if is_null_refused(&error) => {
                 step(conn, whose).await?;
                 Err(Refused::Error(Error::Database(error)))
             }
@@ -69,6 +69,11 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
     let mut together = Together::<MySql>::begin(conn, whose).await?;
     let ids = insert_chunks(together.connection(), jobs, step).await;
     Ok(together.end(ids).await?)
+}
+
+/// "The column cannot be NULL": our own statements raise this in a session in which jobs must not be written.
+pub(super) fn is_null_refused(error: &Box<dyn DatabaseError>) -> bool {
+    error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|error| error.number() == 1048)
 }
 
 /// The step between the ids of one statement: more than 1 in clusters. Fails in a session in which jobs must not be
@@ -107,7 +112,14 @@ pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) ->
     // defaults of the columns need not be sent with every row
     let plain = jobs.iter().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = jobs.iter().any(|job| !job.is_due_now());
-    let (columns, row) = if plain {
+    let marked = jobs.iter().any(|job| !job.features.is_none());
+    let (columns, row) = if marked {
+        (
+            "kind, max_retries, args, queue, priority, run_at, features",
+            "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)), ?)",
+        )
+    } else if plain {
         ("kind, max_retries, args", "(?, ?, ?)")
     } else if later {
         (
@@ -127,13 +139,16 @@ pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) ->
             arguments.add(&*job.kind)?;
             arguments.add(job.max_retries)?;
             arguments.add(job.args.as_str())?;
-            if !plain {
+            if marked || !plain {
                 arguments.add(&*job.queue)?;
                 arguments.add(job.priority)?;
             }
-            if later {
+            if marked || later {
                 arguments.add(job.run_at_us)?;
                 arguments.add(job.delay_us)?;
+            }
+            if marked {
+                arguments.add(i64::from(job.features))?;
             }
             Ok(())
         };

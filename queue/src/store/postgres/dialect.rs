@@ -14,6 +14,7 @@ use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::Sessions;
+use crate::store::engine::dialect::execute;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
     refused_by_sqlstate, rows,
@@ -26,6 +27,7 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
+use crate::store::engine::unique::statements::{UniqueStatements, unique_statements};
 use crate::store::postgres::settings;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
@@ -219,7 +221,11 @@ impl Dialect for Postgres {
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
-    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const UNIQUE: &'static UniqueStatements = unique_statements!(
+        "postgres",
+        take: Some(include_str!("sql/unique/take.sql")),
+        hold: Some(include_str!("sql/unique/hold.sql"))
+    );
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("postgres", "started");
     const FINISH: Script = script!("postgres", "finish");
@@ -330,7 +336,9 @@ impl Dialect for Postgres {
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
+        if let [job] = jobs
+            && job.features.is_none()
+        {
             let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
                 (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sql"), &binds[..5]).await,
@@ -343,6 +351,10 @@ impl Dialect for Postgres {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
+    }
+
+    async fn lock_keys(conn: &mut PgConnection, keys: &str, _count: usize) -> Result<bool, Error> {
+        execute::<Self>(conn, Self::UNIQUE.lock, &[keys.into()]).await.map(|_| false)
     }
 
     async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
@@ -420,7 +432,8 @@ async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i
 
 async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
-    if alike(jobs) {
+    let marked = jobs.iter().any(|job| !job.features.is_none());
+    if !marked && alike(jobs) {
         let common = &jobs[0];
         return sqlx::query_scalar(include_str!("sql/insert_alike.sql"))
             .bind(&*common.kind)
@@ -431,16 +444,20 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .fetch_all(conn)
             .await;
     }
-    sqlx::query_scalar(include_str!("sql/insert.sql"))
+    let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
+    let insert = sqlx::query_scalar(sql)
         .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
         .bind(args)
         .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
-        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
-        .fetch_all(conn)
-        .await
+        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>());
+    let insert = match marked {
+        true => insert.bind(jobs.iter().map(|job| i64::from(job.features) as i16).collect::<Vec<_>>()),
+        false => insert,
+    };
+    insert.fetch_all(conn).await
 }
 
 fn lost(why: &'static str) -> Error {

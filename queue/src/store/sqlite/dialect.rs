@@ -15,6 +15,7 @@ use crate::store::engine::notify::Signals;
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::json;
+use crate::store::engine::dialect::execute;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, rows,
 };
@@ -26,6 +27,7 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
+use crate::store::engine::unique::statements::{UniqueStatements, unique_statements};
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
 use crate::store::values::Whose;
@@ -176,7 +178,7 @@ impl Dialect for Sqlite {
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
-    const MARK_FEATURES: &'static str = include_str!("sql/mark_features.sql");
+    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", take: None, hold: None);
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("sqlite", "started");
     const FINISH: Script = script!("sqlite", "finish");
@@ -310,7 +312,9 @@ impl Dialect for Sqlite {
     }
 
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
+        if let [job] = jobs
+            && job.features.is_none()
+        {
             let binds = job.binds();
             let (sql, arguments) = if job.is_due_now() {
                 Self::prepare(include_str!("sql/insert_one.sql"), &binds[..5])?
@@ -325,6 +329,11 @@ impl Dialect for Sqlite {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
+    }
+
+    async fn lock_keys(conn: &mut SqliteConnection, keys: &str, count: usize) -> Result<bool, Error> {
+        let new = execute::<Self>(conn, Self::UNIQUE.lock, &[keys.into()]).await?;
+        Ok(new == count as u64)
     }
 
     async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
@@ -374,9 +383,11 @@ async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<V
 }
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    if !alike(jobs) {
+    let marked = jobs.iter().any(|job| !job.features.is_none());
+    if marked || !alike(jobs) {
         let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
-        return ids::<Sqlite>(conn, include_str!("sql/insert.sql"), &[list.as_str().into()]).await;
+        let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
+        return ids::<Sqlite>(conn, sql, &[list.as_str().into()]).await;
     }
     let common = &jobs[0];
     let list = args_list(jobs);

@@ -49,6 +49,7 @@ pub(super) fn job(row: &Row, max_retries: u32, run_at_us: Option<i64>) -> NewJob
         run_at_us,
         args: definition.args.clone(),
         features: Features::NONE,
+        unique: None,
     }
 }
 

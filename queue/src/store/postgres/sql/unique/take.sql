@@ -1,0 +1,34 @@
+-- Takes the keys that are free, and inserts their jobs. The others are locked. $1: a list of `{place, kind, key, until,
+-- at_least_us, queue, priority, max_retries, args, delay_us, run_at_us, features}`, each key once.
+-- A key is free if its holder is over. ON CONFLICT sees the newest row of the key, but its subqueries see the snapshot
+-- of the statement: a holder that came later would look as if it were over. So the snapshot must know the holder.
+-- (`s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the whole table.)
+WITH wanted AS MATERIALIZED (
+    SELECT *, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
+    FROM json_to_recordset($1::json) AS w (place integer, kind text, key text, until text, at_least_us bigint,
+        queue text, priority smallint, max_retries integer, args text, delay_us bigint, run_at_us bigint,
+        features smallint)
+), taken AS (
+    INSERT INTO queue_unique_keys AS k (kind, unique_key, job_id, held_until, free_at)
+    SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, key, id, until,
+        statement_timestamp() + at_least_us * interval '1 microsecond'
+    FROM wanted ORDER BY kind COLLATE "C", key COLLATE "C"
+    ON CONFLICT (kind, unique_key) DO UPDATE
+    SET job_id = excluded.job_id, held_until = excluded.held_until, fence = 0, free_at = excluded.free_at
+    WHERE (k.free_at IS NULL OR k.free_at <= statement_timestamp())
+      AND NOT EXISTS (SELECT FROM queue_jobs AS j
+          WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence))
+      AND EXISTS (SELECT FROM queue_unique_keys AS s
+          WHERE s.kind = k.kind AND s.unique_key = k.unique_key AND s.job_id - k.job_id = 0 AND s.fence = k.fence)
+    RETURNING k.kind, k.unique_key, k.job_id, k.held_until
+), noted AS (
+    INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
+    SELECT job_id, kind, unique_key, held_until FROM taken ORDER BY job_id
+), inserted AS (
+    INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features) OVERRIDING SYSTEM VALUE
+    SELECT w.id, w.kind, w.queue, w.priority, w.max_retries, w.args::json,
+           coalesce(timestamptz 'epoch' + w.run_at_us * interval '1 microsecond',
+                    statement_timestamp() + w.delay_us * interval '1 microsecond', now()), w.features
+    FROM wanted AS w JOIN taken AS t ON t.job_id = w.id ORDER BY w.id
+)
+SELECT w.place, w.id FROM wanted AS w JOIN taken AS t ON t.job_id = w.id
