@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::{Admin, Enqueue, Error, Job, JobDetail, JobId, JobState, Worker, WorkerBuilder};
+use queue::{Admin, Enqueue, Enqueued, Error, Job, JobDetail, JobId, JobState, Worker, WorkerBuilder};
 use queue_test_support::{Engine, TestDb, database, pgbouncer};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row as _, SqlitePool};
 use tokio::sync::watch;
@@ -86,6 +86,19 @@ impl AnyPool {
         each!(AnyPool, self, pool => queue::enqueue_all(pool, jobs).await)
     }
 
+    /// See [`Job::enqueue_unique`].
+    pub async fn enqueue_unique<J: Job>(&self, job: impl Into<Enqueue<J>>) -> Result<Enqueued, Error> {
+        each!(AnyPool, self, pool => job.into().enqueue_unique(pool).await)
+    }
+
+    /// See [`queue::enqueue_all_unique`].
+    pub async fn enqueue_all_unique<J: Job, I: Into<Enqueue<J>>>(
+        &self,
+        jobs: impl IntoIterator<Item = I>,
+    ) -> Result<Vec<Enqueued>, Error> {
+        each!(AnyPool, self, pool => queue::enqueue_all_unique(pool, jobs).await)
+    }
+
     /// Begins a transaction.
     pub async fn begin(&self) -> AnyTransaction {
         match self {
@@ -129,6 +142,19 @@ impl AnyTransaction {
         jobs: impl IntoIterator<Item = I>,
     ) -> Result<Vec<JobId>, Error> {
         each!(AnyTransaction, self, tx => queue::enqueue_all(tx, jobs).await)
+    }
+
+    /// See [`Job::enqueue_unique`].
+    pub async fn enqueue_unique<J: Job>(&mut self, job: impl Into<Enqueue<J>>) -> Result<Enqueued, Error> {
+        each!(AnyTransaction, self, tx => job.into().enqueue_unique(tx).await)
+    }
+
+    /// See [`queue::enqueue_all_unique`].
+    pub async fn enqueue_all_unique<J: Job, I: Into<Enqueue<J>>>(
+        &mut self,
+        jobs: impl IntoIterator<Item = I>,
+    ) -> Result<Vec<Enqueued>, Error> {
+        each!(AnyTransaction, self, tx => queue::enqueue_all_unique(tx, jobs).await)
     }
 
     /// Commits.
@@ -282,6 +308,11 @@ impl Db {
     /// Writes a job.
     pub async fn enqueue<J: Job>(&self, job: impl Into<Enqueue<J>>) -> JobId {
         within("an enqueue", self.pool.enqueue(job)).await.expect("enqueued")
+    }
+
+    /// Writes a job, and tells whether it is new.
+    pub async fn enqueue_unique<J: Job>(&self, job: impl Into<Enqueue<J>>) -> Enqueued {
+        within("an enqueue", self.pool.enqueue_unique(job)).await.expect("enqueued")
     }
 
     /// Writes many jobs.

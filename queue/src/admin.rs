@@ -11,7 +11,9 @@ use crate::limits::check_name;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, depth};
 use crate::state::JobState;
 use crate::store::AdminStore;
+use crate::store::values::Refusal;
 use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
+use crate::telemetry;
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
@@ -58,12 +60,36 @@ impl Admin {
         self.store.job(id).await
     }
 
+    /// Finds the last unique job of a kind that took this key. While that job is not over, it keeps others out.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::{Admin, Job, job};
+    ///
+    /// #[job(unique)]
+    /// async fn greet_once(name: String) {
+    ///     println!("Hello, {name}!");
+    /// }
+    ///
+    /// let id = GreetOnce::new("Ada").enqueue(&pool).await?;
+    /// let job = Admin::new(&pool).job_with_key("greet_once", r#"{"name":"Ada"}"#).await?.expect("it waits");
+    /// assert_eq!((job.job.id, job.unique_key.as_deref()), (id, Some(r#"{"name":"Ada"}"#)));
+    /// # Ok(()) }
+    /// ```
+    pub async fn job_with_key(&self, kind: &str, key: &str) -> Result<Option<JobDetail>, Error> {
+        match self.store.last_of_key(kind, key).await? {
+            Some(id) => self.store.job(id.into()).await,
+            None => Ok(None),
+        }
+    }
+
     /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is
     /// [sent back](Self::send_back). A job that is already ready stays as it is.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`]. A finished job never runs
-    /// again: enqueue a new one.
+    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], and [`Error::KeyTaken`] as
+    /// for [`send_back`](Self::send_back). A finished job never runs again: enqueue a new one.
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
         self.one(id, Operation::Retry).await
     }
@@ -128,12 +154,14 @@ impl Admin {
     /// Sends a dead letter back: it becomes ready, with all its retries. Its old attempts stay on record.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a job that is not dead, [`Error::NotFound`].
+    /// [`Error::Conflict`] for a job that is not dead, [`Error::NotFound`], and [`Error::KeyTaken`] for a unique job if
+    /// another one has its key.
     pub async fn send_back(&self, id: JobId) -> Result<(), Error> {
         self.one(id, Operation::SendBack).await
     }
 
-    /// Sends back all matching dead letters. Returns how many.
+    /// Sends back all matching dead letters. Returns how many. Unique jobs whose key is taken stay dead letters, with a
+    /// warning in the log for each.
     pub async fn send_back_all(&self, filter: &Filter) -> Result<u64, Error> {
         if filter.state.is_some_and(|state| state != JobState::Dead) {
             return Ok(0);
@@ -204,7 +232,11 @@ impl Admin {
     async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
         let mut tries = 0;
         loop {
-            if !operation.run(&*self.store, &[id.get()], None).await?.is_empty() {
+            let changed = operation.run(&*self.store, &[id.get()], None).await?;
+            if let Some(Refusal { id, key, holder }) = changed.refused.into_iter().next() {
+                return Err(Error::KeyTaken { id: id.into(), key, holder: holder.into() });
+            }
+            if !changed.ids.is_empty() {
                 return Ok(());
             }
             tries += 1;
@@ -228,7 +260,9 @@ impl Admin {
             let page = self.store.jobs(&filter).await?;
             let ids: Vec<i64> = page.items.iter().map(|job| job.id.get()).collect();
             if !ids.is_empty() {
-                count += operation.run(&*self.store, &ids, filter.state).await?.len() as u64;
+                let changed = operation.run(&*self.store, &ids, filter.state).await?;
+                changed.tell_of_refusals();
+                count += changed.ids.len() as u64;
             }
             match page.next {
                 Some(next) => filter = filter.after(next),
@@ -255,23 +289,43 @@ enum Operation {
     Edit(String),
 }
 
+/// What became of the jobs of an operation.
+struct Changed {
+    ids: Vec<i64>,
+    /// Other jobs have their keys.
+    refused: Vec<Refusal>,
+}
+
+impl Changed {
+    fn tell_of_refusals(&self) {
+        for Refusal { id, key, holder } in &self.refused {
+            let event = telemetry::NOT_SENT_BACK;
+            tracing::warn!(event, job.id = id, job.unique_key = key, holder, "not sent back: another job has its key");
+        }
+    }
+}
+
 impl Operation {
-    /// Returns the ids that changed. `state`: the state that the jobs were listed with.
-    async fn run(&self, store: &dyn AdminStore, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
-        match self {
+    /// `state`: the state that the jobs were listed with.
+    async fn run(&self, store: &dyn AdminStore, ids: &[i64], state: Option<JobState>) -> Result<Changed, Error> {
+        let ids = match self {
             Self::Retry => {
-                let mut changed = store.run_now(ids).await?;
+                let mut ready = store.run_now(ids).await?;
                 // A job that was just made ready may be a dead letter by now. It must not be sent back as well.
-                let rest: Vec<i64> = ids.iter().copied().filter(|id| !changed.contains(id)).collect();
-                changed.extend(store.send_back(&rest).await?);
-                Ok(changed)
+                let rest: Vec<i64> = ids.iter().copied().filter(|id| !ready.contains(id)).collect();
+                let (sent_back, refused) = store.send_back(&rest).await?;
+                ready.extend(sent_back);
+                return Ok(Changed { ids: ready, refused });
             }
-            Self::RunNow => store.run_now(ids).await,
-            Self::SendBack => store.send_back(ids).await,
-            Self::Cancel => store.cancel(ids, "cancelled by an administrator").await,
+            Self::SendBack => {
+                let (ids, refused) = store.send_back(ids).await?;
+                return Ok(Changed { ids, refused });
+            }
+            Self::RunNow => store.run_now(ids).await?,
+            Self::Cancel => store.cancel(ids, "cancelled by an administrator").await?,
             // only if still in the listed state: a dead letter may have been sent back since
-            Self::Delete => store.delete(ids, state).await,
-            Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await,
+            Self::Delete => store.delete(ids, state).await?,
+            Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await?,
             Self::Edit(args) => {
                 let mut changed = Vec::new();
                 for &id in ids {
@@ -279,9 +333,10 @@ impl Operation {
                         changed.push(id);
                     }
                 }
-                Ok(changed)
+                changed
             }
-        }
+        };
+        Ok(Changed { ids, refused: Vec::new() })
     }
 
     fn applies_to(&self, state: JobState) -> bool {

@@ -65,6 +65,19 @@ pub enum Error {
         /// The job that has the key. `None`: another job of the same batch.
         existing: Option<JobId>,
     },
+    /// A dead letter cannot be sent back, because another job has its key by now.
+    #[error(
+        "cannot send job {id} back: job {holder} has its key `{key}`; wait until that one is over, or cancel it, or \
+         delete the dead letter"
+    )]
+    KeyTaken {
+        /// The dead letter.
+        id: JobId,
+        /// Its key.
+        key: String,
+        /// The job that has the key.
+        holder: JobId,
+    },
     /// A setting or argument is not usable. The message names it, gives the reason, and says what to write instead.
     #[error("{0}")]
     Config(String),

@@ -416,7 +416,9 @@ impl<J: Job> Enqueue<J> {
         check_name("queue", &queue).map_err(refused)?;
         let (delay_us, run_at_us) = match (due, unique.debounce) {
             (Due::Now, Some(delay)) => (Some(micros(delay.min(unique.at_most.unwrap_or(delay)))), None),
-            (_, Some(_)) => return Err(refused("a debounced job is due after its delay: remove `after` or `at`".into())),
+            (_, Some(_)) => {
+                return Err(refused("a debounced job is due after its delay: remove `after` or `at`".into()));
+            }
             (Due::Now, None) => (None, None),
             (Due::After(delay), None) => (Some(micros(delay)), None),
             (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),

@@ -189,9 +189,8 @@ fn key_of(args: &str, by: Option<&[&str]>) -> Result<String, String> {
     match by {
         None => write_sorted(args, &mut key),
         Some(fields) => {
-            let all: BTreeMap<String, &RawValue> = serde_json::from_str(args).map_err(|_| {
-                "`by` names arguments, and the job's JSON is not an object: leave `by` out".to_owned()
-            })?;
+            let all: BTreeMap<String, &RawValue> = serde_json::from_str(args)
+                .map_err(|_| "`by` names arguments, and the job's JSON is not an object: leave `by` out".to_owned())?;
             let mut chosen = BTreeMap::new();
             for field in fields {
                 let value = all.get(*field).ok_or_else(|| {
@@ -295,7 +294,10 @@ mod tests {
         let resolve = |options: UniqueOptions, of_type| options.resolve(of_type, r#"{"a":1}"#);
         assert_eq!(resolve(UniqueOptions::default(), None), Ok(None));
         let plain = resolve(UniqueOptions::default(), Some(Unique::ALL_ARGS)).unwrap().unwrap();
-        assert_eq!((plain.key.as_str(), plain.until, plain.on_conflict), (r#"{"a":1}"#, UniqueUntil::End, OnConflict::Keep));
+        assert_eq!(
+            (plain.key.as_str(), plain.until, plain.on_conflict),
+            (r#"{"a":1}"#, UniqueUntil::End, OnConflict::Keep)
+        );
         let said = UniqueOptions {
             key: Some("k".into()),
             until: Some(UniqueUntil::Start),

@@ -53,4 +53,5 @@ mod shutdown;
 mod sources;
 mod start;
 mod testing;
+mod unique;
 mod unrecordable;

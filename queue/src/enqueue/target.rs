@@ -29,7 +29,7 @@ pub trait Pool: sealed::SealedPool {}
 )]
 pub trait Target: sealed::SealedTarget {}
 
-#[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+#[allow(private_interfaces, private_bounds, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
     use super::{AdminStore, Arc, Enqueued, NewJob, Store, Unwritten};
 

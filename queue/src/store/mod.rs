@@ -28,8 +28,8 @@ use crate::state::JobState;
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
-    Share, Start, WorkerId,
+    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Requeue, Rescued,
+    Scope, Share, Start, WorkerId,
 };
 use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
@@ -261,8 +261,11 @@ pub(crate) trait AdminStore: Upkeep {
     /// heartbeat. Returns the ids that were cancelled or marked.
     fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>>;
 
-    /// dead → ready with a fresh attempt count. Returns the ids that changed.
-    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    /// dead → ready with a fresh attempt count. Returns the ids that changed, and the unique jobs whose key is taken.
+    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, (Vec<i64>, Vec<Refusal>)>;
+
+    /// The last job of a kind that took this key, whether or not it has it still.
+    fn last_of_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Option<i64>>;
 
     /// Replaces the arguments of a waiting or dead job. False: there is no such job.
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;

@@ -442,6 +442,14 @@ pub(crate) struct NewJob {
     pub(crate) unique: Option<Box<UniqueJob>>,
 }
 
+/// A dead letter that cannot be sent back, because another job has its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) id: i64,
+    pub(crate) key: String,
+    pub(crate) holder: i64,
+}
+
 /// Why jobs were not written.
 #[derive(Debug)]
 pub(crate) enum Unwritten {

@@ -16,7 +16,8 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{YEAR_1, YEAR_9999, without_attempt};
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{acts_at, run_steps};
-use crate::store::values::{Features, Hold};
+use crate::store::engine::unique::take_again;
+use crate::store::values::{Features, Hold, Refusal};
 
 /// A job to change, with the values that the statements of a change need.
 #[derive(Serialize)]
@@ -67,12 +68,41 @@ pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
 pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     ids: &[i64],
-) -> Result<Vec<i64>, Error> {
-    let changed =
-        change(store, "cannot send dead letters back", Some(Edge::SendBack), DB::SEND_BACK, ids, With::default())
-            .await?;
-    wake(store, !changed.is_empty()).await;
-    Ok(changed)
+) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
+    let (mut ids, mut refused) = (ids.to_vec(), Vec::new());
+    loop {
+        let edge = Some(Edge::SendBack);
+        match change(store, "cannot send dead letters back", edge, DB::SEND_BACK, &ids, With::default()).await {
+            Ok(changed) => {
+                wake(store, !changed.is_empty()).await;
+                return Ok((changed, refused));
+            }
+            // nothing was changed: the others go on without these
+            Err(error) => {
+                let refusals = Refusals::in_error(error)?;
+                ids.retain(|id| refusals.iter().all(|refusal| refusal.id != *id));
+                refused.extend(refusals);
+            }
+        }
+    }
+}
+
+/// Undoes a change, and tells the jobs that forbid it.
+#[derive(Debug, thiserror::Error)]
+#[error("some jobs cannot be sent back")]
+struct Refusals(Vec<Refusal>);
+
+impl Refusals {
+    /// Any other error comes back.
+    fn in_error(error: Error) -> Result<Vec<Refusal>, Error> {
+        match error {
+            Error::Database { source: sqlx::Error::Configuration(source), doing } => match source.downcast::<Self>() {
+                Ok(refusals) => Ok(refusals.0),
+                Err(source) => Err(Error::Database { source: sqlx::Error::Configuration(source), doing }),
+            },
+            error => Err(error),
+        }
+    }
 }
 
 pub(crate) async fn delete<DB: Dialect + AdminDialect>(
@@ -127,7 +157,8 @@ async fn change_part<DB: Dialect + AdminDialect>(
     }
     jobs.sort_unstable(); // everybody locks in the same order
     jobs.dedup();
-    let has_steps = edge.is_some_and(acts_at::<DB>);
+    let sends_back = edge == Some(Edge::SendBack);
+    let has_steps = sends_back || edge.is_some_and(acts_at::<DB>);
     let mode = if script.is_one() && !has_steps { Mode::Write } else { Mode::Transaction };
     store
         .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
@@ -153,6 +184,11 @@ async fn change_part<DB: Dialect + AdminDialect>(
                 }
                 if let Some(edge) = edge {
                     run_steps::<DB>(conn, edge, &changed).await?;
+                }
+                let unique = changed.iter().filter(|job| sends_back && job.features.has_any_of(Features::UNIQUE));
+                let refused = take_again::<DB>(conn, &unique.map(|job| job.id).collect::<Vec<_>>()).await?;
+                if !refused.is_empty() {
+                    return Err(sqlx::Error::Configuration(Box::new(Refusals(refused))));
                 }
                 Ok(ids_of(&changed).collect())
             }

@@ -13,6 +13,8 @@ use crate::store::engine::migrate;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::read::{YEAR_1, YEAR_9999};
+use crate::store::engine::unique;
+use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::store::{AdminStore, Reply};
 
@@ -142,7 +144,8 @@ async fn detail<DB: Dialect + AdminDialect>(
             error: None,
         });
     }
-    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, attempts }))
+    let unique_key = unique::key_of::<DB>(conn, id.get()).await?;
+    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, unique_key, attempts }))
 }
 
 /// Ordered by name.
@@ -279,8 +282,16 @@ impl<DB: Dialect + AdminDialect + Signals> AdminStore for SqlStore<DB> {
         cancel(self, ids, reason).boxed()
     }
 
-    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
+    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, (Vec<i64>, Vec<Refusal>)> {
         send_back(self, ids).boxed()
+    }
+
+    fn last_of_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Option<i64>> {
+        let args = (kind.to_owned(), key.to_owned());
+        self.run(Via::Pool, Mode::Read, "cannot find a job by its key", args, |conn, (kind, key)| {
+            unique::last_of::<DB>(conn, kind, key).boxed()
+        })
+        .boxed()
     }
 
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {

@@ -1,5 +1,7 @@
 //! Retention, and the duties of features.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,7 +19,16 @@ use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::When;
 use crate::store::engine::steps::{acts_at, run_steps};
+use crate::store::engine::unique;
 use crate::store::{FeatureDuty, Reply, Upkeep};
+
+/// How many unique jobs one statement looks at.
+const PART: i64 = 1_000;
+/// How many parts a round looks at in any case, and at most.
+const FEW_PARTS: u32 = 10;
+const MOST_PARTS: u32 = 500;
+/// The pause between two rounds.
+const SWEEP: Duration = Duration::from_secs(60);
 
 impl<DB: Dialect> SqlStore<DB> {
     async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
@@ -59,6 +70,34 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
+    /// Removes the keys of unique jobs that are nowhere any more, behind the last job that was looked at. It stops at
+    /// the last of all, or after so many parts that hardly any is left to remove.
+    async fn sweep_keys(&self, hand: &AtomicI64) -> Result<(), Error> {
+        const DOING: &str = "cannot remove the keys of old unique jobs";
+        let mut part = 0;
+        while part < MOST_PARTS {
+            part += 1;
+            let behind = hand.load(Ordering::Relaxed);
+            let (gone, last) = self
+                .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| {
+                    unique::over::<DB>(conn, *behind, PART).boxed()
+                })
+                .await?;
+            let count = gone.len();
+            if count > 0 {
+                self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| {
+                    unique::sweep::<DB>(conn, gone).boxed()
+                })
+                .await?;
+            }
+            hand.store(last.unwrap_or(0), Ordering::Relaxed);
+            if last.is_none() || (part >= FEW_PARTS && count < PART as usize / 2) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
         self.run(Via::Duties, Mode::Write, "cannot remove old workers", keep, |conn, keep| {
             async move {
@@ -89,12 +128,18 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
     }
 
     #[cfg(feature = "schedules")]
-    fn schedules(&self) -> std::sync::Arc<dyn crate::store::ScheduleStore> {
-        std::sync::Arc::new(self.clone())
+    fn schedules(&self) -> Arc<dyn crate::store::ScheduleStore> {
+        Arc::new(self.clone())
     }
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {
         let duties = DB::FEATURES.iter().filter_map(|feature| Some((feature.name, feature.duty.as_ref()?)));
+        let (store, hand) = (self.clone(), Arc::new(AtomicI64::new(0)));
+        let sweep = Box::new(move || {
+            let (store, hand) = (store.clone(), hand.clone());
+            async move { store.sweep_keys(&hand).await }.boxed()
+        });
+        let unique = FeatureDuty { feature: "unique jobs", every: SWEEP, round: sweep };
         duties
             .map(|(feature, duty)| {
                 let (store, run) = (self.clone(), duty.round);
@@ -108,6 +153,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                 });
                 FeatureDuty { feature, every: duty.every, round }
             })
+            .chain([unique])
             .collect()
     }
 }

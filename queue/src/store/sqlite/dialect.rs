@@ -14,8 +14,8 @@ use crate::store::engine::notify::Signals;
 
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::Sessions;
-use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::execute;
+use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, rows,
 };

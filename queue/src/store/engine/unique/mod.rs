@@ -7,6 +7,8 @@
 mod group;
 pub(crate) mod statements;
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
 
 use crate::limits::micros;
@@ -16,7 +18,7 @@ use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
 use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::engine::unique::group::{Group, grouped};
-use crate::store::values::{Hold, NewJob, Unwritten, Whose};
+use crate::store::values::{Hold, NewJob, Refusal, Unwritten, Whose};
 use crate::unique::{Enqueued, UniqueJob, UniqueUntil};
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
@@ -82,7 +84,7 @@ enum HolderState {
 }
 
 /// Inserts jobs, of which some are unique, all or none. Returns the job that stands for each.
-pub(crate) async fn enqueue<DB: Dialect>(
+pub(super) async fn enqueue<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     whose: Whose,
@@ -92,6 +94,9 @@ pub(crate) async fn enqueue<DB: Dialect>(
     let alone = jobs.len() == 1 && DB::UNIQUE.take.is_some();
     if alone && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
         return place::<DB>(conn, jobs, &groups, whose).await;
+    }
+    if let (Whose::Pools, Some(before_begin)) = (whose, DB::BEFORE_BEGIN) {
+        DB::raw(conn, before_begin).await?;
     }
     let mut together = Together::<DB>::begin(conn, whose).await?;
     let placed = place::<DB>(together.connection(), jobs, &groups, whose).await;
@@ -113,19 +118,21 @@ async fn place<DB: Dialect>(
         }
     }
     let mut pending: Vec<&Group> = groups.iter().collect();
+    let mut over = HashSet::new();
     for _ in 0..TRIES {
         if pending.is_empty() {
             break;
         }
         let (new, holders) = match DB::UNIQUE.take {
             Some(take) => take_at_once::<DB>(conn, take, jobs, &pending).await?,
-            None => take_in_steps::<DB>(conn, jobs, &pending).await?,
+            None => take_in_steps::<DB>(conn, jobs, &pending, &over).await?,
         };
         for &(place, id) in &new {
             pending[place].is_new(id, &mut placed);
         }
-        for holder in settled::<DB>(conn, jobs, &pending, holders, whose).await? {
-            let replaced = pending[holder.place].meets(jobs, holder.id, holder.state == HolderState::Waits, &mut placed)?;
+        for holder in settled::<DB>(conn, jobs, &pending, holders, whose, &mut over).await? {
+            let replaced =
+                pending[holder.place].meets(jobs, holder.id, holder.state == HolderState::Waits, &mut placed)?;
             if let Some(with) = replaced
                 && !replace::<DB>(conn, &jobs[with], holder).await?
             {
@@ -135,7 +142,8 @@ async fn place<DB: Dialect>(
         pending.retain(|group| placed[group.first()].is_none());
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
-    let placed = placed.ok_or_else(|| sqlx::Error::Protocol("the key of a unique job changes hands too fast".into()))?;
+    let placed =
+        placed.ok_or_else(|| sqlx::Error::Protocol("the key of a unique job changes hands too fast".into()))?;
     let new = placed.iter().zip(jobs).filter(|(enqueued, _)| enqueued.is_new());
     let new: Vec<_> =
         new.map(|(enqueued, job)| Hold { id: enqueued.id().get(), fence: 0, features: job.features }).collect();
@@ -215,12 +223,14 @@ async fn take_in_steps<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     groups: &[&Group],
+    over: &HashSet<i64>,
 ) -> Result<Taken, sqlx::Error> {
     let mut all: Vec<_> = groups.iter().enumerate().map(|(place, group)| wanted(jobs, group, place, None)).collect();
     let mut free = vec![true; groups.len()];
     let mut holders = Vec::new();
     if !lock::<DB>(conn, &mut all).await? {
         holders = self::holders::<DB>(conn, &all).await?;
+        holders.retain(|holder| !over.contains(&holder.id));
         holders.iter().for_each(|holder| free[holder.place] = false);
     }
     let free: Vec<usize> = (0..groups.len()).filter(|place| free[*place]).collect();
@@ -230,8 +240,7 @@ async fn take_in_steps<DB: Dialect>(
     let rows: Vec<NewJob> = free.iter().map(|place| jobs[groups[*place].content()].clone()).collect();
     let ids = DB::insert(conn, &rows, Whose::InTransaction).await?;
     let new: Vec<_> = free.into_iter().zip(ids).collect();
-    let mut taken: Vec<_> =
-        new.iter().map(|(place, id)| wanted(jobs, groups[*place], *place, Some(*id))).collect();
+    let mut taken: Vec<_> = new.iter().map(|(place, id)| wanted(jobs, groups[*place], *place, Some(*id))).collect();
     give::<DB>(conn, &mut taken).await?;
     for chunk in new_by_id(&taken).chunks(CHUNK) {
         execute::<DB>(conn, DB::UNIQUE.note, &[json(chunk).as_str().into()]).await?;
@@ -286,13 +295,15 @@ async fn holders<DB: Dialect>(conn: &mut DB::Connection, wanted: &[Wanted<'_>]) 
 }
 
 /// The holders whose keys are taken for sure. Those that wait are locked, so that they start after the caller's commit.
-/// Through a pool there is no such commit, and nobody need wait.
+/// Through a pool there is no such commit, and nobody need wait. Adds to `over` those that have lost their key: the
+/// caller's snapshot may show them for ever.
 async fn settled<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     groups: &[&Group],
     holders: Vec<Holder>,
     whose: Whose,
+    over: &mut HashSet<i64>,
 ) -> Result<Vec<Holder>, sqlx::Error> {
     let to_lock = |holder: &Holder| match holder.state {
         HolderState::Waits => whose != Whose::Pools || groups[holder.place].replaces(jobs),
@@ -304,23 +315,28 @@ async fn settled<DB: Dialect>(
         return Ok(holders);
     };
     ids.sort_unstable();
-    let mut locked = std::collections::HashMap::new();
+    let mut locked = HashMap::new();
     for chunk in ids.chunks(CHUNK) {
         for row in rows::<DB>(conn, sql, &[chunk.into()]).await? {
             locked.insert(row.int(0)?, (row.int(1)?, number::<i32>(row.int(2)?)?));
         }
     }
-    let settle = |mut holder: Holder| {
+    let mut settled = Vec::with_capacity(holders.len());
+    for mut holder in holders {
         if to_lock(&holder) {
-            let (worker, fence) = *locked.get(&holder.id)?;
-            if holder.under.is_some_and(|under| under != fence) {
-                return None;
+            match locked.get(&holder.id) {
+                Some((worker, fence)) if holder.under.is_none_or(|under| under == *fence) => {
+                    holder.state = if *worker == 0 { HolderState::Waits } else { HolderState::Held };
+                }
+                _ => {
+                    over.insert(holder.id);
+                    continue;
+                }
             }
-            holder.state = if worker == 0 { HolderState::Waits } else { HolderState::Held };
         }
-        Some(holder)
-    };
-    Ok(holders.into_iter().filter_map(settle).collect())
+        settled.push(holder);
+    }
+    Ok(settled)
 }
 
 /// Gives a waiting job what the new one has. False: it waits no more.
@@ -351,16 +367,8 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
     Ok(execute::<DB>(conn, DB::UNIQUE.replace, &[json(&[replacement]).as_str().into()]).await? == 1)
 }
 
-/// A dead letter that cannot wait again, because another job has its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) id: i64,
-    pub(crate) key: String,
-    pub(crate) holder: i64,
-}
-
 /// Gives sent-back jobs their keys again. Returns those whose key is taken. They must not stay sent back.
-pub(crate) async fn take_again<DB: Dialect>(
+pub(super) async fn take_again<DB: Dialect>(
     conn: &mut DB::Connection,
     sent_back: &[i64],
 ) -> Result<Vec<Refusal>, sqlx::Error> {
@@ -371,34 +379,29 @@ pub(crate) async fn take_again<DB: Dialect>(
             found.push((row.int(0)?, row.text(1)?, row.text(2)?, until, number(row.int(4)?)?));
         }
     }
-    let entries = found.iter().enumerate();
-    let mut wanted: Vec<_> = entries
-        .map(|(place, (id, kind, key, until, fence))| Wanted {
-            place,
-            kind,
-            key,
-            until,
-            at_least_us: None,
-            job_id: Some(*id),
-            fence: *fence,
-        })
-        .collect();
+    // of several dead letters with one key, the newest goes back
+    found.sort_unstable_by(|a, b| (&a.1, &a.2, b.0).cmp(&(&b.1, &b.2, a.0)));
+    let mut refusals = Vec::new();
+    found.dedup_by(|it, kept| {
+        let same = (&it.1, &it.2) == (&kept.1, &kept.2);
+        if same {
+            refusals.push(Refusal { id: it.0, key: it.2.clone(), holder: kept.0 });
+        }
+        same
+    });
+    let mut wanted: Vec<Wanted<'_>> = Vec::with_capacity(found.len());
+    for (place, (id, kind, key, until, fence)) in found.iter().enumerate() {
+        let (job_id, at_least_us) = (Some(*id), None);
+        wanted.push(Wanted { place, kind, key, until, at_least_us, job_id, fence: *fence });
+    }
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     lock::<DB>(conn, &mut wanted).await?;
-    let mut refusals = Vec::new();
     for holder in holders::<DB>(conn, &wanted).await? {
         let (id, _, key, ..) = &found[holder.place];
         if holder.id != *id {
             refusals.push(Refusal { id: *id, key: key.clone(), holder: holder.id });
-        }
-    }
-    // of several dead letters with one key, the last one that died goes back
-    wanted.sort_unstable_by_key(|wanted| (wanted.kind, wanted.key, std::cmp::Reverse(wanted.job_id)));
-    for two in wanted.windows(2).filter(|two| (two[0].kind, two[0].key) == (two[1].kind, two[1].key)) {
-        if let (Some(holder), Some(id)) = (two[0].job_id, two[1].job_id) {
-            refusals.push(Refusal { id, key: two[1].key.to_owned(), holder });
         }
     }
     if refusals.is_empty() {
@@ -407,44 +410,42 @@ pub(crate) async fn take_again<DB: Dialect>(
     Ok(refusals)
 }
 
-/// Removes the keys of jobs that are nowhere any more. `behind`: the last job of the round before. Returns the last job
-/// that was looked at (none: it was the last of all), and how many were removed.
-pub(crate) async fn sweep<DB: Dialect>(
+/// The jobs behind this one that are nowhere any more, and the last one looked at (none: there are no more behind it).
+pub(super) async fn over<DB: Dialect>(
     conn: &mut DB::Connection,
     behind: i64,
     most: i64,
-) -> Result<(Option<i64>, u64), sqlx::Error> {
+) -> Result<(Vec<i64>, Option<i64>), sqlx::Error> {
     let seen = rows::<DB>(conn, DB::UNIQUE.over, &[behind.into(), most.into()]).await?;
-    let last = match seen.last() {
-        Some(row) if seen.len() as i64 == most => Some(row.int(0)?),
-        _ => None,
-    };
+    let last = seen.last().filter(|_| seen.len() as i64 == most).map(|row| row.int(0)).transpose()?;
     let mut gone = Vec::new();
     for row in seen {
         if row.int(1)? == 1 {
             gone.push(row.int(0)?);
         }
     }
-    if gone.is_empty() {
-        return Ok((last, 0));
-    }
+    Ok((gone, last))
+}
+
+/// Removes the keys of jobs.
+pub(super) async fn sweep<DB: Dialect>(conn: &mut DB::Connection, jobs: &[i64]) -> Result<(), sqlx::Error> {
     for (_, sql) in DB::UNIQUE.sweep.steps() {
-        execute::<DB>(conn, sql, &[gone.as_slice().into()]).await?;
+        execute::<DB>(conn, sql, &[jobs.into()]).await?;
     }
-    Ok((last, gone.len() as u64))
+    Ok(())
 }
 
 /// The key of a job, if it was enqueued with one.
-pub(crate) async fn key_of<DB: Dialect>(conn: &mut DB::Connection, id: i64) -> Result<Option<String>, sqlx::Error> {
+pub(super) async fn key_of<DB: Dialect>(conn: &mut DB::Connection, id: i64) -> Result<Option<String>, sqlx::Error> {
     rows::<DB>(conn, DB::UNIQUE.key_of, &[id.into()]).await?.first().map(|row| row.text(0)).transpose()
 }
 
-/// The job that holds a key now.
-pub(crate) async fn holder_of<DB: Dialect>(
+/// The last job that took a key.
+pub(super) async fn last_of<DB: Dialect>(
     conn: &mut DB::Connection,
     kind: &str,
     key: &str,
 ) -> Result<Option<i64>, sqlx::Error> {
-    let wanted = Wanted { place: 0, kind, key, until: "end", at_least_us: None, job_id: None, fence: 0 };
-    Ok(holders::<DB>(conn, &[wanted]).await?.first().map(|holder| holder.id))
+    let found = rows::<DB>(conn, DB::UNIQUE.last_of, &[kind.into(), key.into()]).await?;
+    found.first().map(|row| row.int(0)).transpose()
 }

@@ -31,6 +31,8 @@ pub(crate) struct UniqueStatements {
     pub(crate) sweep: Script,
     /// Binds: job. A row: its key.
     pub(crate) key_of: &'static str,
+    /// Binds: kind, key. A row: the last job that took it.
+    pub(crate) last_of: &'static str,
 }
 
 /// The files in an engine's folder `sql/unique`.
@@ -49,6 +51,7 @@ macro_rules! unique_statements {
             over: sql!($engine, "unique/over"),
             sweep: script!($engine, "unique/sweep"),
             key_of: sql!("engine", "unique/key_of"),
+            last_of: sql!("engine", "unique/last_of"),
         }
     }};
 }

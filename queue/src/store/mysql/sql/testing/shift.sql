@@ -21,3 +21,14 @@ UPDATE JSON_TABLE($2, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
 STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = d.id
 SET a.started_at = a.started_at - INTERVAL $1 MICROSECOND, a.ended_at = a.ended_at - INTERVAL $1 MICROSECOND
 WHERE a.outcome = 'undecodable'
+
+-- step: find
+-- The times before which keys of unique jobs are not free.
+SELECT job_id FROM queue_unique_keys WHERE free_at IS NOT NULL AND job_id > $1
+
+-- step: found
+UPDATE JSON_TABLE($2, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
+STRAIGHT_JOIN queue_unique_jobs AS n FORCE INDEX (PRIMARY) ON n.job_id = d.id
+STRAIGHT_JOIN queue_unique_keys AS k FORCE INDEX (PRIMARY) ON k.kind = n.kind AND k.unique_key = n.unique_key
+SET k.free_at = k.free_at - INTERVAL $1 MICROSECOND
+WHERE k.job_id = d.id

@@ -10,3 +10,7 @@ UPDATE queue_attempts AS a
 SET started_at = a.started_at - $1 * interval '1 microsecond', ended_at = a.ended_at - $1 * interval '1 microsecond'
 FROM queue_jobs AS j
 WHERE j.worker_id = 0 AND j.id > $2 AND a.job_id = j.id AND a.outcome = 'undecodable'
+
+-- step: all
+-- The times before which keys of unique jobs are not free.
+UPDATE queue_unique_keys SET free_at = free_at - $1 * interval '1 microsecond' WHERE free_at IS NOT NULL AND job_id > $2
