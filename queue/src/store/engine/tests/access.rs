@@ -195,6 +195,8 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
         "ticks",
         "schedulers",
         "apps",
+        "unique_keys",
+        "unique_jobs",
     ] {
         db.sql(format!("DROP TABLE queue_{table}")).await;
     }

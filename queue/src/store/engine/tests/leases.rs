@@ -163,7 +163,8 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
         last = last.min(time(&mut conn).await);
     }
     println!("{beats} heartbeats: {first:?} at first, {last:?} at last; {first_pages} and {last_pages} pages");
-    assert!(last <= 2 * first, "{first:?} at first, {last:?} at last");
+    // pages say it exactly; where there is no such count, the time must do
+    assert!(first_pages > 0 || last <= 2 * first, "{first:?} at first, {last:?} at last");
     assert!(last_pages <= 2 * first_pages, "{first_pages} pages at first, {last_pages} at last");
 }
 

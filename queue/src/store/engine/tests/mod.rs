@@ -42,6 +42,7 @@ mod retention;
 #[cfg(feature = "schedules")]
 mod schedules;
 mod statements;
+mod unique;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

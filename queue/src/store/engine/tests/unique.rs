@@ -1,0 +1,108 @@
+//! Keys of unique jobs: the sweep, what a key costs, and callers with an old snapshot.
+
+use super::*;
+use crate::store::engine::unique::{over, sweep};
+use crate::store::values::Features;
+use crate::unique::{Enqueued, OnConflict, UniqueJob, UniqueUntil};
+
+on_each! {
+    keys_go_with_their_jobs,
+    a_round_of_the_sweep_looks_at_all,
+    an_old_snapshot_is_seen_through,
+}
+
+fn keyed(key: &str) -> NewJob {
+    let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
+    let unique = UniqueJob { key: key.into(), until, at_least: None, on_conflict, at_most: None };
+    NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..job("a") }
+}
+
+impl<DB: TestDb> Db<DB> {
+    async fn enqueue(&self, jobs: &[NewJob]) -> Vec<Enqueued> {
+        let mut conn = self.pool.acquire().await.unwrap();
+        crate::store::engine::steps::enqueue::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
+    }
+
+    async fn complete(&self, worker: WorkerId, job: &Claimed) {
+        let end = Finish { hold: job.hold(), ran_us: 1, state: Outcome::Completed, result: None, error: None };
+        assert_eq!(self.store.finish(worker, &[end]).await.unwrap(), [job.id.get()]);
+    }
+
+    async fn sweep(&self) {
+        let duties = self.store.feature_duties();
+        let duty = duties.iter().find(|duty| duty.feature == "unique jobs").expect("its duty");
+        (duty.round)().await.unwrap();
+    }
+
+    async fn keys(&self) -> (i64, i64) {
+        let count = async |table: &str| self.int(format!("SELECT count(*) FROM {table}")).await;
+        (count("queue_unique_keys").await, count("queue_unique_jobs").await)
+    }
+}
+
+async fn keys_go_with_their_jobs<DB: TestDb>(db: Db<DB>) {
+    let later = |seconds: i64| DB::in_seconds(seconds);
+    let worker = db.worker().await;
+    let [done, waits, timed] = db.enqueue(&["done", "waits", "timed"].map(keyed)).await[..] else { panic!("three") };
+    let timed = timed.id().get();
+    db.sql(format!("UPDATE queue_unique_keys SET free_at = {} WHERE job_id = {timed}", later(3600))).await;
+    for job in db.take(worker, 9).await.iter().filter(|job| job.id.get() != waits.id().get()) {
+        db.complete(worker, job).await;
+    }
+    db.sweep().await;
+    assert_eq!(db.keys().await, (3, 3), "what is in the history has its key on record");
+    assert_eq!(db.enqueue(&[keyed("done"), keyed("timed")]).await[1], Enqueued::Kept(timed.into()));
+    db.sql("DELETE FROM queue_history").await;
+    db.sweep().await;
+    // the key of `done` is another job's by now, and the time of `timed` is not over
+    assert_eq!(db.keys().await, (3, 3));
+    assert_eq!(db.int(format!("SELECT count(*) FROM queue_unique_jobs WHERE job_id = {}", done.id())).await, 0);
+    db.sql(format!("UPDATE queue_unique_keys SET free_at = {} WHERE job_id = {timed}", later(-1))).await;
+    db.sql("DELETE FROM queue_jobs").await;
+    db.sweep().await;
+    assert_eq!(db.keys().await, (0, 0));
+}
+
+async fn a_round_of_the_sweep_looks_at_all<DB: TestDb>(db: Db<DB>) {
+    let all: Vec<_> = (0..2_500).map(|number| keyed(&number.to_string())).collect();
+    db.enqueue(&all).await;
+    db.sql("DELETE FROM queue_jobs WHERE id > 1200").await;
+    db.sweep().await;
+    assert_eq!(db.keys().await, (1_200, 1_200));
+    // a key that is taken again between the look and the removal stays
+    let mut conn = db.pool.acquire().await.unwrap();
+    db.sql("DELETE FROM queue_jobs").await;
+    let (gone, last) = over::<DB>(&mut conn, 0, 1_000).await.unwrap();
+    assert_eq!((gone.len(), last), (1_000, Some(1_000)));
+    let again = db.enqueue(&[keyed("7")]).await[0];
+    assert!(again.is_new());
+    sweep::<DB>(&mut conn, &gone).await.unwrap();
+    assert_eq!(db.keys().await, (201, 201));
+    assert_eq!(db.enqueue(&[keyed("7")]).await, [Enqueued::Kept(again.id())]);
+}
+
+/// The caller's transaction began before the holder did, or before it ended.
+async fn an_old_snapshot_is_seen_through<DB: TestDb>(db: Db<DB>) {
+    if DB::ONE_WRITER {
+        return; // such a transaction cannot write at all
+    }
+    let postgres = DB::KIND == crate::engine::Engine::Postgres;
+    let level = if postgres { "READ COMMITTED" } else { "REPEATABLE READ" };
+    let worker = db.worker().await;
+    let old = db.enqueue(&[keyed("ended"), keyed("ended and taken")]).await;
+    let mut conn = db.pool.acquire().await.unwrap();
+    let begin =
+        format!("SET SESSION {}TRANSACTION ISOLATION LEVEL {level}", if postgres { "CHARACTERISTICS AS " } else { "" });
+    DB::raw(&mut conn, begin.leak()).await.unwrap();
+    let mut caller = conn.begin().await.unwrap();
+    ids::<DB>(&mut caller, "SELECT count(*) FROM queue_jobs", &[]).await.unwrap();
+    for job in &db.take(worker, 9).await {
+        db.complete(worker, job).await;
+    }
+    let new = db.enqueue(&[keyed("begun"), keyed("ended and taken")]).await;
+    let jobs = ["ended", "begun", "ended and taken"].map(keyed);
+    let placed = crate::store::engine::steps::enqueue::<DB>(&mut caller, &jobs, Whose::Callers).await.unwrap();
+    caller.commit().await.unwrap();
+    assert!(placed[0].is_new() && old.iter().all(|job| job.id() != placed[0].id()), "{placed:?}");
+    assert_eq!(placed[1..], [Enqueued::Kept(new[0].id()), Enqueued::Kept(new[1].id())]);
+}
