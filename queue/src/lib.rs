@@ -101,6 +101,7 @@ mod backoff;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
+mod effects;
 mod engine;
 mod enqueue;
 mod error;
@@ -134,7 +135,8 @@ pub use backoff::Backoff;
 pub use context::Tick;
 pub use context::{Cancellation, JobContext, State};
 pub use engine::Engine;
-pub use enqueue::target::{Pool, Target};
+pub use enqueue::target::{InTransaction, Pool, Target};
+pub use enqueue::tx::{Tx, TxDatabase};
 pub use error::Error;
 pub use id::JobId;
 pub use job::{Enqueue, Job, StateType, enqueue_all};
