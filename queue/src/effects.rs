@@ -20,6 +20,7 @@ const ELSEWHERE: &str = "this transaction does not see the job: begin it on the 
     or after the attempt has begun";
 const TWICE: &str = "the job is completed already in this attempt: call `complete_in` once, and not at all in a handler \
     that takes a `Tx`";
+#[cfg(feature = "testing")]
 const LENT: &str = "`complete_in` and `guard` need a transaction of their own, and this test queue works within one: \
     use `TestQueue::new(&pool)`";
 
