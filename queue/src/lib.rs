@@ -90,7 +90,7 @@
 //! * At most one attempt of a job is current at any time. A worker that was paused or cut off may still run an old
 //!   attempt, but the database rejects its writes.
 //! * Delivery is at least once: a crash between the end of a handler and the write of its result causes another
-//!   attempt. Handlers must be idempotent.
+//!   attempt. Handlers must be idempotent, or write their effects and the completion in one transaction ([`Tx`]).
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 mod admin;

@@ -21,7 +21,7 @@ pub(crate) enum Settled {
 }
 
 impl Unsettled {
-    pub(super) fn new(hold: Hold, settle: impl FnOnce(bool) -> Settled + Send + 'static) -> Self {
+    pub(crate) fn new(hold: Hold, settle: impl FnOnce(bool) -> Settled + Send + 'static) -> Self {
         Self { hold, settle: Box::new(settle) }
     }
 
