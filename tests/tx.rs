@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 /// The jobs and their tests, for one driver.
 macro_rules! on_driver {
-    ($driver:ident, $DB:ty, $pool:ident, [$($module:ident $engine:ident),+]) => {
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal], [$($module:ident $engine:ident),+]) => {
         mod $driver {
             use super::*;
 
             /// Writes an effect and a further job, and ends as it is told.
-            #[job(max_retries = 2, backoff = fixed("10ms"), timeout = "2s")]
-            pub async fn charge(
+            #[job(name = $charge, max_retries = 2, backoff = fixed("10ms"), timeout = "2s")]
+            pub(crate) async fn charge(
                 ctx: JobContext,
                 tx: &mut Tx<$DB>,
                 State(probe): State<Probe>,
@@ -34,14 +34,14 @@ macro_rules! on_driver {
             }
 
             /// Returns nothing.
-            #[job]
-            pub async fn plain(tx: &mut queue::Tx<$DB>) {
+            #[job(name = $plain)]
+            pub(crate) async fn plain(tx: &mut queue::Tx<$DB>) {
                 sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await.expect("an effect");
             }
 
             /// Fences itself early, and completes itself although the worker does.
-            #[job(max_retries = 0)]
-            pub async fn eager(ctx: &JobContext, tx: &mut Tx<$DB>, twice: bool) -> Result<(), JobError> {
+            #[job(name = $eager, max_retries = 0)]
+            pub(crate) async fn eager(ctx: &JobContext, tx: &mut Tx<$DB>, twice: bool) -> Result<(), JobError> {
                 ctx.guard(&mut *tx).await?;
                 if twice {
                     ctx.complete_in(&mut *tx, &()).await?;
@@ -94,8 +94,7 @@ macro_rules! on_driver {
                 let worker = db.start(worker(&db));
                 let id = db.enqueue(Charge::new("a", Step::deaf("go"))).await;
                 db.probe.wait_for(What::Started, "a", 1).await;
-                let take = "UPDATE queue_jobs SET worker_id = 0, fence = fence + 1 WHERE kind = 'charge'";
-                db.sql(take).await;
+                db.sql(format!("UPDATE queue_jobs SET worker_id = 0, fence = fence + 1 WHERE id = {id}")).await;
                 let detail = db.reaches(id, JobState::Completed).await;
                 db.probe.release("go");
                 db.probe.wait_for(What::Ended, "a", 2).await;
@@ -126,7 +125,7 @@ macro_rules! on_driver {
                 let mut refused = 0;
                 for other in others {
                     let Err(error) = other.only_registered().register::<Plain>().build() else { continue };
-                    let text = format!("job `plain` takes `Tx<{needed}>`, but the worker is on");
+                    let text = format!("job `{}` takes `Tx<{needed}>`, but the worker is on", $plain);
                     assert!(error.to_string().contains(&text), "{error}");
                     refused += 1;
                 }
@@ -139,8 +138,10 @@ macro_rules! on_driver {
                 let states = |queue: TestQueue<queue::testing::OnPool>| queue.state(db.probe.clone());
                 let mut queue = states(TestQueue::new(pool)).register::<Charge>();
                 db.enqueue(Charge::new("a", Step::Fail("no".into()))).await;
-                let drained = queue.advance("1s").await.expect("an answer");
-                assert_eq!((drained.completed, drained.retried), (2, 1));
+                let drained = queue.drain().await.expect("an answer");
+                assert_eq!((drained.completed, drained.retried, db.count("effects").await), (0, 1, 0));
+                tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+                assert_eq!(queue.drain().await.expect("an answer").expect_ok().completed, 2);
                 assert_eq!(db.count("effects").await, 1);
                 // its worker dies after the commit: the job is over all the same
                 db.enqueue(Plain::new()).await;
@@ -186,9 +187,9 @@ macro_rules! on_driver {
     };
 }
 
-on_driver!(on_postgres, sqlx::Postgres, Pg, [postgres Postgres]);
-on_driver!(on_mysql, sqlx::MySql, MySql, [mariadb MariaDb, mysql MySql]);
-on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, [sqlite Sqlite]);
+on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg"], [postgres Postgres]);
+on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my"], [mariadb MariaDb, mysql MySql]);
+on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite"], [sqlite Sqlite]);
 
 fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
     detail.attempts.iter().map(|attempt| (attempt.attempt, attempt.outcome.as_str())).collect()

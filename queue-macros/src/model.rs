@@ -245,14 +245,19 @@ fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
         return Some(Parameter::State { borrowed, ty: inner.clone() });
     }
     if let Some(database) = types::only_argument(inner, "Tx") {
-        if !(borrowed && mutable) {
-            let written = types::tidy(inner);
-            errors.at(
-                ty,
-                format!("the worker commits the transaction after the handler has returned: write `&mut {written}`"),
-            );
+        let pool = types::last_segment(database).and_then(|(name, _)| match name.to_string().as_str() {
+            "PgPool" => Some("Postgres"),
+            "MySqlPool" => Some("MySql"),
+            "SqlitePool" => Some("Sqlite"),
+            _ => None,
+        });
+        if let Some(name) = pool {
+            errors.at(database, format!("a transaction is of a database, not of a pool: write `&mut Tx<{name}>`"));
         } else if matches!(types::peel(database), Type::Infer(_)) {
             errors.at(database, "the worker's database is part of the type: write `Postgres`, `MySql` or `Sqlite`");
+        } else if !(borrowed && mutable) {
+            let cure = format!("write `&mut {}`", types::tidy(inner));
+            errors.at(ty, format!("the worker commits the transaction after the handler has returned: {cure}"));
         }
         return Some(Parameter::Tx { ty: inner.clone() });
     }

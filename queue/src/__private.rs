@@ -11,7 +11,6 @@ use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 pub use crate::job::StateType;
 pub use crate::outcome::{IntoJobError, JobError, JobReturn};
 pub use crate::registry::Registration;
-use crate::store::engine::dialect::Dialect;
 
 /// Returns the worker's value for a [`State`] parameter.
 pub fn state<T: Clone + Send + Sync + 'static>(ctx: &JobContext) -> State<T> {
@@ -177,8 +176,7 @@ pub trait TxParameter: Sized {
     fn describe() -> StateType;
 }
 
-#[allow(private_bounds, reason = "each `TxDatabase` is one")]
-impl<DB: TxDatabase + Dialect> TxParameter for Tx<DB> {
+impl<DB: TxDatabase> TxParameter for Tx<DB> {
     fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send {
         effects::begin(ctx)
     }
@@ -193,7 +191,7 @@ impl<DB: TxDatabase + Dialect> TxParameter for Tx<DB> {
         effects::roll_back(self)
     }
     fn describe() -> StateType {
-        StateType::of_tx::<WorkerPool<DB>>(DB::TYPE, DB::SERVER)
+        StateType::of_tx::<WorkerPool<DB>>(DB::TYPE, DB::ENGINE)
     }
 }
 

@@ -12,7 +12,6 @@ use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 use crate::error::{Doing, Error};
 use crate::limits::may_be_kept;
 use crate::outcome::JobError;
-use crate::store::engine::dialect::Dialect;
 
 /// How long the worker's own connection may take to say whose the job is, while the handler's transaction waits.
 const ASK: Duration = Duration::from_secs(2);
@@ -179,24 +178,26 @@ impl JobContext {
 /// The result as it is kept.
 pub(crate) fn json(output: &(impl Serialize + ?Sized)) -> Result<Option<String>, Error> {
     let json = serde_json::to_string(output)
-        .map_err(|error| Error::config(format!("the result given to `complete_in` does not serialize: {error}")))?;
+        .map_err(|error| Error::config(format!("the result is not serializable: {error}")))?;
     Ok(Some(json).filter(|json| json != "null" && may_be_kept(json)))
 }
 
 /// Begins the transaction of an attempt.
-pub(crate) async fn begin<DB: TxDatabase + Dialect>(ctx: &JobContext) -> Result<Tx<DB>, JobError> {
+pub(crate) async fn begin<DB: TxDatabase>(ctx: &JobContext) -> Result<Tx<DB>, JobError> {
     // cannot fail in a worker: `WorkerBuilder::build` refuses one on another database
-    let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::SERVER))?;
+    let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::ENGINE))?;
     Ok(Tx::begin(&pool.0).await.doing("cannot begin the transaction of a job")?)
 }
 
 /// Completes the job in the transaction of its attempt, and commits.
-pub(crate) async fn commit<DB: TxDatabase + Dialect>(
+pub(crate) async fn commit<DB: TxDatabase>(
     mut tx: Tx<DB>,
     ctx: &JobContext,
     result: Result<Option<String>, Error>,
 ) -> Result<(), JobError> {
-    ctx.complete(&mut tx, result?).await?;
+    // as for a result that is returned without a transaction: no retry can help
+    let result = result.map_err(JobError::dead)?;
+    ctx.complete(&mut tx, result).await?;
     Ok(Tx::into_inner(tx).commit().await.doing("cannot commit the transaction of a job")?)
 }
 

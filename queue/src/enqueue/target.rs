@@ -130,8 +130,8 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
 }
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
-impl<DB: Dialect + TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
-    const ENGINE: &'static str = <DB as Dialect>::ENGINE;
+impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
+    const ENGINE: &'static str = DB::ENGINE;
 
     fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
         complete::complete::<DB>(self, end)
@@ -142,7 +142,7 @@ impl<DB: Dialect + TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
     }
 }
 #[diagnostic::do_not_recommend]
-impl<DB: Dialect + TxDatabase> InTransaction for &mut Tx<DB> {}
+impl<DB: TxDatabase> InTransaction for &mut Tx<DB> {}
 
 macro_rules! in_transaction {
     ($db:ty, $ty:ty) => {

@@ -17,13 +17,11 @@ pub(crate) mod sealed {
     use crate::engine::Engine;
     use crate::store::engine::dialect::Dialect;
 
-    pub trait SealedTx: sqlx::Database {
+    #[allow(private_bounds, reason = "sealed: nobody outside can name it")]
+    pub trait SealedTx: Dialect {
         /// The type's name in messages.
         #[doc(hidden)]
         const TYPE: &'static str;
-        /// The engine's name in messages.
-        #[doc(hidden)]
-        const SERVER: &'static str;
         /// Begins a transaction that writes, where it is not as any other.
         #[doc(hidden)]
         const BEGIN_TX: Option<&'static str>;
@@ -35,7 +33,6 @@ pub(crate) mod sealed {
             Engine::MySql => "MySql",
             Engine::Sqlite => "Sqlite",
         };
-        const SERVER: &'static str = DB::ENGINE;
         const BEGIN_TX: Option<&'static str> = match DB::ONE_WRITER {
             true => Some(DB::BEGIN),
             false => None,
