@@ -34,7 +34,7 @@ use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::Starts;
-use crate::worker::{run::attempt::Ended, shared::Shared};
+use crate::worker::{run::ended::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]

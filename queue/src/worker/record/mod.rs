@@ -17,8 +17,8 @@ use std::task::Poll;
 use tokio::sync::mpsc;
 
 use crate::store::values::{Bury, Finish, Requeue, WorkerId};
-use crate::worker::run::attempt::{Ended, until};
-use crate::worker::run::settle::Unsettled;
+use crate::worker::run::attempt::until;
+use crate::worker::run::ended::{Ended, Unsettled};
 use crate::worker::shared::Shared;
 use recorder::{BACKLOG, BATCH};
 use refused::Aside;

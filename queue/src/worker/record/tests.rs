@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::store::values::{Hold, Outcome};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
-use crate::worker::run::settle::Settled;
+use crate::worker::run::ended::Settled;
 
 /// A recording loop at work.
 struct Scene {

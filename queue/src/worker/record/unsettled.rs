@@ -8,8 +8,7 @@ use tokio::time::Instant;
 use crate::store::Trouble;
 use crate::store::values::{Hold, WorkerId};
 use crate::worker::lease::health::Failures;
-use crate::worker::run::attempt::Ended;
-use crate::worker::run::settle::{Settled, Unsettled};
+use crate::worker::run::ended::{Ended, Settled, Unsettled};
 use crate::worker::shared::Shared;
 
 /// Returns the ends that are to be written: of the jobs that are still held.

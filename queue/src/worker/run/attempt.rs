@@ -17,65 +17,12 @@ use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::Store;
-use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue, WorkerId};
+use crate::store::values::{Bury, Claimed, Finish, Outcome, Requeue, WorkerId};
 use crate::telemetry;
+use crate::worker::run::ended::{Ended, Settled, Unsettled};
 use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
 use crate::worker::run::own_row::HeldRow;
-use crate::worker::run::settle::{Settled, Unsettled};
 use crate::worker::run::switch::{Stop, Switch};
-
-/// How an attempt ended: the edge that the job takes.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    Finish(Finish),
-    Requeue(Requeue),
-    Bury(Bury),
-    /// The handler completed the job in a transaction of its own: which edge it takes is still to be read.
-    Unsettled(Unsettled),
-}
-
-impl Ended {
-    /// The job, and the fence of the attempt.
-    pub(crate) fn key(&self) -> (i64, i32) {
-        match self {
-            Self::Finish(it) => it.hold.key(),
-            Self::Requeue(it) => it.hold.key(),
-            Self::Bury(it) => it.hold.key(),
-            Self::Unsettled(it) => it.hold.key(),
-        }
-    }
-
-    /// The arguments did not decode, and another worker may be able to.
-    pub(crate) fn is_misfit(&self) -> bool {
-        matches!(self, Self::Requeue(it) if it.outcome == Outcome::Undecodable)
-    }
-
-    /// Releases a job that was running, without counting the attempt.
-    pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
-        Self::Requeue(Requeue {
-            hold: job.hold(),
-            ran_us: micros(ran),
-            outcome: Outcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: true,
-            error: None,
-        })
-    }
-
-    /// Releases a job that was never started.
-    pub(crate) fn unstarted(hold: Hold) -> Self {
-        Self::Requeue(Requeue {
-            hold,
-            ran_us: 0,
-            outcome: Outcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: false,
-            error: None,
-        })
-    }
-}
 
 /// An attempt about to run.
 pub(crate) struct Execution {
