@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::{Admin, Enqueue, Enqueued, Error, Job, JobDetail, JobId, JobState, Worker, WorkerBuilder};
+use queue::{Admin, Enqueue, Enqueued, Error, Job, JobContext, JobDetail, JobId, JobState, Worker, WorkerBuilder};
 use queue_test_support::{Engine, TestDb, database, pgbouncer};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row as _, SqlitePool};
 use tokio::sync::watch;
@@ -155,6 +155,16 @@ impl AnyTransaction {
         jobs: impl IntoIterator<Item = I>,
     ) -> Result<Vec<Enqueued>, Error> {
         each!(AnyTransaction, self, tx => queue::enqueue_all_unique(tx, jobs).await)
+    }
+
+    /// See [`JobContext::complete_in`].
+    pub async fn complete(&mut self, ctx: &JobContext, output: &serde_json::Value) -> Result<(), Error> {
+        each!(AnyTransaction, self, tx => ctx.complete_in(tx, output).await)
+    }
+
+    /// See [`JobContext::guard`].
+    pub async fn guard(&mut self, ctx: &JobContext) -> Result<(), Error> {
+        each!(AnyTransaction, self, tx => ctx.guard(tx).await)
     }
 
     /// Commits.

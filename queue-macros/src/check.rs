@@ -7,7 +7,7 @@ use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, 
 
 use crate::attr::{self, Options};
 use crate::errors::Errors;
-use crate::model::{Function, Job};
+use crate::model::{Function, Job, Parameter};
 use crate::types;
 
 /// Names in every module's scope, and `Job`, which must be in scope to enqueue. A struct would hide them.
@@ -72,6 +72,7 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     let before = errors.len();
     qualifiers(&job.function, errors);
     asyncness(&job.function, &job.options, errors);
+    transactions(job, errors);
     generics(&job.function, errors);
     output(&job.function, errors);
     rivals(&mut job.function, errors);
@@ -125,6 +126,22 @@ fn asyncness(function: &Function, options: &Options, errors: &mut Errors) {
             errors.at(blocking, "`blocking` is for a plain `fn`: remove it, or remove the `async`");
         }
         _ => {}
+    }
+}
+
+/// A transaction is used by `await`, and there is one.
+fn transactions(job: &Job, errors: &mut Errors) {
+    let mut all = job.parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::Tx { ty } => Some(ty),
+        _ => None,
+    });
+    let Some(first) = all.next() else { return };
+    if job.function.sig.asyncness.is_none() && job.options.blocking.is_some() {
+        errors
+            .at(first, "a blocking job cannot use a transaction, which awaits: write an `async fn` without `blocking`");
+    }
+    for another in all {
+        errors.at(another, "a job has one transaction, which the worker commits: remove this one");
     }
 }
 

@@ -252,6 +252,8 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
     let this = Ident::new("this", Span::mixed_site());
     let function = &job.function.sig.ident;
     let mut states = Vec::new();
+    let tx = Ident::new("tx", Span::mixed_site());
+    let tx_type = job.tx();
     let mut passed = Vec::new();
     for parameter in &job.parameters {
         passed.push(match parameter {
@@ -265,6 +267,7 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
                 states.push(quote!(let #state = #get #call;));
                 if *borrowed { quote!(&#state) } else { quote!(#state) }
             }
+            Parameter::Tx { .. } => quote!(&mut #tx),
             Parameter::Argument(Argument { ident, pass, .. }) => match pass {
                 Pass::Value => quote!(#this.#ident),
                 Pass::Borrowed => quote!(&#this.#ident),
@@ -280,8 +283,19 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
     } else {
         quote!(#private::blocking(move || #called).await)
     };
+    let on_tx = |method: &str, arguments: TokenStream| {
+        tx_type.map(|ty| {
+            let ty = ty.to_token_stream();
+            let (path, call) = (on_type(&ty, quote!(#private::TxParameter), method), call(&ty, arguments));
+            quote!(#path #call.await)
+        })
+    };
+    let begin = on_tx("begin", quote!(&#context)).map(|begin| quote!(let mut #tx = #begin?;));
     let end = match &job.output {
-        None => quote!({ let () = #value; ::core::result::Result::Ok(()) }),
+        None => {
+            let commit = on_tx("commit", quote!(#tx, &#context, &())).map(|commit| quote!(#commit?;));
+            quote!({ let () = #value; #commit ::core::result::Result::Ok(()) })
+        }
         Some(ty) => {
             let ty = ty.to_token_stream();
             let result = Ident::new("result", Span::mixed_site());
@@ -291,11 +305,17 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
             let error_type = on_type(&ty, quote!(#private::ReturnValue), "Error");
             let failed = on_type(&error_type, quote!(#private::ReturnedError<_>), "into_job_error");
             let failed_call = call(&ty, quote!(#error));
+            let commit = on_tx("commit", quote!(#tx, &#context, &#result)).map(|commit| quote!(#commit?;));
+            let roll_back = on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back;));
             quote! {{
                 let #result = #value;
                 match #split #split_call {
-                    ::core::result::Result::Ok(#result) => ::core::result::Result::Ok(#result),
-                    ::core::result::Result::Err(#error) => ::core::result::Result::Err(#failed #failed_call),
+                    ::core::result::Result::Ok(#result) => { #commit ::core::result::Result::Ok(#result) }
+                    ::core::result::Result::Err(#error) => {
+                        let #error = #failed #failed_call;
+                        #roll_back
+                        ::core::result::Result::Err(#error)
+                    }
                 }
             }}
         }
@@ -304,6 +324,7 @@ fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
         let #this = self;
         let _ = (&#this, &#context);
         #(#states)*
+        #begin
         #end
     }
 }
@@ -316,6 +337,12 @@ fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
             Parameter::State { ty, .. } => {
                 let ty = ty.to_token_stream();
                 let describe = on_type(&ty, quote!(#private::StateParameter<_>), "describe");
+                let call = call(&ty, TokenStream::new());
+                Some(quote!(#describe #call))
+            }
+            Parameter::Tx { ty } => {
+                let ty = ty.to_token_stream();
+                let describe = on_type(&ty, quote!(#private::TxParameter), "describe");
                 let call = call(&ty, TokenStream::new());
                 Some(quote!(#describe #call))
             }

@@ -106,6 +106,8 @@ mod tests {
         "ctx: &queue::JobContext",
         "State(pool): State<Pool>",
         "state: State<(A, B)>",
+        "tx: &mut Tx<Postgres>",
+        "tx: &queue::Tx<Sqlite>",
         "&self",
         "self: Box<Self>",
         "_: u8",

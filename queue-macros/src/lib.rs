@@ -132,6 +132,8 @@ use proc_macro::TokenStream;
 /// Any number of these, in any order:
 /// * `ctx: JobContext` or `&JobContext`: the job's id, attempt and cancellation.
 /// * `State(x): State<T>` or `s: State<T>`: a value given to the worker with `.state(…)`. `T` is `Clone + Send + Sync`.
+/// * `tx: &mut Tx<Postgres>`, `Tx<MySql>` or `Tx<Sqlite>`: a transaction on the worker's database. The worker completes
+///   the job in it and commits, if the function returns `Ok`. At most one.
 /// * Everything else is an argument, stored as a JSON field under its name. Its type needs `Debug`, `Clone`,
 ///   `serde::Serialize` and `serde::Deserialize`.
 ///

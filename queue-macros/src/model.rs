@@ -69,6 +69,8 @@ pub(crate) enum Parameter {
     Context { borrowed: bool },
     /// `State(x): State<T>`; the type is the whole `State<T>`.
     State { borrowed: bool, ty: Type },
+    /// `tx: &mut Tx<DB>`; the type is `Tx<DB>`.
+    Tx { ty: Type },
     /// Stored with the job.
     Argument(Argument),
 }
@@ -163,6 +165,14 @@ impl Job {
         })
     }
 
+    /// The type of the transaction that the function takes.
+    pub(crate) fn tx(&self) -> Option<&Type> {
+        self.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::Tx { ty } => Some(ty),
+            _ => None,
+        })
+    }
+
     /// The name in the `kind` column.
     pub(crate) fn kind(&self) -> String {
         match &self.options.name {
@@ -206,7 +216,7 @@ fn split_attrs(attrs: Vec<Attribute>, errors: &mut Errors) -> (Vec<Attribute>, V
     (for_field, for_function)
 }
 
-/// Recognises `JobContext` and `State<T>`.
+/// Recognises `JobContext`, `State<T>` and `Tx<DB>`.
 fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
     let ty = types::peel(&typed.ty);
     let (borrowed, mutable, inner) = match ty {
@@ -233,6 +243,23 @@ fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
             check_state(state, errors);
         }
         return Some(Parameter::State { borrowed, ty: inner.clone() });
+    }
+    if let Some(database) = types::only_argument(inner, "Tx") {
+        let pool = types::last_segment(database).and_then(|(name, _)| match name.to_string().as_str() {
+            "PgPool" => Some("Postgres"),
+            "MySqlPool" => Some("MySql"),
+            "SqlitePool" => Some("Sqlite"),
+            _ => None,
+        });
+        if let Some(name) = pool {
+            errors.at(database, format!("a transaction is of a database, not of a pool: write `&mut Tx<{name}>`"));
+        } else if matches!(types::peel(database), Type::Infer(_)) {
+            errors.at(database, "the worker's database is part of the type: write `Postgres`, `MySql` or `Sqlite`");
+        } else if !(borrowed && mutable) {
+            let cure = format!("write `&mut {}`", types::tidy(inner));
+            errors.at(ty, format!("the worker commits the transaction after the handler has returned: {cure}"));
+        }
+        return Some(Parameter::Tx { ty: inner.clone() });
     }
     let Pat::TupleStruct(pattern) = &*typed.pat else { return None };
     if pattern.path.segments.last()?.ident != "State" {

@@ -6,6 +6,8 @@ pub use serde;
 pub use crate::arguments::{Layout, Slot, read_nothing, write_nothing};
 use crate::context::JobContext;
 pub use crate::context::State;
+use crate::effects;
+use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 pub use crate::job::StateType;
 pub use crate::outcome::{IntoJobError, JobError, JobReturn};
 pub use crate::registry::Registration;
@@ -150,6 +152,46 @@ impl<T: Never> StateParameter<IsNot> for T {
     }
     fn describe() -> StateType {
         unreachable!()
+    }
+}
+
+/// A [`Tx`] parameter.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter of a job",
+    label = "not the transaction of a worker",
+    note = "write `&mut queue::Tx<sqlx::Postgres>`, `Tx<sqlx::MySql>` or `Tx<sqlx::Sqlite>`"
+)]
+pub trait TxParameter: Sized {
+    /// Begins the transaction.
+    fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send;
+    /// Completes the job in it, and commits.
+    fn commit<O: serde::Serialize>(
+        self,
+        ctx: &JobContext,
+        output: &O,
+    ) -> impl Future<Output = Result<(), JobError>> + Send;
+    /// Undoes everything.
+    fn roll_back(self) -> impl Future<Output = ()> + Send;
+    /// Returns what a worker needs for it, for `Job::requires`.
+    fn describe() -> StateType;
+}
+
+impl<DB: TxDatabase> TxParameter for Tx<DB> {
+    fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send {
+        effects::begin(ctx)
+    }
+    fn commit<O: serde::Serialize>(
+        self,
+        ctx: &JobContext,
+        output: &O,
+    ) -> impl Future<Output = Result<(), JobError>> + Send {
+        effects::commit(self, ctx, effects::json(output))
+    }
+    fn roll_back(self) -> impl Future<Output = ()> + Send {
+        effects::roll_back(self)
+    }
+    fn describe() -> StateType {
+        StateType::of_tx::<WorkerPool<DB>>(DB::TYPE, DB::ENGINE)
     }
 }
 

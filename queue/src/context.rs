@@ -6,15 +6,15 @@ use std::future::IntoFuture;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
-#[cfg(feature = "schedules")]
 use futures_util::future::BoxFuture;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-#[cfg(feature = "schedules")]
 use crate::error::Error;
 use crate::id::JobId;
+use crate::store::values::Completion;
 
 /// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.
 pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -47,6 +47,9 @@ struct ContextData {
     enqueued_at: DateTime<Utc>,
     cancelled: Cancellation,
     states: Arc<States>,
+    row: Row,
+    /// The handler completes the job itself, or has begun to.
+    completes: AtomicBool,
     #[cfg(feature = "schedules")]
     ticks: Ticks,
 }
@@ -61,8 +64,35 @@ pub(crate) struct ContextParts {
     pub(crate) enqueued_at: DateTime<Utc>,
     pub(crate) token: CancellationToken,
     pub(crate) states: Arc<States>,
+    pub(crate) row: Row,
     #[cfg(feature = "schedules")]
     pub(crate) ticks: Ticks,
+}
+
+/// The row of a context's job.
+#[derive(Clone)]
+pub(crate) enum Row {
+    /// There is none: a test calls the handler.
+    None,
+    /// It is in a transaction of a test's.
+    #[cfg(feature = "testing")]
+    Lent,
+    /// The attempt's.
+    Own(Arc<dyn OwnRow>),
+}
+
+/// The row of an attempt's own job, for a handler that completes the job itself.
+pub(crate) trait OwnRow: Send + Sync {
+    /// The name of the worker's engine.
+    fn engine(&self) -> &'static str;
+    /// The end of the attempt, if it ended now.
+    fn completion(&self, result: Option<String>) -> Completion;
+    /// The worker knows that it has lost its lease.
+    fn is_lost(&self) -> bool;
+    /// From here on, the handler may hold the lock on the row.
+    fn locks(&self);
+    /// Asks the worker's own database whether this attempt is current. Waits for no lock.
+    fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>>;
 }
 
 /// The tick of a schedule that a job stands for. See [`JobContext::tick`].
@@ -102,6 +132,8 @@ impl JobContext {
             enqueued_at: parts.enqueued_at,
             cancelled: Cancellation(parts.token),
             states: parts.states,
+            row: parts.row,
+            completes: AtomicBool::new(false),
             #[cfg(feature = "schedules")]
             ticks: parts.ticks,
         }))
@@ -134,6 +166,7 @@ impl JobContext {
             enqueued_at: Utc::now(),
             token: CancellationToken::new(),
             states: Arc::default(),
+            row: Row::None,
             #[cfg(feature = "schedules")]
             ticks: Ticks::None,
         })
@@ -153,6 +186,7 @@ impl JobContext {
             enqueued_at: *enqueued_at,
             token: cancelled.0.clone(),
             states: states.clone(),
+            row: self.0.row.clone(),
             #[cfg(feature = "schedules")]
             ticks: self.0.ticks.clone(),
         })
@@ -172,6 +206,7 @@ impl JobContext {
             enqueued_at: *enqueued_at,
             token: cancelled.0.clone(),
             states: states.clone(),
+            row: self.0.row.clone(),
             ticks: Ticks::Told(Tick { schedule: schedule.into(), at, by_hand: false }),
         })
     }
@@ -241,6 +276,26 @@ impl JobContext {
             Ticks::Told(tick) => Ok(Some(tick.clone())),
             Ticks::Asked(ask) => ask().await,
         }
+    }
+
+    pub(crate) fn row(&self) -> &Row {
+        &self.0.row
+    }
+
+    /// The handler begins to complete the job itself. False: it has done so before.
+    pub(crate) fn begins_to_complete(&self) -> bool {
+        !self.0.completes.swap(true, Ordering::AcqRel)
+    }
+
+    /// That failed.
+    pub(crate) fn does_not_complete(&self) {
+        self.0.completes.store(false, Ordering::Release);
+    }
+
+    /// Whether the handler has completed the job itself. It may have been dropped in the middle of that, and it may not
+    /// have committed.
+    pub(crate) fn completes(&self) -> bool {
+        self.0.completes.load(Ordering::Acquire)
     }
 
     pub(crate) fn state<T: Clone + 'static>(&self) -> Option<T> {

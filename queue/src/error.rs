@@ -84,6 +84,13 @@ pub enum Error {
     /// The tables are missing, or their version is not compatible with this binary. The message says what to do.
     #[error("{0}")]
     Schema(String),
+    /// The attempt is not current any more: its worker lost the lease, and the job may run elsewhere. What this
+    /// attempt has written must not be committed. See [`JobContext::complete_in`](crate::JobContext::complete_in).
+    #[error("job {id} is another worker's by now: roll back what this attempt has written")]
+    LeaseLost {
+        /// The job.
+        id: JobId,
+    },
     /// No job has this id.
     #[error("there is no job {0}; it may have been deleted, or removed by retention")]
     NotFound(JobId),

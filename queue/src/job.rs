@@ -163,9 +163,25 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
 pub struct StateType {
     pub(crate) id: std::any::TypeId,
     pub(crate) name: &'static str,
+    /// It is the transaction of a database with this engine.
+    pub(crate) tx_of: Option<&'static str>,
 }
 
 impl StateType {
+    /// What somebody without it is told: `who` is on `engine`.
+    pub(crate) fn missing(&self, engine: &str, who: &str) -> String {
+        let name = self.name;
+        match self.tx_of {
+            Some(other) => format!(
+                "`Tx<{name}>`, but the {who} is on {engine}: give it a pool of {other}, or leave this job to a worker \
+                 there (`.only_registered()`)"
+            ),
+            None => {
+                format!("`State<{name}>`, but the {who} was not given one: add `.state(…)` with a value of that type")
+            }
+        }
+    }
+
     /// Describes `T`.
     ///
     /// ```
@@ -173,7 +189,12 @@ impl StateType {
     /// assert_eq!(needed, queue::StateType::of::<String>());
     /// ```
     pub fn of<T: Clone + Send + Sync + 'static>() -> Self {
-        Self { id: std::any::TypeId::of::<T>(), name: std::any::type_name::<T>() }
+        Self { id: std::any::TypeId::of::<T>(), name: std::any::type_name::<T>(), tx_of: None }
+    }
+
+    /// Describes a [`Tx`](crate::Tx): `T` is the pool that it begins in.
+    pub(crate) fn of_tx<T: 'static>(name: &'static str, engine: &'static str) -> Self {
+        Self { id: std::any::TypeId::of::<T>(), name, tx_of: Some(engine) }
     }
 }
 

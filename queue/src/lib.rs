@@ -90,7 +90,7 @@
 //! * At most one attempt of a job is current at any time. A worker that was paused or cut off may still run an old
 //!   attempt, but the database rejects its writes.
 //! * Delivery is at least once: a crash between the end of a handler and the write of its result causes another
-//!   attempt. Handlers must be idempotent.
+//!   attempt. Handlers must be idempotent, or write their effects and the completion in one transaction ([`Tx`]).
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 mod admin;
@@ -101,6 +101,7 @@ mod backoff;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
+mod effects;
 mod engine;
 mod enqueue;
 mod error;
@@ -135,7 +136,8 @@ pub use backoff::Backoff;
 pub use context::Tick;
 pub use context::{Cancellation, JobContext, State};
 pub use engine::Engine;
-pub use enqueue::target::{Pool, Target};
+pub use enqueue::target::{InTransaction, Pool, Target};
+pub use enqueue::tx::{Tx, TxDatabase};
 pub use error::Error;
 pub use id::JobId;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};

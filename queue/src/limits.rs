@@ -38,6 +38,19 @@ pub(crate) fn depth(json: &str) -> usize {
     deepest
 }
 
+/// Whether a result may be stored. If not, logs why.
+pub(crate) fn may_be_kept(json: &str) -> bool {
+    if json.len() > MAX_RESULT_BYTES {
+        tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
+        return false;
+    }
+    let depth = depth(json);
+    if depth > MAX_ARGS_DEPTH {
+        tracing::warn!(depth, "the result nests more than {MAX_ARGS_DEPTH} levels and was not kept");
+    }
+    depth <= MAX_ARGS_DEPTH
+}
+
 /// How many bytes a text takes inside a JSON string.
 pub(crate) fn bytes_in_json(text: &str) -> usize {
     let grows = |byte: u8| match byte {

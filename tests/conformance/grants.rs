@@ -23,6 +23,7 @@ macro_rules! on_servers {
 on_servers! {
     a_worker_does_its_work_and_no_more,
     an_administrator_mends_and_no_more,
+    a_handler_completes_and_no_more,
     a_producer_enqueues_and_no_more,
     a_reader_looks_and_no_more,
 }
@@ -200,6 +201,30 @@ async fn an_administrator_mends_and_no_more(db: Db) {
             "DELETE FROM queue_workers",
             "UPDATE queue_heartbeats SET worker_id = 0",
             "UPDATE queue_migrations SET version = 9",
+        ])
+        .await;
+    account.drop(&db).await;
+}
+
+async fn a_handler_completes_and_no_more(db: Db) {
+    let account = Account::new(&db, "handler").await;
+    // the jobs' pool is not the worker's
+    let worker = jobs::with_states(db.pool().worker(), &db.probe, &account.pool);
+    let worker = db.start(worker.heartbeat(Duration::from_millis(100)));
+    for guard in [false, true] {
+        let id = db.enqueue(crate::complete_in::Completes::new(guard)).await;
+        assert_eq!(db.reaches(id, JobState::Completed).await.attempts.len(), 1);
+    }
+    worker.stop().await;
+    account.cannot(&SCHEMA).await;
+    account
+        .cannot(&[
+            "INSERT INTO queue_jobs (kind) VALUES ('note')",
+            "UPDATE queue_jobs SET priority = 1",
+            "SELECT result FROM queue_history",
+            "DELETE FROM queue_history",
+            "SELECT * FROM queue_dead",
+            "UPDATE queue_workers SET stopped_at = NULL",
         ])
         .await;
     account.drop(&db).await;

@@ -30,6 +30,7 @@ mod admin;
 mod bad_input;
 mod cancel;
 mod claim;
+mod complete_in;
 mod dead;
 mod encodings;
 mod enqueue;

@@ -2,3 +2,4 @@
 
 pub(crate) mod group;
 pub(crate) mod target;
+pub(crate) mod tx;

@@ -1,13 +1,16 @@
 //! The boundary to sqlx: the pools, connections and transactions that are accepted, and what each means.
 
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use crate::enqueue::group;
+use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::store::engine::complete;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::notify;
 use crate::store::engine::operation::SqlStore;
-use crate::store::values::{NewJob, Unwritten, Whose};
+use crate::store::values::{Completion, NewJob, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;
 
@@ -30,20 +33,44 @@ pub trait Pool: sealed::SealedPool {}
 )]
 pub trait Target: sealed::SealedTarget {}
 
+/// What a job can be completed in: a `&mut` transaction or connection of the worker's database, or a
+/// [`&mut Tx`](crate::Tx). Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot be completed in `{Self}`",
+    label = "give `&mut transaction`",
+    note = "what the job writes and its completion share one transaction, so a pool will not do: `pool.begin()` gives one"
+)]
+pub trait InTransaction: sealed::SealedTransaction {}
+
 #[allow(private_interfaces, private_bounds, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
-    use super::{AdminStore, Arc, Enqueued, NewJob, Store, Unwritten};
+    use super::{AdminStore, Any, Arc, Completion, Enqueued, NewJob, Store, TypeId, Unwritten};
 
     pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
         fn store(&self) -> Arc<dyn Store>;
         #[doc(hidden)]
         fn admin_store(&self) -> Arc<dyn AdminStore>;
+        /// The pool as a state of a worker: where a [`Tx`](crate::Tx) begins.
+        #[doc(hidden)]
+        fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>);
     }
 
     pub trait SealedTarget: Send {
         #[doc(hidden)]
         fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send;
+    }
+
+    pub trait SealedTransaction: Send {
+        /// The engine's name.
+        #[doc(hidden)]
+        const ENGINE: &'static str;
+        /// See [`complete`](crate::store::engine::complete::complete).
+        #[doc(hidden)]
+        fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+        /// See [`guard`](crate::store::engine::complete::guard).
+        #[doc(hidden)]
+        fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
     }
 }
 
@@ -55,6 +82,10 @@ impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
 
     fn admin_store(&self) -> Arc<dyn AdminStore> {
         (**self).admin_store()
+    }
+
+    fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
+        (**self).state()
     }
 }
 impl<P: Pool + ?Sized> Pool for &P {}
@@ -105,6 +136,39 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
     result
 }
 
+#[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
+impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
+    const ENGINE: &'static str = DB::ENGINE;
+
+    fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+        complete::complete::<DB>(self, end)
+    }
+
+    fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+        complete::guard::<DB>(self, end)
+    }
+}
+#[diagnostic::do_not_recommend]
+impl<DB: TxDatabase> InTransaction for &mut Tx<DB> {}
+
+macro_rules! in_transaction {
+    ($db:ty, $ty:ty) => {
+        impl sealed::SealedTransaction for &mut $ty {
+            const ENGINE: &'static str = <$db as Dialect>::ENGINE;
+
+            fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+                complete::complete::<$db>(self, end)
+            }
+
+            fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+                complete::guard::<$db>(self, end)
+            }
+        }
+        #[diagnostic::do_not_recommend]
+        impl InTransaction for &mut $ty {}
+    };
+}
+
 macro_rules! database {
     ($feature:literal, $db:ty, $connection:ty) => {
         #[cfg(feature = $feature)]
@@ -119,6 +183,10 @@ macro_rules! database {
                 fn admin_store(&self) -> Arc<dyn AdminStore> {
                     notify::introduce(self);
                     Arc::new(SqlStore::<$db>::new(self.clone()))
+                }
+
+                fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
+                    (TypeId::of::<WorkerPool<$db>>(), Arc::new(WorkerPool(self.clone())))
                 }
             }
             #[diagnostic::do_not_recommend]
@@ -155,6 +223,20 @@ macro_rules! database {
             }
             #[diagnostic::do_not_recommend]
             impl Target for &mut sqlx::Transaction<'_, $db> {}
+
+            impl TxDatabase for $db {}
+
+            impl sealed::SealedTarget for &mut Tx<$db> {
+                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
+                    sealed::SealedTarget::write(&mut **self, jobs)
+                }
+            }
+            #[diagnostic::do_not_recommend]
+            impl Target for &mut Tx<$db> {}
+
+            in_transaction!($db, $connection);
+            in_transaction!($db, sqlx::pool::PoolConnection<$db>);
+            in_transaction!($db, sqlx::Transaction<'_, $db>);
         };
     };
 }

@@ -165,6 +165,9 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// running → completed or cancelled. Returns the accepted ids; the other jobs no longer belong to this claim.
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
 
+    /// Those of these jobs that the worker still holds under these fences. Takes no locks, so it waits for nobody.
+    fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>>;
+
     /// running → scheduled or ready. Returns the accepted ids.
     fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>>;
 

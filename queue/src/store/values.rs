@@ -378,6 +378,18 @@ pub(crate) struct Finish {
     pub(crate) error: Option<String>,
 }
 
+/// The end of an attempt in a transaction of its handler's.
+#[derive(Debug, Clone)]
+pub(crate) struct Completion {
+    pub(crate) hold: Hold,
+    pub(crate) worker: WorkerId,
+    /// Microseconds since 1970. It tells another database apart, in which the numbers could be the same.
+    pub(crate) enqueued_us: i64,
+    pub(crate) ran_us: i64,
+    /// JSON, as text.
+    pub(crate) result: Option<String>,
+}
+
 /// A running job that returns to waiting: a failure with retries left, a snooze or a release.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Requeue {

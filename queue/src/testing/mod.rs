@@ -28,6 +28,7 @@ use std::time::Duration;
 use sqlx::{Database, Pool, Transaction};
 
 use crate::duration;
+use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::store::engine::given::{Requests, serve};
@@ -149,7 +150,8 @@ impl<'t, DB: TestDatabase> TestQueue<Within<'t, DB>> {
     /// A queue inside an open transaction. Roll it back at the end of the test, or just drop it. Dereferences to the
     /// connection, for the code under test. Does no I/O.
     ///
-    /// Handlers do not see what the transaction has written: they have connections of their own.
+    /// Handlers do not see what the transaction has written: they have connections of their own. So none of them can
+    /// call [`complete_in`](crate::JobContext::complete_in) or take a [`Tx`](crate::Tx) here.
     pub fn within(tx: &'t mut Transaction<'_, DB>) -> Self {
         let (store, requests) = DB::lent();
         Self { on: Within { conn: &mut **tx, requests }, runner: Runner::new(store) }
@@ -159,7 +161,9 @@ impl<'t, DB: TestDatabase> TestQueue<Within<'t, DB>> {
 impl TestQueue<OnPool> {
     /// A queue on a database or schema that no other test uses. Does no I/O.
     pub fn new<DB: TestDatabase>(pool: &Pool<DB>) -> Self {
-        Self { on: OnPool(()), runner: Runner::new(DB::of(pool)) }
+        let mut runner = Runner::new(DB::of(pool));
+        runner.state(WorkerPool(pool.clone()));
+        Self { on: OnPool(()), runner }
     }
 }
 

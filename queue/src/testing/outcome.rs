@@ -50,15 +50,17 @@ impl Outcome {
         let after = |micros: Option<i64>| Duration::from_micros(micros.unwrap_or(0).unsigned_abs());
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         match ended {
-            Ended::Finish(end) if word(ended) == Word::Completed => {
-                let json = end.result.as_deref().unwrap_or("null");
-                Self::Completed { result: serde_json::from_str(json).expect("a result is JSON") }
-            }
+            Ended::Finish(end) if word(ended) == Word::Completed => Self::completed(end.result.as_deref()),
             Ended::Finish(end) => Self::Cancelled { reason: text(&end.error) },
             Ended::Requeue(end) if end.outcome == Word::Snoozed => Self::Snoozed { after: after(end.delay_us) },
             Ended::Requeue(end) => Self::Retried { after: after(end.delay_us), error: text(&end.error) },
             Ended::Bury(end) => Self::Dead { error: end.error.clone() },
+            Ended::Unsettled(_) => unreachable!("it was settled before"),
         }
+    }
+
+    pub(crate) fn completed(json: Option<&str>) -> Self {
+        Self::Completed { result: serde_json::from_str(json.unwrap_or("null")).expect("a result is JSON") }
     }
 }
 
@@ -68,6 +70,7 @@ fn word(ended: &Ended) -> Word {
         Ended::Finish(end) => end.state,
         Ended::Requeue(end) => end.outcome,
         Ended::Bury(end) => end.outcome,
+        Ended::Unsettled(_) => unreachable!("it was settled before"),
     }
 }
 

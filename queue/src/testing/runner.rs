@@ -20,7 +20,7 @@ use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{DECODE_GRACE, Ended, Execution, LongArgs, Switch, Timing};
+use crate::worker::{AttemptRow, DECODE_GRACE, Ended, Execution, LongArgs, Settled, Switch, Timing};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
@@ -186,7 +186,7 @@ impl Runner {
             features: Features::NONE,
             claim: None,
         };
-        let ended = self.attempt(claimed, definition, Arc::default(), None).run().await;
+        let ended = self.attempt(claimed, definition, Arc::default(), None, AttemptRow::None).run().await;
         Ok(Outcome::of(&ended.expect("its lease is not lost")))
     }
 
@@ -257,11 +257,14 @@ impl Runner {
 
     pub(super) fn check_states(&self, definition: &JobDefinition) -> Result<(), Error> {
         match definition.requires.iter().find(|state| !self.states.contains_key(&state.id)) {
-            Some(state) => Err(Error::config(format!(
-                "job `{}` takes `State<{}>`, but the test queue was not given one: add `.state(…)` with a value of \
-                 that type",
+            Some(state) if state.tx_of.is_some() && self.store.is_given() => Err(Error::config(format!(
+                "job `{}` takes `Tx<{}>`, and this test queue works within a transaction: use `TestQueue::new(&pool)`",
                 definition.kind, state.name
             ))),
+            Some(state) => {
+                let engine = self.store.capabilities().engine;
+                Err(Error::config(format!("job `{}` takes {}", definition.kind, state.missing(engine, "test queue"))))
+            }
             None => Ok(()),
         }
     }
@@ -272,6 +275,7 @@ impl Runner {
         definition: Arc<JobDefinition>,
         switch: Arc<Switch>,
         long_args: Option<LongArgs>,
+        row: AttemptRow,
     ) -> Execution {
         Execution {
             job: Arc::new(job),
@@ -284,7 +288,13 @@ impl Runner {
             log_errors: true,
             decode_grace: DECODE_GRACE,
             store: Some(self.store.clone()),
+            row,
         }
+    }
+
+    /// Where the row of a job is that this worker has claimed.
+    pub(super) fn row(&self, worker: WorkerId) -> AttemptRow {
+        if self.store.is_given() { AttemptRow::Lent } else { AttemptRow::Of(worker) }
     }
 
     /// The arguments, if they were too long to come with the claim.
@@ -299,11 +309,30 @@ impl Runner {
 
     async fn run(&self, worker: WorkerId, job: Claimed, definition: Arc<JobDefinition>) -> Result<Outcome, Error> {
         let long_args = self.long_args(worker, &job).await?;
-        let ended = self.attempt(job, definition, Arc::default(), long_args).run().await;
-        let ended = ended.expect("its lease is not lost");
-        let outcome = Outcome::of(&ended);
-        self.record(worker, ended).await?;
+        let ended = self.attempt(job, definition, Arc::default(), long_args, self.row(worker)).run().await;
+        let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
+        if let Some(ended) = ended {
+            self.record(worker, ended).await?;
+        }
         Ok(outcome)
+    }
+
+    /// How an attempt ended, and what is still to be recorded of it.
+    pub(super) async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<Ended>), Error> {
+        let Ended::Unsettled(attempt) = ended else { return Ok((Outcome::of(&ended), Some(ended))) };
+        let is_held = !self.store.still_held(worker, &[attempt.hold]).await?.is_empty();
+        Ok(match attempt.settle(is_held) {
+            Settled::Completed { result } => (Outcome::completed(result.as_deref()), None),
+            Settled::Ended(ended) => (Outcome::of(&ended), Some(ended)),
+            Settled::Lost => unreachable!("its lease is not lost"),
+        })
+    }
+
+    /// What a lost worker's attempt committed with its own effects. None: nothing.
+    async fn committed(&self, worker: WorkerId, ended: Option<Ended>) -> Result<Option<Outcome>, Error> {
+        let Some(ended @ Ended::Unsettled(_)) = ended else { return Ok(None) };
+        let (outcome, left) = self.settled(worker, ended).await?;
+        Ok(left.is_none().then_some(outcome))
     }
 
     pub(super) async fn record(&self, worker: WorkerId, ended: Ended) -> Result<(), Error> {
@@ -311,6 +340,7 @@ impl Runner {
             Ended::Finish(end) => self.store.finish(worker, &[end]).await,
             Ended::Requeue(end) => self.store.requeue(worker, &[end]).await,
             Ended::Bury(end) => self.store.bury(worker, &[end]).await,
+            Ended::Unsettled(_) => unreachable!("it was settled before"),
         }
         .map(drop)
     }
@@ -328,11 +358,13 @@ impl Runner {
         // so that the attempt counts, as that of a worker that dies in the middle
         self.store.started(lost, &[Start { hold: job.hold(), max_neighbours: None }]).await?;
         let long_args = self.long_args(lost, &job).await?;
-        let attempt = self.attempt(job, definition, Arc::default(), long_args);
-        let (late, dead);
+        let attempt = self.attempt(job, definition, Arc::default(), long_args, self.row(lost));
+        let (mut late, dead);
         match mishap {
             Mishap::CrashBeforeEnd => {
-                drop(attempt.run().await);
+                if let Some(outcome) = self.committed(lost, attempt.run().await).await? {
+                    return Ok(outcome);
+                }
                 (*worker, dead) = self.lose(lost, scope).await?;
                 late = None;
             }
@@ -344,6 +376,13 @@ impl Runner {
                     std::task::Poll::Pending => None,
                 };
                 drop(attempt);
+                late = match late {
+                    Some(Ended::Unsettled(_)) => match self.committed(lost, late).await? {
+                        Some(outcome) => return Ok(outcome),
+                        None => None,
+                    },
+                    late => late,
+                };
                 (*worker, dead) = self.lose(lost, scope).await?;
             }
         }

@@ -13,7 +13,7 @@ use crate::schedule::rules::Overlap;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
 use crate::store::values::{Ask, Lane, Outcome as Word, Requeue, Scope, WorkerId};
-use crate::testing::outcome::{Drained, Outcome};
+use crate::testing::outcome::Drained;
 use crate::testing::runner::Runner;
 use crate::worker::Ended;
 
@@ -180,16 +180,18 @@ impl Runner {
         let mut rest = jobs.into_iter();
         for job in rest.by_ref() {
             let long_args = self.long_args(worker, &job).await?;
-            let ended = self.attempt(job, job_definition.clone(), Arc::default(), long_args).run().await;
-            let ended = ended.expect("its lease is not lost");
-            drained.add(Outcome::of(&ended));
+            let row = self.row(worker);
+            let ended = self.attempt(job, job_definition.clone(), Arc::default(), long_args, row).run().await;
+            let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
+            drained.add(outcome);
             ran += 1;
             let is_over = match ended {
-                Ended::Finish(end) => {
+                None => true,
+                Some(Ended::Finish(end)) => {
                     finished.push(end);
                     true
                 }
-                other => {
+                Some(other) => {
                     self.record(worker, other).await?;
                     false
                 }

@@ -140,11 +140,11 @@ const CONCURRENCY: u32 = 32;
 impl WorkerBuilder {
     pub(crate) fn new(pool: impl Pool) -> Self {
         Self {
+            states: States::from([pool.state()]),
             store: pool.store(),
             concurrency: None,
             queues: Vec::new(),
             newest_first: HashSet::new(),
-            states: States::new(),
             registered: Vec::new(),
             linked: true,
             transaction_pooler: false,
@@ -387,11 +387,8 @@ impl WorkerBuilder {
             }
             for state in &job.requires {
                 if !self.states.contains_key(&state.id) {
-                    return Err(Error::config(format!(
-                        "job `{}` takes `State<{}>`, but the worker was not given one: add `.state(…)` with a value of \
-                         that type",
-                        job.kind, state.name
-                    )));
+                    let engine = self.store.capabilities().engine;
+                    return Err(Error::config(format!("job `{}` takes {}", job.kind, state.missing(engine, "worker"))));
                 }
             }
         }

@@ -24,9 +24,10 @@ use crate::worker::duties::schedules::Schedules;
 use crate::worker::lease::heartbeat;
 use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::attempt::{Ended, Stop};
+use crate::worker::run::ended::Ended;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::{StartRequest, Starts};
+use crate::worker::run::switch::Stop;
 use crate::worker::shared::Shared;
 
 /// How long dropped attempts may take to end.

@@ -36,4 +36,8 @@ pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
 pub(crate) use config::{DECODE_GRACE, Timing};
 #[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Ended, Execution, LongArgs, Switch};
+pub(crate) use run::attempt::{AttemptRow, Execution, LongArgs};
+#[cfg(feature = "testing")]
+pub(crate) use run::ended::{Ended, Settled};
+#[cfg(feature = "testing")]
+pub(crate) use run::switch::Switch;

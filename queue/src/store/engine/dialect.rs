@@ -285,6 +285,14 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const STARTED: Script;
     /// Binds: worker, the result of [`finish_list`](Self::finish_list).
     const FINISH: Script;
+    /// Completes one job in a transaction of its handler's. Binds: job, worker, fence, when it was enqueued, for how
+    /// long it ran, result (JSON; NULL: none). Each statement touches one row. If the first touches none, no row of
+    /// that database is this attempt's.
+    const COMPLETE: Script;
+    /// Binds: the first four of these. Locks that row until the end of the transaction, and returns its id.
+    const GUARD: &'static str;
+    /// Binds: worker, a list of `{id, fence}`. The ids of those that the worker still holds. Takes no locks.
+    const STILL_HELD: &'static str;
     /// Binds: worker, a list of [`Requeue`](crate::store::values::Requeue).
     const REQUEUE: Script;
     /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::engine::admin_dialect::AdminDialect;
-use crate::store::engine::dialect::{Cells, Dialect, Seen, rows};
+use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
@@ -192,6 +192,14 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
 
     fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
         self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
+    }
+
+    fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
+        let args = (worker, json(batch));
+        self.run(Via::Ends, Mode::Read, "cannot look whether jobs are still held", args, |conn, (worker, list)| {
+            async move { ids::<DB>(conn, DB::STILL_HELD, &[(*worker).into(), list.as_str().into()]).await }.boxed()
+        })
+        .boxed()
     }
 
     fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>> {

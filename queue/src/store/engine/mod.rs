@@ -6,13 +6,14 @@
 //! | what engines differ in | [`dialect`], [`admin_dialect`] |
 //! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`feature`], [`steps`] |
-//! | shapes of statements | [`script`], [`ends`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
+//! | shapes of statements | [`script`], [`ends`], [`complete`], [`insert`], [`many_lanes`], [`ranges`], [`read`] |
 //! | tests of users | [`given`], [`test_store`] |
 //! | the server | [`session`], [`distance`], [`notify`] |
 
 mod access;
 pub(crate) mod admin_dialect;
 mod changes;
+pub(crate) mod complete;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod distance;

@@ -109,6 +109,9 @@ impl Dialect for MySql {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("mysql", "started");
     const FINISH: Script = script!("mysql", "finish");
+    const COMPLETE: Script = script!("mysql", "complete");
+    const GUARD: &'static str = include_str!("sql/guard.sql");
+    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
     const REQUEUE: Script = script!("mysql", "requeue");
     const BURY: Script = script!("mysql", "bury");
     const DECLARE_LOST: Script = script!("mysql", "declare_lost");

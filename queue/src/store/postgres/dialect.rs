@@ -229,6 +229,9 @@ impl Dialect for Postgres {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("postgres", "started");
     const FINISH: Script = script!("postgres", "finish");
+    const COMPLETE: Script = script!("postgres", "complete");
+    const GUARD: &'static str = include_str!("sql/guard.sql");
+    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
     const REQUEUE: Script = script!("postgres", "requeue");
     const BURY: Script = script!("postgres", "bury");
     const DECLARE_LOST: Script = script!("postgres", "declare_lost");

@@ -182,6 +182,9 @@ impl Dialect for Sqlite {
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("sqlite", "started");
     const FINISH: Script = script!("sqlite", "finish");
+    const COMPLETE: Script = script!("sqlite", "complete");
+    const GUARD: &'static str = include_str!("sql/guard.sql");
+    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
     const REQUEUE: Script = script!("sqlite", "requeue");
     const BURY: Script = script!("sqlite", "bury");
     const DECLARE_LOST: Script = script!("sqlite", "declare_lost");

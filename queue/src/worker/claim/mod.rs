@@ -27,7 +27,7 @@ use crate::worker::claim::orphans::Orphans;
 use crate::worker::claim::plan::{COMPARED, Next, Planner};
 use crate::worker::lease::health::Failures;
 use crate::worker::record::recorder::BACKLOG;
-use crate::worker::run::attempt::Ended;
+use crate::worker::run::ended::Ended;
 use crate::worker::shared::Shared;
 
 /// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and

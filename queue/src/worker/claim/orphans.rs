@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::store::values::{Hold, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::run::attempt::Ended;
+use crate::worker::run::ended::Ended;
 use crate::worker::run::slots::Slots;
 use crate::worker::shared::Shared;
 

@@ -34,7 +34,7 @@ use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::Starts;
-use crate::worker::{run::attempt::Ended, shared::Shared};
+use crate::worker::{run::ended::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub(super) enum Asked {
     Holding(WorkerId),
     Claim(WorkerId),
     Finish(Vec<i64>),
+    StillHeld(Vec<i64>),
     Requeue(Vec<i64>),
     Bury(Vec<i64>),
 }
@@ -381,6 +382,14 @@ impl Jobs for MadeUp {
 
     fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
         Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.hold.id).collect())))
+    }
+
+    fn still_held<'a>(&'a self, _worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
+        Box::pin(async move {
+            self.answer(Asked::StillHeld(batch.iter().map(|hold| hold.id).collect())).await?;
+            let held = self.held.lock().unwrap();
+            Ok(batch.iter().filter(|hold| held.contains(&hold.key())).map(|hold| hold.id).collect())
+        })
     }
 
     unused! {

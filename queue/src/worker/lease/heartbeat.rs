@@ -11,7 +11,9 @@ use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::run::attempt::{Ended, Execution, Stop, until};
+use crate::worker::run::attempt::{Execution, until};
+use crate::worker::run::ended::Ended;
+use crate::worker::run::switch::Stop;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at

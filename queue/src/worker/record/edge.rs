@@ -8,7 +8,7 @@ use crate::state::JobState;
 use crate::store::Store;
 use crate::store::values::{Bury, Finish, Hold, Outcome, Requeue, WorkerId};
 use crate::telemetry;
-use crate::worker::run::attempt::Ended;
+use crate::worker::run::ended::Ended;
 
 /// One edge out of `running`.
 pub(crate) trait EndOfRun: Clone + Send + Sync {

@@ -9,6 +9,7 @@ pub(crate) mod claims;
 mod edge;
 pub(crate) mod recorder;
 mod refused;
+mod unsettled;
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +17,8 @@ use std::task::Poll;
 use tokio::sync::mpsc;
 
 use crate::store::values::{Bury, Finish, Requeue, WorkerId};
-use crate::worker::run::attempt::{Ended, until};
+use crate::worker::run::attempt::until;
+use crate::worker::run::ended::{Ended, Unsettled};
 use crate::worker::shared::Shared;
 use recorder::{BACKLOG, BATCH};
 use refused::Aside;
@@ -29,6 +31,18 @@ struct Batch {
     finish: Vec<Finish>,
     requeue: Vec<Requeue>,
     bury: Vec<Bury>,
+    unsettled: Vec<Unsettled>,
+}
+
+impl Batch {
+    fn push(&mut self, ended: Ended) {
+        match ended {
+            Ended::Finish(it) => self.finish.push(it),
+            Ended::Requeue(it) => self.requeue.push(it),
+            Ended::Bury(it) => self.bury.push(it),
+            Ended::Unsettled(it) => self.unsettled.push(it),
+        }
+    }
 }
 
 /// Records until the run is over.
@@ -57,13 +71,12 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
                 batches.push((worker, Batch::default()));
                 batches.len() - 1
             });
-            match ended {
-                Ended::Finish(it) => batches[at].1.finish.push(it),
-                Ended::Requeue(it) => batches[at].1.requeue.push(it),
-                Ended::Bury(it) => batches[at].1.bury.push(it),
-            }
+            batches[at].1.push(ended);
         }
-        for (worker, batch) in batches {
+        for (worker, mut batch) in batches {
+            for ended in unsettled::settle(&shared, worker, std::mem::take(&mut batch.unsettled)).await {
+                batch.push(ended);
+            }
             finish.write(&shared, worker, batch.finish).await;
             requeue.write(&shared, worker, batch.requeue).await;
             bury.write(&shared, worker, batch.bury).await;
@@ -72,7 +85,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
             match unrecordable {
                 Some((worker, Ended::Bury(end))) => bury.last_words(worker, end),
                 Some((worker, Ended::Requeue(end))) => requeue.last_words(worker, end),
-                Some((_, Ended::Finish(_))) | None => {}
+                Some((_, Ended::Finish(_) | Ended::Unsettled(_))) | None => {}
             }
         }
         shared.notices.progress.notify_waiters();

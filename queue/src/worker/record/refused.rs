@@ -11,7 +11,7 @@ use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::record::edge::{EndOfRun, in_bytes, plainer};
-use crate::worker::run::attempt::Ended;
+use crate::worker::run::ended::Ended;
 use crate::worker::shared::Shared;
 
 /// Bytes of results and error texts in one transaction. By default, every server accepts more than this in one

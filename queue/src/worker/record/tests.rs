@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::store::values::{Hold, Outcome};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
+use crate::worker::run::ended::Settled;
 
 /// A recording loop at work.
 struct Scene {
@@ -274,4 +275,51 @@ fn an_end_gets_plainer_and_stays_what_it_is() {
         assert!(plainer(&bare, &error, false).is_none());
     }
     assert!(plainer(&finish_with(1, None), &error, false).is_none(), "there is nothing to leave out");
+}
+
+impl Scene {
+    /// Attempts whose handlers completed their jobs. They are buried if that was not committed.
+    fn completes_itself(&self, ids: impl IntoIterator<Item = i64>) {
+        for id in ids {
+            let hold = Hold::example(id, 1);
+            let (ran_us, outcome, error) = (0, Outcome::Failed, "not committed".to_owned());
+            let settle = move |is_held| match is_held {
+                true => Settled::Ended(Ended::Bury(Bury { hold, ran_us, outcome, error })),
+                false => Settled::Completed { result: None },
+            };
+            self.shared.recorder.record(1, Ended::Unsettled(Unsettled::new(hold, settle)));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_read_tells_which_jobs_completed_themselves() {
+    let scene = Scene::new(|_| Answer::Yes);
+    scene.store.held.lock().unwrap().extend([(2, 1), (3, 2)]);
+    scene.completes_itself([1, 2, 3]);
+    scene.finish([4]);
+    scene.left(0).await;
+    // the third is held under another fence: it is not this attempt's any more
+    let asked = [Asked::StillHeld(vec![1, 2, 3]), Asked::Finish(vec![4]), Asked::Bury(vec![2])];
+    assert_eq!(scene.store.all(), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_refused_leaves_it_to_the_fence() {
+    let scene = Scene::new(|asked| if matches!(asked, Asked::StillHeld(_)) { NO_RIGHT } else { Answer::Yes });
+    scene.completes_itself([1]);
+    scene.left(0).await;
+    assert_eq!(scene.store.all(), [Asked::StillHeld(vec![1]), Asked::Bury(vec![1])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_for_a_database_that_is_away() {
+    let times = std::sync::atomic::AtomicUsize::new(0);
+    let scene = Scene::new(move |asked| match asked {
+        Asked::StillHeld(_) if times.fetch_add(1, Ordering::Relaxed) < 3 => Answer::Away,
+        _ => Answer::Yes,
+    });
+    scene.completes_itself([1]);
+    scene.left(0).await;
+    assert_eq!(scene.store.all(), vec![Asked::StillHeld(vec![1]); 4], "nothing is written");
 }

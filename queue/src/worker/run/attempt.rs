@@ -3,115 +3,26 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::context::{ContextParts, JobContext, States};
+use crate::context::{ContextParts, JobContext, Row, States};
 #[cfg(feature = "schedules")]
 use crate::context::{Tick, Ticks};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, MAX_RESULT_BYTES, depth, micros};
+use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::Store;
-use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue};
+use crate::store::values::{Bury, Claimed, Finish, Outcome, Requeue, WorkerId};
 use crate::telemetry;
+use crate::worker::run::ended::{Ended, Settled, Unsettled};
 use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
-
-/// Why an attempt was told to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Stop {
-    Timeout = 1,
-    Cancelled = 2,
-    Shutdown = 3,
-    LeaseLost = 4,
-}
-
-/// Stops a running attempt. Fires once, with the first reason. A lost lease overrides every other reason.
-#[derive(Debug, Default)]
-pub(crate) struct Switch {
-    pub(crate) token: CancellationToken,
-    /// Ends even the grace period, because another worker may have the job by now.
-    lost: CancellationToken,
-    reason: AtomicU8,
-}
-
-impl Switch {
-    pub(crate) fn stop(&self, why: Stop) {
-        if why == Stop::LeaseLost {
-            self.reason.store(why as u8, Ordering::Release);
-            self.lost.cancel();
-        }
-        let _ = self.reason.compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
-        self.token.cancel();
-    }
-
-    pub(crate) fn reason(&self) -> Option<Stop> {
-        match self.reason.load(Ordering::Acquire) {
-            1 => Some(Stop::Timeout),
-            2 => Some(Stop::Cancelled),
-            3 => Some(Stop::Shutdown),
-            4 => Some(Stop::LeaseLost),
-            _ => None,
-        }
-    }
-}
-
-/// How an attempt ended: the edge that the job takes.
-#[derive(Debug)]
-pub(crate) enum Ended {
-    Finish(Finish),
-    Requeue(Requeue),
-    Bury(Bury),
-}
-
-impl Ended {
-    /// The job, and the fence of the attempt.
-    pub(crate) fn key(&self) -> (i64, i32) {
-        match self {
-            Self::Finish(it) => it.hold.key(),
-            Self::Requeue(it) => it.hold.key(),
-            Self::Bury(it) => it.hold.key(),
-        }
-    }
-
-    /// The arguments did not decode, and another worker may be able to.
-    pub(crate) fn is_misfit(&self) -> bool {
-        matches!(self, Self::Requeue(it) if it.outcome == Outcome::Undecodable)
-    }
-
-    /// Releases a job that was running, without counting the attempt.
-    pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
-        Self::Requeue(Requeue {
-            hold: job.hold(),
-            ran_us: micros(ran),
-            outcome: Outcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: true,
-            error: None,
-        })
-    }
-
-    /// Releases a job that was never started.
-    pub(crate) fn unstarted(hold: Hold) -> Self {
-        Self::Requeue(Requeue {
-            hold,
-            ran_us: 0,
-            outcome: Outcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: false,
-            error: None,
-        })
-    }
-}
+use crate::worker::run::own_row::HeldRow;
+use crate::worker::run::switch::{Stop, Switch};
 
 /// An attempt about to run.
 pub(crate) struct Execution {
@@ -129,7 +40,23 @@ pub(crate) struct Execution {
     pub(crate) decode_grace: Duration,
     /// Knows since when they do not.
     pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) row: AttemptRow,
 }
+
+/// Where the row of an attempt's job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptRow {
+    /// The job has none.
+    None,
+    /// In a transaction of a test's.
+    #[cfg(feature = "testing")]
+    Lent,
+    /// In the hands of this worker.
+    Of(WorkerId),
+}
+
+/// The error of a job that completed itself, but is still there.
+const NOT_COMMITTED: &str = "completed in a transaction that was not committed";
 
 /// When arguments are tried again that have not decoded for so long.
 ///
@@ -162,6 +89,24 @@ enum Raw {
     TooLong(i64),
 }
 
+impl Raw {
+    /// What went wrong, in words.
+    fn text(&self) -> String {
+        match self {
+            Self::Returned(Ok(_)) => String::new(),
+            Self::Returned(Err(JobError(failure))) => match failure {
+                Failure::Retry { error, .. } | Failure::Dead { error } => chain(error),
+                Failure::Cancel { reason } => reason.clone(),
+                Failure::Snooze { delay } => format!("snoozed for {delay:?}"),
+            },
+            Self::Panicked(text) => format!("panicked: {text}"),
+            Self::Dropped(why) => format!("dropped: {why:?}"),
+            Self::Undecodable(text) => text.clone(),
+            Self::TooLong(bytes) => format!("{bytes} bytes of arguments"),
+        }
+    }
+}
+
 impl Execution {
     /// Runs the attempt to its end. None: the lease was lost, so there is nothing to record.
     pub(crate) async fn run(mut self) -> Option<Ended> {
@@ -172,15 +117,52 @@ impl Execution {
             job.queue = %self.job.lane.queue.escape_debug(),
             job.attempt = self.job.attempt
         );
-        async {
+        let settles_in = span.clone();
+        async move {
             let long_args = self.long_args.take();
-            match self.execute(long_args).await {
+            let ctx = self.context();
+            match self.execute(long_args, ctx.clone()).await {
                 Raw::Undecodable(text) => self.undecodable(text).await,
+                raw if ctx.completes() && self.row != AttemptRow::None => self.unsettled(raw, settles_in),
                 raw => self.classify(raw),
             }
         }
         .instrument(span)
         .await
+    }
+
+    /// The handler completed the job itself. Whoever records ends asks whether that was committed.
+    fn unsettled(self, raw: Raw, span: tracing::Span) -> Option<Ended> {
+        if self.switch.reason() == Some(Stop::LeaseLost) {
+            return None;
+        }
+        let hold = self.job.hold();
+        let settle = move |is_held| span.in_scope(|| self.settle(raw, is_held));
+        Some(Ended::Unsettled(Unsettled::new(hold, settle)))
+    }
+
+    fn settle(&self, raw: Raw, is_held: bool) -> Settled {
+        let elapsed = self.started.elapsed();
+        let duration_ms = elapsed.as_secs_f64() * 1e3;
+        match raw {
+            Raw::Returned(Ok(result)) if !is_held => {
+                tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
+                Settled::Completed { result }
+            }
+            raw if !is_held => {
+                tracing::warn!(
+                    event = telemetry::JOB_COMPLETED,
+                    job.duration_ms = duration_ms,
+                    error = self.log_errors.then(|| raw.text().replace(CAUSED_BY, ": ")),
+                    "completed; the attempt failed after its transaction had been committed"
+                );
+                Settled::Completed { result: None }
+            }
+            Raw::Returned(Ok(_)) => {
+                Settled::Ended(self.failed(Outcome::Failed, None, NOT_COMMITTED.to_owned(), duration_ms))
+            }
+            raw => self.classify(raw).map_or(Settled::Lost, Settled::Ended),
+        }
     }
 
     /// Asks the database for the tick when the handler wants it.
@@ -202,9 +184,21 @@ impl Execution {
         }))
     }
 
-    async fn execute(&self, long_args: Option<LongArgs>) -> Raw {
+    fn context(&self) -> JobContext {
         let job = &self.job;
-        let ctx = JobContext::new(ContextParts {
+        let row = match (self.row, &self.store) {
+            (AttemptRow::Of(worker), Some(store)) => Row::Own(Arc::new(HeldRow {
+                job: job.clone(),
+                worker,
+                started: self.started,
+                switch: self.switch.clone(),
+                store: store.clone(),
+            })),
+            #[cfg(feature = "testing")]
+            (AttemptRow::Lent, _) => Row::Lent,
+            _ => Row::None,
+        };
+        JobContext::new(ContextParts {
             id: job.id,
             attempt: job.attempt,
             max_attempts: job.max_retries.saturating_add(1),
@@ -213,9 +207,14 @@ impl Execution {
             enqueued_at: job.enqueued_at,
             token: self.switch.token.clone(),
             states: self.states.clone(),
+            row,
             #[cfg(feature = "schedules")]
             ticks: self.ticks(),
-        });
+        })
+    }
+
+    async fn execute(&self, long_args: Option<LongArgs>, ctx: JobContext) -> Raw {
+        let job = &self.job;
         let args = match (&job.args, &long_args) {
             (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
             (Err(bytes), None) => {
@@ -358,6 +357,7 @@ impl Execution {
             log_errors,
             decode_grace: Duration::ZERO,
             store: None,
+            row: AttemptRow::None,
         }
     }
 
@@ -468,19 +468,6 @@ fn returned(result: Result<Result<Option<String>, JobError>, Box<dyn Any + Send>
     }
 }
 
-/// Whether a result may be stored. If not, logs why.
-fn may_be_kept(json: &str) -> bool {
-    if json.len() > MAX_RESULT_BYTES {
-        tracing::warn!(bytes = json.len(), "the result is over 1 MiB and was not kept");
-        return false;
-    }
-    let depth = depth(json);
-    if depth > MAX_ARGS_DEPTH {
-        tracing::warn!(depth, "the result nests more than {MAX_ARGS_DEPTH} levels and was not kept");
-    }
-    depth <= MAX_ARGS_DEPTH
-}
-
 /// Waits until the deadline; forever without one.
 pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
@@ -504,17 +491,5 @@ mod tests {
             at += pause;
         }
         assert!((14..=18).contains(&minute) && (70..=90).contains(&tries), "{minute} in the first minute, {tries}");
-    }
-
-    #[test]
-    fn the_first_reason_to_stop_counts() {
-        let switch = Switch::default();
-        assert_eq!(switch.reason(), None);
-        switch.stop(Stop::Timeout);
-        switch.stop(Stop::Shutdown);
-        assert_eq!(switch.reason(), Some(Stop::Timeout));
-        assert!(switch.token.is_cancelled());
-        switch.stop(Stop::LeaseLost);
-        assert_eq!(switch.reason(), Some(Stop::LeaseLost));
     }
 }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::registry::JobDefinition;
 use crate::store::values::{Claimed, WorkerId};
-use crate::worker::run::attempt::Switch;
 use crate::worker::run::isolation::Admission;
+use crate::worker::run::switch::Switch;
 
 /// A job in hand: its attempt runs, or is about to.
 pub(crate) struct Held {

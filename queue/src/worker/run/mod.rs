@@ -1,11 +1,14 @@
 //! Running jobs: the slots, and the steps of an attempt from the claim to its end.
 
 pub(crate) mod attempt;
+pub(crate) mod ended;
 mod error_text;
 pub(crate) mod held;
 pub(crate) mod isolation;
 pub(crate) mod note_starts;
+mod own_row;
 pub(crate) mod slot;
 pub(crate) mod slots;
 pub(crate) mod starts;
+pub(crate) mod switch;
 pub(crate) mod work;

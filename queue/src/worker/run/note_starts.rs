@@ -78,6 +78,10 @@ async fn note_running(shared: &Shared) -> Result<bool, Error> {
         if held.worker != worker || held.noted.load(Ordering::Relaxed) {
             continue;
         }
+        if held.switch.locks_row.load(Ordering::Relaxed) {
+            // all the others would wait for the handler's transaction
+            continue;
+        }
         if now.saturating_duration_since(*began) < SOON {
             all = false;
         } else {

@@ -14,7 +14,8 @@ use futures_util::FutureExt;
 use crate::limits::MAX_ARGS_BYTES;
 use crate::store::values::{Claimed, Start};
 use crate::telemetry;
-use crate::worker::run::attempt::{Ended, Execution, LongArgs};
+use crate::worker::run::attempt::{AttemptRow, Execution, LongArgs};
+use crate::worker::run::ended::Ended;
 use crate::worker::run::held::Held;
 use crate::worker::run::isolation::{self, Admission};
 use crate::worker::shared::Shared;
@@ -231,6 +232,7 @@ impl Shared {
             log_errors: self.config.log_errors,
             decode_grace: self.config.decode_grace,
             store: Some(self.config.store.clone()),
+            row: AttemptRow::Of(held.worker),
         };
         let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
         let mut ended = None;

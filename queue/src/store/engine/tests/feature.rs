@@ -3,9 +3,10 @@
 use futures_util::FutureExt;
 
 use super::*;
+use crate::store::engine::complete::complete;
 use crate::store::engine::feature::{Background, Edge, Feature};
 use crate::store::engine::steps::insert;
-use crate::store::values::Features;
+use crate::store::values::{Completion, Features};
 
 /// How the ledger is written. `$rows` selects `id` and `fence` from the list in `$1`.
 macro_rules! ledger {
@@ -86,6 +87,7 @@ on_each! {
     steps_run_at_every_edge_of_their_jobs_alone,
     a_failed_step_undoes_its_edge,
     steps_of_an_enqueue_share_the_callers_transaction,
+    steps_of_a_completion_share_the_handlers_transaction,
     a_claimed_job_may_be_put_aside,
     a_duty_of_a_feature_does_its_rounds,
     a_feature_without_a_step_at_enqueue_is_in_the_row,
@@ -224,6 +226,41 @@ async fn steps_of_an_enqueue_share_the_callers_transaction<DB: TestDb>(db: Db<DB
     tx.commit().await.unwrap();
     assert_eq!(db.int("SELECT count(*) FROM queue_jobs").await, 2, "the caller's transaction stays usable");
     assert_eq!(db.int(format!("SELECT count(*) FROM queue_test_ledger WHERE job_id = {}", ids[0])).await, 1);
+}
+
+async fn steps_of_a_completion_share_the_handlers_transaction<DB: TestDb>(db: Db<DB>) {
+    db.ledger().await;
+    let worker = db.worker().await;
+    db.insert(&[noted("a"), noted("a"), job("a")]).await;
+    let jobs = db.take(worker, 3).await;
+    let ids: Vec<i64> = jobs.iter().map(|job| job.id.get()).collect();
+    db.told().await;
+    let end = |job: &Claimed| Completion {
+        hold: job.hold(),
+        worker,
+        enqueued_us: job.enqueued_at.timestamp_micros(),
+        ran_us: 1,
+        result: None,
+    };
+    let mut tx = db.pool.begin().await.unwrap();
+    assert!(complete::<DB>(&mut tx, &end(&jobs[0])).await.unwrap());
+    tx.rollback().await.unwrap();
+    assert_eq!(db.told().await, []);
+    let mut tx = db.pool.begin().await.unwrap();
+    assert!(complete::<DB>(&mut tx, &end(&jobs[0])).await.unwrap());
+    let stale = Completion { hold: Hold { fence: 9, ..jobs[1].hold() }, ..end(&jobs[1]) };
+    assert!(!complete::<DB>(&mut tx, &stale).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(db.told().await, all_at("finish", &ids[..1], 1));
+    // on a connection without a transaction, the steps and the completion have one of their own
+    let mut conn = db.pool.acquire().await.unwrap();
+    assert!(complete::<DB>(&mut conn, &end(&jobs[1])).await.unwrap());
+    assert!(complete::<DB>(&mut conn, &end(&jobs[2])).await.unwrap());
+    assert!(!complete::<DB>(&mut conn, &end(&jobs[2])).await.unwrap());
+    drop(conn);
+    assert_eq!(db.told().await, all_at("finish", &ids[1..2], 1));
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 3);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
 }
 
 async fn a_claimed_job_may_be_put_aside<DB: TestDb>(db: Db<DB>) {

@@ -31,7 +31,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     let ask =
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
     let held = r#"[{"id":1,"fence":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
-    let statements: [(&str, &[Bind<'_>]); 15] = [
+    let statements: [(&str, &[Bind<'_>]); 16] = [
         (DB::STARTED.first(), &[1.into(), held.into()]),
         (include_str!("../../postgres/sql/claim.sql"), &claim(None)),
         (include_str!("../../postgres/sql/claim.sql"), &claim(Some(r#"["a","b"]"#))),
@@ -49,6 +49,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         (DB::BURY.first(), &[1.into(), ended.into()]),
         (DB::HEARTBEAT.first(), &beat),
         (DB::HOLDING, &[1.into()]),
+        (DB::STILL_HELD, &[1.into(), held.into()]),
         (DB::FORGET_CLAIMS.expect("there are claim records").first(), &[]),
         (DB::LOST, &[100.into()]),
         (DB::LOCK_LOST, &[held.into()]),

@@ -1,0 +1,58 @@
+//! Attempts whose handler completed the job in a transaction of its own. One read per batch tells which of them were
+//! committed: their jobs are gone. The others did not end that way.
+
+use std::collections::HashSet;
+
+use tokio::time::Instant;
+
+use crate::store::Trouble;
+use crate::store::values::{Hold, WorkerId};
+use crate::worker::lease::health::Failures;
+use crate::worker::run::ended::{Ended, Settled, Unsettled};
+use crate::worker::shared::Shared;
+
+/// Returns the ends that are to be written: of the jobs that are still held.
+pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Unsettled>) -> Vec<Ended> {
+    if batch.is_empty() {
+        return Vec::new();
+    }
+    let holds: Vec<Hold> = batch.iter().map(|attempt| attempt.hold).collect();
+    let held = still_held(shared, worker, &holds).await;
+    let mut ends = Vec::new();
+    for attempt in batch {
+        let key = attempt.hold.key();
+        // a read that failed says nothing: the fence refuses the end of a job that is gone
+        let is_held = held.as_ref().is_none_or(|held| held.contains(&key.0));
+        match attempt.settle(is_held) {
+            Settled::Ended(ended) => ends.push(ended),
+            Settled::Completed { .. } | Settled::Lost => {
+                shared.claim_records.ended(worker, std::iter::once(key));
+                shared.recorder.written(std::iter::once(key));
+            }
+        }
+    }
+    ends
+}
+
+/// The jobs that are still held. Waits while the database is away. None: it is up, and does not answer this.
+async fn still_held(shared: &Shared, worker: WorkerId, holds: &[Hold]) -> Option<HashSet<i64>> {
+    let began = Instant::now();
+    let mut failures = Failures::default();
+    loop {
+        match shared.config.store.still_held(worker, holds).await {
+            Ok(held) => {
+                shared.health.up(&mut failures);
+                return Some(held.into_iter().collect());
+            }
+            Err(error)
+                if shared.config.store.trouble(&error) == Trouble::Refused
+                    || (began.elapsed() > shared.config.timing.lease && shared.lease.holds()) =>
+            {
+                tracing::warn!(%error, "cannot look whether jobs were completed by their own transactions");
+                shared.health.up(&mut failures);
+                return None;
+            }
+            Err(error) => shared.health.down(&mut failures, &error).await,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The row of an attempt's own job, for a handler that completes the job itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::context::OwnRow;
+use crate::error::Error;
+use crate::limits::micros;
+use crate::store::Store;
+use crate::store::values::{Claimed, Completion, WorkerId};
+use crate::worker::run::switch::{Stop, Switch};
+
+/// The row of a job that a worker holds.
+pub(crate) struct HeldRow {
+    pub(crate) job: Arc<Claimed>,
+    pub(crate) worker: WorkerId,
+    pub(crate) started: Instant,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl OwnRow for HeldRow {
+    fn engine(&self) -> &'static str {
+        self.store.capabilities().engine
+    }
+
+    fn completion(&self, result: Option<String>) -> Completion {
+        Completion {
+            hold: self.job.hold(),
+            worker: self.worker,
+            enqueued_us: self.job.enqueued_at.timestamp_micros(),
+            ran_us: micros(self.started.elapsed()),
+            result,
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.switch.reason() == Some(Stop::LeaseLost)
+    }
+
+    fn locks(&self) {
+        self.switch.locks_row.store(true, Ordering::Relaxed);
+    }
+
+    fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        async move { Ok(!self.store.still_held(self.worker, &[self.job.hold()]).await?.is_empty()) }.boxed()
+    }
+}

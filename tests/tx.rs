@@ -1,0 +1,196 @@
+//! Handlers that take a `Tx`: the worker begins the transaction, completes the job in it, and commits.
+//!
+//! A program of its own: a worker on one database refuses the jobs that need another one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use queue::testing::TestQueue;
+use queue::{Job, JobContext, JobDetail, JobError, JobState, State, Tx, WorkerBuilder, job};
+use queue_test_support::Engine;
+use queue_tests::jobs::Note;
+use queue_tests::{Db, Probe, Step, What, eventually};
+use serde_json::{Value, json};
+
+/// The jobs and their tests, for one driver.
+macro_rules! on_driver {
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal], [$($module:ident $engine:ident),+]) => {
+        mod $driver {
+            use super::*;
+
+            /// Writes an effect and a further job, and ends as it is told.
+            #[job(name = $charge, max_retries = 2, backoff = fixed("10ms"), timeout = "2s")]
+            pub(crate) async fn charge(
+                ctx: JobContext,
+                tx: &mut Tx<$DB>,
+                State(probe): State<Probe>,
+                label: String,
+                end: Step,
+            ) -> Result<Value, JobError> {
+                let label = label.as_str();
+                sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await?;
+                Note::new(format!("{label} follows")).enqueue(&mut *tx).await?;
+                let end = if ctx.attempt() == 1 { end } else { Step::Return(json!("again")) };
+                probe.perform(&ctx, label, &[end]).await
+            }
+
+            /// Returns nothing.
+            #[job(name = $plain)]
+            pub(crate) async fn plain(tx: &mut queue::Tx<$DB>) {
+                sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await.expect("an effect");
+            }
+
+            /// Fences itself early, and completes itself although the worker does.
+            #[job(name = $eager, max_retries = 0)]
+            pub(crate) async fn eager(ctx: &JobContext, tx: &mut Tx<$DB>, twice: bool) -> Result<(), JobError> {
+                ctx.guard(&mut *tx).await?;
+                if twice {
+                    ctx.complete_in(&mut *tx, &()).await?;
+                }
+                Ok(())
+            }
+
+            fn worker(db: &Db) -> WorkerBuilder {
+                db.worker().only_registered().register::<Charge>().register::<Plain>().register::<Eager>().register::<Note>()
+            }
+
+            async fn commits_on_ok(db: Db) {
+                let worker = db.start(worker(&db));
+                let id = db.enqueue(Charge::new("a", Step::Return(json!([7])))).await;
+                let detail = db.reaches(id, JobState::Completed).await;
+                assert_eq!((outcomes(&detail), detail.result.as_deref()), (vec![(1, "completed")], Some("[7]")));
+                db.probe.wait_for(What::Ended, "a follows", 1).await;
+                let id = db.enqueue(Plain::new()).await;
+                assert_eq!(db.reaches(id, JobState::Completed).await.result, None);
+                db.finished(3).await;
+                if db.engine() != Engine::Sqlite {
+                    eventually("no claim record", async || (db.count("queue_claims").await == 0).then_some(())).await;
+                }
+                worker.stop().await;
+                assert_eq!((db.counts().await, db.count("effects").await), ((0, 3, 0), 2));
+            }
+
+            async fn rolls_back_on_everything_else(db: Db) {
+                let worker = db.start(worker(&db));
+                let ends = [
+                    (Step::Fail("no".into()), "failed"),
+                    (Step::Panic("no".into()), "panicked"),
+                    (Step::deaf("never"), "timed_out"),
+                ];
+                for (n, (end, outcome)) in ends.into_iter().enumerate() {
+                    let id = db.enqueue(Charge::new(n.to_string(), end)).await;
+                    let detail = db.reaches(id, JobState::Completed).await;
+                    assert_eq!(outcomes(&detail), [(1, outcome), (2, "completed")]);
+                    assert_eq!(detail.result.as_deref(), Some("\"again\""));
+                }
+                db.finished(6).await;
+                worker.stop().await;
+                assert_eq!((db.counts().await, db.count("effects").await), ((0, 6, 0), 3));
+            }
+
+            async fn a_stale_attempt_commits_nothing(db: Db) {
+                if db.engine() == Engine::Sqlite {
+                    return; // nobody can take the job while its transaction is open
+                }
+                let worker = db.start(worker(&db));
+                let id = db.enqueue(Charge::new("a", Step::deaf("go"))).await;
+                db.probe.wait_for(What::Started, "a", 1).await;
+                db.sql(format!("UPDATE queue_jobs SET worker_id = 0, fence = fence + 1 WHERE id = {id}")).await;
+                let detail = db.reaches(id, JobState::Completed).await;
+                db.probe.release("go");
+                db.probe.wait_for(What::Ended, "a", 2).await;
+                db.beats(2).await;
+                worker.stop().await;
+                assert_eq!((outcomes(&detail), db.count("effects").await), (vec![(2, "completed")], 1));
+                assert_eq!(db.probe.count(What::Started, "a follows"), 1);
+            }
+
+            async fn the_worker_alone_completes(db: Db) {
+                let worker = db.start(worker(&db));
+                let fenced = db.enqueue(Eager::new(false)).await;
+                db.reaches(fenced, JobState::Completed).await;
+                let twice = db.enqueue(Eager::new(true)).await;
+                let detail = db.reaches(twice, JobState::Dead).await;
+                let error = detail.job.error.unwrap_or_default();
+                assert!(error.contains("completed already"), "{error}");
+                worker.stop().await;
+            }
+
+            async fn a_worker_on_another_database_is_refused(db: Db) {
+                let needed = stringify!($DB).rsplit("::").next().unwrap();
+                let others: [WorkerBuilder; 3] = [
+                    queue::Worker::builder(sqlx::PgPool::connect_lazy("postgres://nowhere/x").unwrap()),
+                    queue::Worker::builder(sqlx::MySqlPool::connect_lazy("mysql://nowhere/x").unwrap()),
+                    queue::Worker::builder(sqlx::SqlitePool::connect_lazy("sqlite://nowhere").unwrap()),
+                ];
+                let mut refused = 0;
+                for other in others {
+                    let Err(error) = other.only_registered().register::<Plain>().build() else { continue };
+                    let text = format!("job `{}` takes `Tx<{needed}>`, but the worker is on", $plain);
+                    assert!(error.to_string().contains(&text), "{error}");
+                    refused += 1;
+                }
+                assert_eq!(refused, 2);
+                drop(db);
+            }
+
+            async fn a_test_queue_gives_one(db: Db) {
+                let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
+                let states = |queue: TestQueue<queue::testing::OnPool>| queue.state(db.probe.clone());
+                let mut queue = states(TestQueue::new(pool)).register::<Charge>();
+                db.enqueue(Charge::new("a", Step::Fail("no".into()))).await;
+                let drained = queue.drain().await.expect("an answer");
+                assert_eq!((drained.completed, drained.retried, db.count("effects").await), (0, 1, 0));
+                tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+                assert_eq!(queue.drain().await.expect("an answer").expect_ok().completed, 2);
+                assert_eq!(db.count("effects").await, 1);
+                // its worker dies after the commit: the job is over all the same
+                db.enqueue(Plain::new()).await;
+                queue.crash_before_end();
+                let drained = queue.drain().await.expect("an answer");
+                assert_eq!((drained.completed, drained.lost), (1, 0));
+                assert_eq!((db.counts().await, db.count("effects").await), ((0, 3, 0), 2));
+                // a handler without a row commits what it writes
+                queue.perform(&Plain::new()).await.expect("performed");
+                assert_eq!(db.count("effects").await, 3);
+
+                let mut tx = pool.begin().await.unwrap();
+                Plain::new().enqueue(&mut tx).await.unwrap();
+                let error = TestQueue::within(&mut tx).state(db.probe.clone()).drain().await.unwrap_err();
+                assert!(error.to_string().contains("works within a transaction"), "{error}");
+                tx.rollback().await.unwrap();
+
+                // and a test may call the function
+                let mut tx = Tx::from(pool.begin().await.unwrap());
+                plain(&mut tx).await;
+                Tx::into_inner(tx).rollback().await.unwrap();
+                assert_eq!(db.count("effects").await, 3);
+            }
+
+            $(mod $module {
+                use super::*;
+                on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
+                    the_worker_alone_completes, a_worker_on_another_database_is_refused, a_test_queue_gives_one);
+            })+
+        }
+    };
+    (@tests $engine:ident, $($name:ident),+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                queue_tests::on(Engine::$engine, async |db: Db| {
+                    db.sql("CREATE TABLE effects (label varchar(64) NOT NULL)").await;
+                    super::$name(db).await;
+                })
+                .await;
+            }
+        )+
+    };
+}
+
+on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg"], [postgres Postgres]);
+on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my"], [mariadb MariaDb, mysql MySql]);
+on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite"], [sqlite Sqlite]);
+
+fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
+    detail.attempts.iter().map(|attempt| (attempt.attempt, attempt.outcome.as_str())).collect()
+}
