@@ -11,7 +11,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Attribute;
 use syn::ext::IdentExt as _;
 
-use crate::attr::Backoff;
+use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
 use crate::stored::{self, Layout};
 use crate::types::{self, Pass};

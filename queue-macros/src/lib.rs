@@ -1,6 +1,7 @@
 //! The `#[job]` attribute of `queue`. Use it as `queue::job`.
 
 mod attr;
+mod backoff;
 mod check;
 mod duration;
 mod errors;
