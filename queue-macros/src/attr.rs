@@ -16,9 +16,10 @@ use crate::errors::Errors;
 use crate::names;
 #[cfg(feature = "schedules")]
 use crate::schedule::Schedule;
+use crate::unique::Unique;
 
 /// The options, in the order in which the messages list them.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "name",
     "aliases",
     "queue",
@@ -27,6 +28,7 @@ const OPTIONS: [&str; 12] = [
     "timeout",
     "backoff",
     "schedule",
+    "unique",
     "blocking",
     "derive",
     "struct_name",
@@ -37,15 +39,17 @@ const OPTIONS: [&str; 12] = [
 const DERIVED: [&str; 4] = ["Debug", "Clone", "Serialize", "Deserialize"];
 
 /// What other libraries have as options, and how to get it here.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("cron", BY_THE_CLOCK),
     ("recurring", BY_THE_CLOCK),
     ("periodic", BY_THE_CLOCK),
     ("every", AT_INTERVALS),
     ("interval", AT_INTERVALS),
-    ("unique", ONCE),
-    ("unique_for", ONCE),
-    ("dedupe", ONCE),
+    ("unique_by", "write `unique(by = user)`"),
+    ("unique_for", "write `unique(for = \"1h\")`"),
+    ("unique_until", "write `unique(until = \"start\")`"),
+    ("unique_key", KEYED),
+    ("debounce", DEBOUNCED),
     ("concurrency", LIMITED),
     ("limit", LIMITED),
     ("rate_limit", LIMITED),
@@ -55,17 +59,22 @@ const ELSEWHERE: [(&str, &str); 14] = [
 ];
 const BY_THE_CLOCK: &str = "write `schedule = \"0 9 * * MON-FRI Europe/Berlin\"`";
 const AT_INTERVALS: &str = "write `schedule = \"every 15m\"`";
-const ONCE: &str = "jobs are not unique by themselves: make the handler idempotent (see docs/recipes.md)";
+const KEYED: &str = "the key belongs to the enqueue: write `.unique_key(…)` there, or `unique(by = user)` here";
+const DEBOUNCED: &str =
+    "the delay belongs to the enqueue: write `.debounce(delay)` there, and `unique(by = user)` here";
 const LIMITED: &str = "limits belong to a queue and a worker: write `queue = \"mail\"` here and `.queue(\"mail\", 2)` \
                        on the worker's builder";
 const DELAYED: &str = "the time belongs to the enqueue: write `.after(delay)` or `.at(time)` there";
 
 /// Names that users of other libraries write.
-const SYNONYMS: [(&str, &str); 24] = [
+const SYNONYMS: [(&str, &str); 28] = [
     ("alias", "aliases"),
     ("attempts", "max_retries"),
     ("block", "blocking"),
     ("cpu", "blocking"),
+    ("dedup", "unique"),
+    ("dedupe", "unique"),
+    ("deduplicate", "unique"),
     ("identifier", "name"),
     ("job_name", "name"),
     ("job_type", "name"),
@@ -80,6 +89,7 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("retry_backoff", "backoff"),
     ("delay", "backoff"),
     ("retry_delay", "backoff"),
+    ("singleton", "unique"),
     ("spawn_blocking", "blocking"),
     ("struct", "struct_name"),
     ("sync", "blocking"),
@@ -122,6 +132,7 @@ pub(crate) struct Options {
     pub(crate) backoff: Option<Backoff>,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Vec<Schedule>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) blocking: Option<Ident>,
     /// Further traits that the struct derives.
     pub(crate) derive: Vec<Path>,
@@ -176,6 +187,7 @@ impl Options {
             "schedule" => self.schedules.push(Schedule::read(entry, errors)),
             #[cfg(not(feature = "schedules"))]
             "schedule" => return Err(syn::Error::new_spanned(&entry.key, NO_SCHEDULES)),
+            "unique" => self.unique = Some(Unique::read(entry, errors)),
             "blocking" => {
                 // Set before the value is checked: no second error that the function is not async.
                 self.blocking = Some(entry.key.clone());
@@ -325,6 +337,10 @@ fn example(key: &str) -> &'static str {
         "overlap" => "overlap = skip",
         "jitter" => "jitter = \"5m\"",
         "args" => "args = SendEmail { … }",
+        "by" => "by = (user, day)",
+        "until" => "until = \"start\"",
+        "for" => "for = \"1h\"",
+        "on_conflict" => "on_conflict = \"reject\"",
         "blocking" => "blocking",
         "derive" => "derive(PartialEq)",
         "struct_name" => "struct_name = \"SendEmailJob\"",

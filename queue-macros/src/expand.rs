@@ -364,6 +364,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         };
         quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
     });
+    let unique = options.unique.as_ref().map(|unique| unique.constant(krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
@@ -372,6 +373,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         #(#retries)*
         #(#timeout)*
         #(#backoff)*
+        #unique
     }
 }
 
