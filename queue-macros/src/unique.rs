@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Expr, FnArg, Lit, LitStr};
@@ -242,21 +242,18 @@ fn bare(piece: &TokenStream) -> Option<Bare> {
         return Some(Bare::Value(format!("name the option: write `{key} = \"{value}\"`")));
     }
     let span = piece.clone().into_iter().next()?.span();
-    Some(match syn::parse_str::<Ident>(&text) {
-        Ok(mut name) => {
-            name.set_span(span);
-            Bare::Name(name)
-        }
-        Err(_) => Bare::Value(format!("name the option: {BY}")),
+    Some(match name_in(&text, span) {
+        Some(name) => Bare::Name(name),
+        None => Bare::Value(format!("name the option: {BY}")),
     })
 }
 
 /// An error for `by = type`, which is no expression.
 fn keyword(piece: &TokenStream) -> Option<syn::Error> {
     syn::parse2::<Entry>(piece.clone()).err()?;
-    let word = types::mentions(piece.clone(), &|word| {
-        syn::parse_str::<Ident>(&word.to_string()).is_err() && syn::parse_str::<Ident>(&format!("r#{word}")).is_ok()
-    })?;
+    let raw = |word: &Ident| !["self", "Self", "super", "crate", "_"].iter().any(|never| word == never);
+    let word =
+        types::mentions(piece.clone(), &|word| raw(word) && syn::parse2::<Ident>(word.to_token_stream()).is_err())?;
     Some(syn::Error::new_spanned(&word, format!("`{word}` is a keyword: write `r#{word}`, as in the function")))
 }
 
@@ -288,8 +285,10 @@ fn by(arguments: &[Ident]) -> String {
 fn arguments(entry: &Entry, errors: &mut Errors) -> syn::Result<Vec<Ident>> {
     let generic = || entry.error(format!("`by` takes names of arguments: {BY}"));
     if let Value::List(list) = &entry.value {
-        let names = named(list.clone()).map(|names| format!("write `{}`", by(&names)));
-        return Err(entry.error(names.unwrap_or_else(|| format!("`by` takes names of arguments: {BY}"))));
+        return Err(match named(list.clone()) {
+            Some(names) => entry.error(format!("write `{}`", by(&names))),
+            None => generic(),
+        });
     }
     match entry.value()? {
         Expr::Tuple(tuple) if tuple.elems.is_empty() => {
@@ -303,7 +302,7 @@ fn arguments(entry: &Entry, errors: &mut Errors) -> syn::Result<Vec<Ident>> {
                 if name.is_none() {
                     errors.at(
                         element,
-                        match attr::string(element).and_then(|text| text.parse::<Ident>().ok()) {
+                        match attr::string(element).and_then(|text| name_in(&text.value(), text.span())) {
                             Some(text) => format!("`by` takes names of arguments: write `{text}`, without quotes"),
                             None => format!("`by` takes names of arguments: {BY}"),
                         },
@@ -318,20 +317,34 @@ fn arguments(entry: &Entry, errors: &mut Errors) -> syn::Result<Vec<Ident>> {
         }),
         value => match (attr::word(value), attr::string(value)) {
             (Some(name), _) => Ok(vec![name.clone()]),
-            (None, Some(text)) => Err(match text.value().parse().ok().and_then(named) {
-                Some(names) => entry.error(format!("write `{}`, without quotes", by(&names))),
-                None => generic(),
-            }),
+            (None, Some(text)) => {
+                let names = text.value();
+                let names = names.split(',').map(|name| name_in(name.trim(), text.span()));
+                Err(match names.collect::<Option<Vec<_>>>() {
+                    Some(names) => entry.error(format!("write `{}`, without quotes", by(&names))),
+                    None => generic(),
+                })
+            }
             (None, None) => Err(generic()),
         },
     }
+}
+
+/// `text` as the name of an argument. Other text is not parsed: the compiler would report what is wrong with it.
+fn name_in(text: &str, span: Span) -> Option<Ident> {
+    let plain = text.strip_prefix("r#").unwrap_or(text);
+    let is_plain = plain.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && plain.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let mut name = is_plain.then(|| syn::parse_str::<Ident>(text).ok())??;
+    name.set_span(span);
+    Some(name)
 }
 
 /// A list of nothing but names, with or without quotes.
 fn named(list: TokenStream) -> Option<Vec<Ident>> {
     let pieces = attr::pieces(list, &mut Errors::default());
     let names = pieces.into_iter().map(|piece| match syn::parse2::<LitStr>(piece.clone()) {
-        Ok(text) => text.parse::<Ident>().ok(),
+        Ok(text) => name_in(&text.value(), text.span()),
         Err(_) => syn::parse2::<Ident>(piece).ok(),
     });
     names.collect::<Option<Vec<_>>>().filter(|names| !names.is_empty())
@@ -392,7 +405,7 @@ fn keys(unique: &Unique, job: &Job, errors: &mut Errors) -> Vec<String> {
     } else if let Some(word) = rules.other_json {
         errors.at(
             option,
-            format!("with `#[serde({word})]`, the job's JSON need not have the arguments as its keys: leave `by` out"),
+            format!("with `#[serde({word})]`, the keys of the job's JSON are not its arguments: leave `by` out"),
         );
     } else {
         for (number, name) in unique.by.iter().enumerate() {
@@ -426,7 +439,10 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     let text = name.to_string();
     let arguments: Vec<_> = job.arguments().map(|argument| argument.ident.to_string()).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let all = attr::listed(&arguments);
+    let all = match arguments.as_slice() {
+        [one] => format!("the argument `{one}`"),
+        several => format!("the arguments {}", attr::listed(several)),
+    };
     let special = job.function.sig.inputs.iter().find_map(|input| match input {
         FnArg::Typed(typed) => {
             types::mentions(typed.pat.to_token_stream(), &|word| word.unraw() == *name).map(|_| &typed.ty)
@@ -436,7 +452,7 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     if let Some(ty) = special {
         let context = types::mentions(ty.to_token_stream(), &|word| word == "JobContext").is_some();
         let what = if context { "the job's context" } else { "a state of the worker" };
-        return format!("`{name}` is {what}, and not stored with the job: name arguments, which are {all}");
+        return format!("`{name}` is {what}, and not stored with the job: leave it out of `by`, which takes {all}");
     }
     let renamed = |argument: &&Argument| rules.key(argument) == text;
     if let Some(argument) = job.arguments().find(renamed) {
@@ -444,7 +460,7 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     }
     match names::closest(&text, &arguments) {
         Some(meant) => format!("this job has no argument `{name}`; did you mean `{meant}`?"),
-        None => format!("this job has no argument `{name}`; its arguments are {all}"),
+        None => format!("this job has no argument `{name}`; it has {all}"),
     }
 }
 
@@ -514,6 +530,8 @@ mod tests {
             ("unique(by = [\"user_id\", \"day\"])", "write `by = (user_id, day)`"),
             ("unique(by = \"user_id\")", "write `by = user_id`, without quotes"),
             ("unique(by = \"user_id, day\")", "write `by = (user_id, day)`, without quotes"),
+            ("unique(by = \"user_id, (\")", "write `by = (user, day)`"),
+            ("unique(\"user(id\")", "write `by = (user, day)`"),
             ("unique(by = user_id.0)", "write `by = (user, day)`"),
             ("unique(by = (user_id, \"day\"))", "write `day`, without quotes"),
             ("unique(by = (user_id, day + 1))", "write `by = (user, day)`"),
@@ -522,7 +540,7 @@ mod tests {
             ("unique(by = (user_id, user_id))", "`user_id` is given twice"),
             ("unique(by = (r#type, user_id, r#type))", "`type` is given twice"),
             ("unique(by = user_di)", "did you mean `user_id`?"),
-            ("unique(by = (day, letter))", "its arguments are `user_id`, `day`, `r#type`"),
+            ("unique(by = (day, letter))", "it has the arguments `user_id`, `day`, `r#type`"),
             ("unique(by = on)", "write `day` for `on`"),
             ("unique(by = userId)", "write `user_id` for `userId`"),
             ("unique(by = pool)", "`pool` is a state"),
