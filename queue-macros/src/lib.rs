@@ -144,7 +144,7 @@ use proc_macro::TokenStream;
 /// | `for = "1h"` | none | For at least so long after its enqueue, a job is the only one, even if it is over. |
 /// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if such a job is there, see `queue::OnConflict`. `"replace"` needs `until = "start"`. |
 ///
-/// Jobs are compared by their JSON. So an argument in `by` is stored with every job, and a job from before a rename of the
+/// Jobs are compared by their JSON. So every job must have the arguments in `by`, and a job from before a rename of an
 /// argument counts as another one.
 ///
 /// ```
