@@ -10,14 +10,16 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, Lit, LitInt, LitStr, Path, Token};
 
+use crate::backoff::Backoff;
 use crate::duration;
 use crate::errors::Errors;
 use crate::names;
 #[cfg(feature = "schedules")]
 use crate::schedule::Schedule;
+use crate::unique::Unique;
 
 /// The options, in the order in which the messages list them.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "name",
     "aliases",
     "queue",
@@ -26,6 +28,7 @@ const OPTIONS: [&str; 12] = [
     "timeout",
     "backoff",
     "schedule",
+    "unique",
     "blocking",
     "derive",
     "struct_name",
@@ -36,15 +39,17 @@ const OPTIONS: [&str; 12] = [
 const DERIVED: [&str; 4] = ["Debug", "Clone", "Serialize", "Deserialize"];
 
 /// What other libraries have as options, and how to get it here.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("cron", BY_THE_CLOCK),
     ("recurring", BY_THE_CLOCK),
     ("periodic", BY_THE_CLOCK),
     ("every", AT_INTERVALS),
     ("interval", AT_INTERVALS),
-    ("unique", ONCE),
-    ("unique_for", ONCE),
-    ("dedupe", ONCE),
+    ("unique_by", "write `unique(by = user)`"),
+    ("unique_for", "write `unique(for = \"1h\")`"),
+    ("unique_until", "write `unique(until = \"start\")`"),
+    ("unique_key", KEYED),
+    ("debounce", DEBOUNCED),
     ("concurrency", LIMITED),
     ("limit", LIMITED),
     ("rate_limit", LIMITED),
@@ -54,17 +59,22 @@ const ELSEWHERE: [(&str, &str); 14] = [
 ];
 const BY_THE_CLOCK: &str = "write `schedule = \"0 9 * * MON-FRI Europe/Berlin\"`";
 const AT_INTERVALS: &str = "write `schedule = \"every 15m\"`";
-const ONCE: &str = "jobs are not unique by themselves: make the handler idempotent (see docs/recipes.md)";
+const KEYED: &str = "the key belongs to the enqueue: write `.unique_key(…)` there, or `unique(by = user)` here";
+const DEBOUNCED: &str =
+    "the delay belongs to the enqueue: write `.debounce(delay)` there, and `unique(by = user)` here";
 const LIMITED: &str = "limits belong to a queue and a worker: write `queue = \"mail\"` here and `.queue(\"mail\", 2)` \
                        on the worker's builder";
 const DELAYED: &str = "the time belongs to the enqueue: write `.after(delay)` or `.at(time)` there";
 
 /// Names that users of other libraries write.
-const SYNONYMS: [(&str, &str); 24] = [
+const SYNONYMS: [(&str, &str); 28] = [
     ("alias", "aliases"),
     ("attempts", "max_retries"),
     ("block", "blocking"),
     ("cpu", "blocking"),
+    ("dedup", "unique"),
+    ("dedupe", "unique"),
+    ("deduplicate", "unique"),
     ("identifier", "name"),
     ("job_name", "name"),
     ("job_type", "name"),
@@ -79,6 +89,7 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("retry_backoff", "backoff"),
     ("delay", "backoff"),
     ("retry_delay", "backoff"),
+    ("singleton", "unique"),
     ("spawn_blocking", "blocking"),
     ("struct", "struct_name"),
     ("sync", "blocking"),
@@ -96,8 +107,6 @@ const NO_SCHEDULES: &str = "`schedule` needs the feature `schedules` of the crat
 pub(crate) const LONGEST_NAME: usize = 128;
 /// The number of attempts must fit into the databases' `integer`.
 const MOST_RETRIES: u32 = i32::MAX as u32 - 1;
-/// The default of `max`.
-const DEFAULT_MAX: Duration = Duration::from_secs(3600);
 
 /// A value and the literal that it was read from.
 pub(crate) struct Spanned<T> {
@@ -109,14 +118,6 @@ impl<T> Spanned<T> {
     fn new(value: T, tokens: impl ToTokens) -> Self {
         Self { value, tokens: tokens.into_token_stream() }
     }
-}
-
-/// `backoff = …`
-pub(crate) enum Backoff {
-    Exponential { base: Duration, max: Duration },
-    Linear { step: Duration, max: Duration },
-    Fixed { delay: Duration },
-    Custom { function: ExprPath },
 }
 
 /// The options of one `#[job(…)]`. `None` means the default of the trait.
@@ -131,6 +132,7 @@ pub(crate) struct Options {
     pub(crate) backoff: Option<Backoff>,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Vec<Schedule>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) blocking: Option<Ident>,
     /// Further traits that the struct derives.
     pub(crate) derive: Vec<Path>,
@@ -180,11 +182,12 @@ impl Options {
             "priority" => self.priority = Some(entry.priority()?),
             "max_retries" => self.max_retries = Some(entry.max_retries()?),
             "timeout" => self.timeout = Some(entry.timeout()?),
-            "backoff" => self.backoff = Some(entry.backoff(errors)?),
+            "backoff" => self.backoff = Some(Backoff::read(entry, errors)?),
             #[cfg(feature = "schedules")]
             "schedule" => self.schedules.push(Schedule::read(entry, errors)),
             #[cfg(not(feature = "schedules"))]
             "schedule" => return Err(syn::Error::new_spanned(&entry.key, NO_SCHEDULES)),
+            "unique" => self.unique = Some(Unique::read(entry, errors)),
             "blocking" => {
                 // Set before the value is checked: no second error that the function is not async.
                 self.blocking = Some(entry.key.clone());
@@ -334,6 +337,10 @@ fn example(key: &str) -> &'static str {
         "overlap" => "overlap = skip",
         "jitter" => "jitter = \"5m\"",
         "args" => "args = SendEmail { … }",
+        "by" => "by = (user, day)",
+        "until" => "until = \"start\"",
+        "for" => "for = \"1h\"",
+        "on_conflict" => "on_conflict = \"reject\"",
         "blocking" => "blocking",
         "derive" => "derive(PartialEq)",
         "struct_name" => "struct_name = \"SendEmailJob\"",
@@ -537,122 +544,6 @@ impl Entry {
             _ => Err(self.error(cure)),
         }
     }
-
-    fn backoff(&self, errors: &mut Errors) -> syn::Result<Backoff> {
-        const SHAPES: [&str; 4] = ["exponential", "linear", "fixed", "custom"];
-        let all = "`exponential(\"2s\", max = \"10m\")`, `linear(\"10s\", max = \"5m\")`, `fixed(\"30s\")` or `custom(path::to::function)`";
-        let key = "backoff";
-        let value = match &self.value {
-            Value::Equals(value) => peel(value),
-            Value::List(list) => return Err(self.error(format!("write `{key} = {list}`"))),
-            Value::None => return Err(self.error(format!("`{key}` has no value: write {all}"))),
-        };
-        let Some((shape, arguments)) = call(value) else {
-            let text = string(value).map(LitStr::value);
-            let bare = word(value).map(Ident::to_string);
-            return Err(self.error(match (bare.as_deref(), text.as_deref()) {
-                (Some(shape), _) if SHAPES.contains(&shape) => format!("write `backoff = {}`", shape_example(shape)),
-                (_, Some(shape)) if SHAPES.contains(&shape) => {
-                    format!("write `backoff = {}`, without quotes", shape_example(shape))
-                }
-                (_, Some(delay)) if duration::parse(delay).is_ok() => format!("write `backoff = fixed(\"{delay}\")`"),
-                _ => format!("`backoff` takes {all}"),
-            }));
-        };
-        let name = shape.path.get_ident().map(Ident::to_string).unwrap_or_default();
-        match name.as_str() {
-            "exponential" | "linear" => {
-                let (base, max) = self.delays(&name, shape, arguments, true, errors)?;
-                Ok(match name.as_str() {
-                    "linear" => Backoff::Linear { step: base, max },
-                    _ => Backoff::Exponential { base, max },
-                })
-            }
-            "fixed" => Ok(Backoff::Fixed { delay: self.delays(&name, shape, arguments, false, errors)?.0 }),
-            "custom" => {
-                let cure = "`custom` takes the path of a `fn(u32) -> Duration`: write `custom(my_delay)`";
-                match arguments.first() {
-                    Some(Expr::Path(path)) if arguments.len() == 1 => Ok(Backoff::Custom { function: path.clone() }),
-                    Some(_) => Err(syn::Error::new_spanned(arguments, cure)),
-                    None => Err(syn::Error::new_spanned(shape, cure)),
-                }
-            }
-            other => {
-                let message = match names::closest(other, &SHAPES) {
-                    Some(meant) => format!("unknown backoff `{other}`; did you mean `{}`?", shape_example(meant)),
-                    None => format!("unknown backoff; write {all}"),
-                };
-                Err(syn::Error::new_spanned(shape, message))
-            }
-        }
-    }
-
-    /// `("2s", max = "10m")`
-    fn delays(
-        &self,
-        name: &str,
-        shape: &ExprPath,
-        arguments: &Punctuated<Expr, Token![,]>,
-        capped: bool,
-        errors: &mut Errors,
-    ) -> syn::Result<(Duration, Duration)> {
-        let mut base: Option<Spanned<Duration>> = None;
-        let mut max: Option<Spanned<Duration>> = None;
-        for argument in arguments {
-            if let Expr::Assign(assign) = argument {
-                if !matches!(&*assign.left, Expr::Path(path) if path.path.is_ident("max")) {
-                    let message = format!(
-                        "`{name}` takes a delay{}: write `{}`",
-                        if capped { " and `max`" } else { "" },
-                        shape_example(name)
-                    );
-                    return Err(syn::Error::new_spanned(&assign.left, message));
-                }
-                if !capped {
-                    let message = "`fixed` is always the same delay and takes no `max`: write `fixed(\"30s\")`";
-                    return Err(syn::Error::new_spanned(argument, message));
-                }
-                if max.is_some() {
-                    return Err(syn::Error::new_spanned(&assign.left, "`max` is given twice: keep one of the two"));
-                }
-                max = Some(duration_literal("max = ", peel(&assign.right), self)?);
-            } else if base.is_none() {
-                base = Some(duration_literal("", peel(argument), self)?);
-            } else if capped {
-                let message = format!("name the longest delay: write `max = {}`", argument.to_token_stream());
-                return Err(syn::Error::new_spanned(argument, message));
-            } else {
-                return Err(syn::Error::new_spanned(argument, "`fixed` takes one delay: write `fixed(\"30s\")`"));
-            }
-        }
-        let Some(base) = base else {
-            return Err(syn::Error::new_spanned(
-                shape,
-                format!("`{name}` needs a delay: write `{}`", shape_example(name)),
-            ));
-        };
-        match &max {
-            Some(max) if base.value > max.value => errors.at(
-                &max.tokens,
-                "`max` is shorter than the first delay: write a longer `max`, or `fixed(…)` for one that stays the same",
-            ),
-            None if capped && base.value > DEFAULT_MAX => errors.at(
-                &base.tokens,
-                "longer than the longest delay, which is \"1h\" unless `max` says otherwise: write a `max` too",
-            ),
-            _ => {}
-        }
-        Ok((base.value, max.map_or(DEFAULT_MAX, |max| max.value)))
-    }
-}
-
-fn shape_example(shape: &str) -> &'static str {
-    match shape {
-        "exponential" => "exponential(\"2s\", max = \"10m\")",
-        "linear" => "linear(\"10s\", max = \"5m\")",
-        "fixed" => "fixed(\"30s\")",
-        _ => "custom(path::to::function)",
-    }
 }
 
 /// A duration in a string. `before` is the text in front of the value, for the suggestion.
@@ -720,7 +611,7 @@ pub(crate) fn string(expr: &Expr) -> Option<&LitStr> {
 }
 
 /// `expr` as a single word.
-fn word(expr: &Expr) -> Option<&Ident> {
+pub(crate) fn word(expr: &Expr) -> Option<&Ident> {
     match peel(expr) {
         Expr::Path(path) => path.path.get_ident(),
         _ => None,
@@ -769,7 +660,7 @@ mod tests {
         assert_eq!(options.queue.as_deref(), Some("q"));
         assert_eq!((options.priority, options.max_retries), (Some(-3), Some(16)));
         assert_eq!(options.timeout, Some(Duration::from_secs(60)));
-        assert!(matches!(options.backoff, Some(Backoff::Linear { max: DEFAULT_MAX, .. })));
+        assert!(matches!(options.backoff, Some(Backoff::Linear { max: crate::backoff::DEFAULT_MAX, .. })));
         assert!(options.blocking.is_some() && options.struct_name.is_some() && options.krate.is_some());
     }
 

@@ -94,6 +94,7 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     kinds(job, errors);
     #[cfg(feature = "schedules")]
     crate::schedule::check(job, errors);
+    crate::unique::check(job, errors);
 }
 
 fn qualifiers(function: &Function, errors: &mut Errors) {

@@ -11,7 +11,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Attribute;
 use syn::ext::IdentExt as _;
 
-use crate::attr::Backoff;
+use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
 use crate::stored::{self, Layout};
 use crate::types::{self, Pass};
@@ -391,6 +391,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         };
         quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
     });
+    let unique = options.unique.as_ref().map(|unique| unique.constant(krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
@@ -399,6 +400,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         #(#retries)*
         #(#timeout)*
         #(#backoff)*
+        #unique
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `#[job]` attribute of `queue`. Use it as `queue::job`.
 
 mod attr;
+mod backoff;
 mod check;
 mod duration;
 mod errors;
@@ -13,10 +14,12 @@ mod model;
 mod names;
 #[cfg(feature = "schedules")]
 mod periodic;
+mod renames;
 #[cfg(feature = "schedules")]
 mod schedule;
 mod stored;
 mod types;
+mod unique;
 
 use proc_macro::TokenStream;
 
@@ -66,6 +69,7 @@ use proc_macro::TokenStream;
 /// | `timeout = "30s"` | none | How long one attempt may take. Then its token fires. It fails unless it completes within the worker's `cancel_grace`. |
 /// | `backoff = …` | `exponential("2s", max = "1h")` | The delay before a retry, see below. |
 /// | `schedule = "…"` | none | Enqueues the job at certain times, see below. It may be repeated. |
+/// | `unique`, `unique(…)` | | At most one job with the same arguments waits or runs, see below. |
 /// | `blocking` | | For a plain `fn`: runs on a blocking thread. Nothing stops it there: check `ctx.cancelled()`. |
 /// | `derive(PartialEq, Eq)` | none | Further traits that the struct derives. |
 /// | `struct_name = "SendEmailJob"` | the name in `UpperCamelCase` | The struct's name, if the default is taken. |
@@ -126,6 +130,44 @@ use proc_macro::TokenStream;
 ///     println!("{shop}");
 /// }
 /// # assert_eq!((CleanUp::schedules().unwrap().len(), SyncShop::schedules().unwrap().len()), (1, 2));
+/// ```
+///
+/// # Unique jobs
+/// With `unique`, at most one job with the same arguments waits or runs: an enqueue writes nothing if such a job is there.
+/// The id that it returns is that of the job that is there. `queue::Unique` describes the rules, and an enqueue may
+/// choose others. The long form has these options:
+///
+/// | Option | Default | Meaning |
+/// |---|---|---|
+/// | `by = user` or `(user, day)` | all arguments | Jobs with the same values of these arguments are the same. |
+/// | `until = "end"` or `"start"` | `"end"` | Until when a job is the only one, see `queue::UniqueUntil`. |
+/// | `for = "1h"` | none | For at least so long after its enqueue, a job is the only one, even if it is over. |
+/// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if such a job is there, see `queue::OnConflict`. `"replace"` needs `until = "start"`. |
+///
+/// Jobs are compared by their JSON. So every job must have the arguments in `by`, and a job from before a rename of an
+/// argument counts as another one.
+///
+/// ```
+/// # use queue::{Job, OnConflict, Unique, UniqueUntil};
+/// #[queue::job(unique)]
+/// async fn sync_shop(shop: u32) {
+///     println!("{shop}");
+/// }
+///
+/// #[queue::job(unique(by = page, until = "start", on_conflict = "replace"))]
+/// async fn reindex(page: i64, reason: &str) {
+///     println!("{page}: {reason}");
+/// }
+///
+/// #[queue::job(unique(by = (user, day), for = "7d"))]
+/// async fn send_digest(user: i64, day: String, subject: String) {
+///     println!("{user}, {day}: {subject}");
+/// }
+/// # assert_eq!(SyncShop::UNIQUE, Some(Unique::ALL_ARGS));
+/// # let reindex = Unique::by(&["page"]).until(UniqueUntil::Start).on_conflict(OnConflict::Replace);
+/// # assert_eq!(Reindex::UNIQUE, Some(reindex));
+/// # let week = std::time::Duration::from_secs(7 * 86_400);
+/// # assert_eq!(SendDigest::UNIQUE, Some(Unique::by(&["user", "day"]).at_least(week)));
 /// ```
 ///
 /// # Parameters

@@ -8,10 +8,16 @@ pub fn text(ctx: ::queue::JobContext, s: ::queue::State<u8>, a: &str, b: ::std::
     ::std::result::Result::Ok(1)
 }
 
-#[::queue::job(schedule(cron = "@daily", zone = "UTC", missed = all("6h"), jitter = "1s", queue = "q", priority = 1))]
+#[::queue::job(unique(by = (a, b), until = "start", for = "1s", on_conflict = "replace"))]
+pub async fn once(a: &str, b: u32) {
+    let _ = (a, b);
+}
+
+#[::queue::job(unique, schedule(cron = "@daily", zone = "UTC", missed = all("6h"), jitter = "1s", queue = "q", priority = 1))]
 pub async fn nothing() {}
 
 fn main() {
     let _ = Text::new("a", 1);
     let _ = Nothing;
+    let _ = Once::new("a", 1);
 }

@@ -12,7 +12,7 @@ macro_rules! own {
         )*
     };
 }
-own!(Option Result Vec Box Ok Err Some None Job JobError Send Default From Self_ __A0 Schedule Periodic Gap);
+own!(Option Result Vec Box Ok Err Some None Job JobError Send Default From Self_ __A0 Schedule Periodic Gap Unique UniqueUntil OnConflict Duration);
 
 pub struct String;
 pub trait Into {}
@@ -37,6 +37,11 @@ pub async fn odd(
 #[job(schedule(cron = "@daily", gap = skip, args = Nightly { result: Result }, priority = 1))]
 pub async fn nightly(result: Result) {
     let _ = result;
+}
+
+#[job(unique(by = unique, until = "start", for = "1s", on_conflict = "replace"))]
+pub async fn once(unique: Unique) {
+    let _ = unique;
 }
 
 type str_ = ::std::string::String;

@@ -43,7 +43,12 @@ async fn scheduled(to: &str) {
     println!("{to}");
 }
 
-#[job(schedule = "@daily")]
+#[job(unique(by = to, until = "start", for = "1s", on_conflict = "reject"))]
+async fn once(to: &str) {
+    println!("{to}");
+}
+
+#[job(unique, schedule = "@daily")]
 async fn unused_too() {}
 
 fn main() {
