@@ -78,8 +78,8 @@ pub(crate) mod documented {
         }
         let headline = if engine == Engine::Sqlite { "SQLite" } else { "MySQL and MariaDB" };
         let all = change(&block(&format!("{headline}: a unique job"), key));
-        // what it was before tells whether it is new: nobody else enqueues in the tests that ask
-        let before = pool.sql("SELECT MAX(id) FROM queue_jobs").await.ok().and_then(id);
+        // it is new if its number is: nobody else takes keys in the tests that ask
+        let before = id(pool.sql("SELECT MAX(job_id) FROM queue_unique_keys").await.expect("a number"));
         let job = id(pool.sql(&all).await.unwrap_or_else(|error| panic!("{error}: {all}"))).expect("a job");
         (job, before.is_none_or(|before| job > before))
     }
@@ -299,7 +299,9 @@ async fn may_enqueue_unique_jobs(db: Db) {
 
 async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
     let start = |block: &str| {
-        block.replace("'end', NULL)", "'start', NULL)").replace("SET job_id = LAST_INSERT_ID(), held_until = 'end'", START)
+        block
+            .replace("'end', NULL)", "'start', NULL)")
+            .replace("SET job_id = LAST_INSERT_ID(), held_until = 'end'", START)
             .replace("SET job_id = last_insert_rowid(), held_until = 'end'", START_OF_A_FILE)
     };
     const START: &str = "SET job_id = LAST_INSERT_ID(), held_until = 'start'";
@@ -319,7 +321,9 @@ async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
         Engine::Sqlite => "(unixepoch() + 3600) * 1000",
     };
     let timed = |block: &str| {
-        block.replace("'end', NULL)", &format!("'end', {hour})")).replace("free_at = NULL", &format!("free_at = {hour}"))
+        block
+            .replace("'end', NULL)", &format!("'end', {hour})"))
+            .replace("free_at = NULL", &format!("free_at = {hour}"))
     };
     let (first, _) = documented::enqueue_with(db.pool(), db.engine(), "timed", timed).await;
     db.sql("DELETE FROM queue_jobs").await;
