@@ -142,7 +142,7 @@ async fn upgrade_a_full_database_under_load(db: Db) {
         old.enqueue_all((0..1_000).map(|_| Note::new("before").after(std::time::Duration::from_secs(3_600)))).await;
     }
     let refused = old.worker().build().expect("built").run(std::future::ready(())).await.expect_err("old").to_string();
-    assert!(refused.contains("at version 1, this program needs version 2"), "{refused}");
+    assert!(refused.contains("at version 1, this program needs version 3"), "{refused}");
     let stop = tokio_util::sync::CancellationToken::new();
     let load = async {
         let (pool, mut count, mut longest) = (old.open(2).await, 0, std::time::Duration::ZERO);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use queue::{Enqueue, Error, Filter, Job, JobId, JobState};
+use queue::{Enqueue, Enqueued, Error, Filter, Job, JobId, JobState, OnConflict, UniqueUntil};
 use queue_tests::jobs::Play;
 use queue_tests::{Db, Probe, Step, What, eventually};
 use tokio::runtime::Handle;
@@ -49,8 +49,17 @@ enum Way {
     Sql,
 }
 
+/// How a new job is unique.
+#[derive(Debug, Clone, Copy)]
+struct Key {
+    name: &'static str,
+    until: UniqueUntil,
+    on_conflict: OnConflict,
+}
+
 #[derive(Debug, Clone)]
 struct New {
+    key: Option<Key>,
     script: Vec<End>,
     due: Due,
     priority: i16,
@@ -108,14 +117,29 @@ fn due() -> impl Strategy<Value = Due> {
     prop::sample::select(vec![Due::Past, Due::Now, Due::Now, Due::Future])
 }
 
+fn key() -> impl Strategy<Value = Key> {
+    let how = prop::sample::select(vec![
+        (UniqueUntil::End, OnConflict::Keep),
+        (UniqueUntil::End, OnConflict::Reject),
+        (UniqueUntil::Start, OnConflict::Keep),
+        (UniqueUntil::Start, OnConflict::Replace),
+        (UniqueUntil::Start, OnConflict::Reject),
+    ]);
+    (prop::sample::select(vec!["a", "b"]), how).prop_map(|(name, (until, on_conflict))| Key {
+        name,
+        until,
+        on_conflict,
+    })
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let queue = || 0..QUEUES.len();
     let job = || any::<usize>();
     let way = prop::sample::select(vec![Way::Pool, Way::Bulk, Way::Committed, Way::RolledBack, Way::Sql]);
     let retries = prop::option::of(0..4u32);
-    let new = (script(), due(), -1..2i16, queue(), retries, way).prop_map(
-        |(script, due, priority, queue, max_retries, way)| {
-            Op::Enqueue(New { script, due, priority, queue, max_retries, way })
+    let new = (prop::option::weighted(0.6, key()), script(), due(), -1..2i16, queue(), retries, way).prop_map(
+        |(key, script, due, priority, queue, max_retries, way)| {
+            Op::Enqueue(New { key, script, due, priority, queue, max_retries, way })
         },
     );
     let waiting_or_over =
@@ -151,6 +175,17 @@ struct Modelled {
     cancel_requested: bool,
     script: Vec<End>,
     runs: usize,
+    key: Option<Key>,
+    /// How often a worker has taken it.
+    claims: u32,
+}
+
+/// The last job that took a key, and its claims then.
+#[derive(Debug, Clone, Copy)]
+struct Holder {
+    id: JobId,
+    until: UniqueUntil,
+    claims: u32,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +195,7 @@ struct Model {
     ids: Vec<JobId>,
     runs_of_deleted: BTreeMap<JobId, usize>,
     paused: BTreeSet<usize>,
+    keys: BTreeMap<&'static str, Holder>,
 }
 
 /// What the library answers.
@@ -168,6 +204,8 @@ enum Answer {
     Done,
     Conflict(JobState),
     NotFound,
+    /// By this job.
+    KeyTaken(JobId),
 }
 
 impl Modelled {
@@ -181,6 +219,7 @@ impl Modelled {
 
     fn claim(&mut self) {
         self.attempt += 1;
+        self.claims += 1;
         self.max_retries.get_or_insert(DECLARED_RETRIES);
         self.state = JobState::Running;
     }
@@ -227,6 +266,36 @@ impl Modelled {
 }
 
 impl Model {
+    /// The job that has a key.
+    fn holder(&self, key: &str) -> Option<JobId> {
+        let Holder { id, until, claims } = *self.keys.get(key)?;
+        let job = self.jobs.get(&id).filter(|job| job.waits() || job.state == JobState::Running)?;
+        (until == UniqueUntil::End || job.claims == claims).then_some(id)
+    }
+
+    fn take(&mut self, key: Option<Key>, id: JobId) {
+        if let Some(Key { name, until, .. }) = key {
+            self.keys.insert(name, Holder { id, until, claims: self.jobs[&id].claims });
+        }
+    }
+
+    /// Sends dead letters back. Of several with one key, the newest goes. Returns those that cannot, with the holders.
+    fn send_back(&mut self, mut ids: Vec<JobId>) -> Vec<(JobId, JobId)> {
+        ids.sort_unstable();
+        ids.reverse();
+        let mut refused = Vec::new();
+        for id in ids {
+            let key = self.jobs[&id].key;
+            if let Some(holder) = key.and_then(|key| self.holder(key.name)) {
+                refused.push((id, holder));
+                continue;
+            }
+            self.jobs.get_mut(&id).expect("a dead letter").send_back();
+            self.take(key, id);
+        }
+        refused
+    }
+
     fn of_queue(&mut self, queue: usize) -> impl Iterator<Item = &mut Modelled> {
         self.jobs.values_mut().filter(move |job| job.queue == queue)
     }
@@ -285,6 +354,7 @@ fn answer(result: Result<(), Error>) -> Answer {
         Ok(()) => Answer::Done,
         Err(Error::NotFound(_)) => Answer::NotFound,
         Err(Error::Conflict { state, .. }) => Answer::Conflict(state),
+        Err(Error::KeyTaken { holder, .. }) => Answer::KeyTaken(holder),
         Err(error) => panic!("{error}"),
     }
 }
@@ -362,19 +432,26 @@ impl Case<'_> {
             Due::Now => job(),
             _ => job().at(at),
         };
+        let job = || match new.key {
+            Some(Key { name, until, on_conflict }) => {
+                job().unique_key(name).unique_until(until).on_conflict(on_conflict)
+            }
+            None => job(),
+        };
         let ids = match new.way {
-            Way::Pool => vec![db.enqueue(job()).await],
-            Way::Bulk => db.enqueue_all([job(), job(), job()]).await,
+            Way::Pool => self.placed(&new, 1, db.pool().enqueue_all_unique([job()]).await),
+            Way::Bulk => self.placed(&new, 3, db.pool().enqueue_all_unique([job(), job(), job()]).await),
             Way::Committed => {
                 let mut tx = db.begin().await;
-                let id = tx.enqueue(job()).await.expect("enqueued");
+                let enqueued = tx.enqueue_unique(job()).await;
                 tx.commit().await;
-                vec![id]
+                self.placed(&new, 1, enqueued.map(|it| vec![it]))
             }
             Way::RolledBack => {
                 let mut tx = db.begin().await;
-                tx.enqueue(job()).await.expect("enqueued");
-                tx.enqueue_all([job(), job()]).await.expect("enqueued");
+                for result in [tx.enqueue(job()).await.map(drop), tx.enqueue_all([job(), job()]).await.map(drop)] {
+                    assert!(matches!(result, Ok(()) | Err(Error::Duplicate { .. })), "{result:?}");
+                }
                 tx.rollback().await;
                 vec![]
             }
@@ -408,10 +485,56 @@ impl Case<'_> {
                 cancel_requested: false,
                 script: new.script.clone(),
                 runs: 0,
+                key: new.key.filter(|_| !matches!(new.way, Way::Sql)),
+                claims: 0,
             };
             job.reschedule(new.due);
+            let key = job.key;
             self.model.jobs.insert(id, job);
             self.model.ids.push(id);
+            self.model.take(key, id);
+        }
+    }
+
+    /// Checks what became of `count` equal jobs. Returns the ids of the new ones.
+    fn placed(&mut self, new: &New, count: usize, real: Result<Vec<Enqueued>, Error>) -> Vec<JobId> {
+        let Some(key) = new.key else {
+            let real = real.expect("enqueued");
+            assert!(real.len() == count && real.iter().all(|it| it.is_new()));
+            return real.into_iter().map(Enqueued::id).collect();
+        };
+        let holder = self.model.holder(key.name);
+        if key.on_conflict == OnConflict::Reject && (count > 1 || holder.is_some()) {
+            let Err(Error::Duplicate { existing, .. }) = real else { panic!("{real:?}, and {holder:?} has its key") };
+            assert_eq!(existing, holder.filter(|_| count == 1));
+            return vec![];
+        }
+        let real = real.expect("enqueued");
+        let (first, rest) = (real[0], &real[1..]);
+        let replaces = key.on_conflict == OnConflict::Replace;
+        let replaced = holder.and_then(|id| self.model.jobs.get_mut(&id)).filter(|job| replaces && job.waits());
+        match (holder, replaced) {
+            (None, _) => assert!(first.is_new(), "{real:?}"),
+            (Some(id), None) => assert_eq!(first, Enqueued::Kept(id)),
+            (Some(id), Some(job)) => {
+                assert_eq!(first, Enqueued::Replaced(id));
+                let retries = new.max_retries.unwrap_or(DECLARED_RETRIES);
+                (job.queue, job.priority, job.max_retries) = (new.queue, new.priority, Some(retries));
+                job.script.clone_from(&new.script);
+                job.reschedule(new.due);
+            }
+        }
+        let replaced = replaces && !matches!(first, Enqueued::Kept(_));
+        let again = if replaced { Enqueued::Replaced(first.id()) } else { Enqueued::Kept(first.id()) };
+        assert!(rest.iter().all(|it| *it == again), "{real:?}");
+        if first.is_new() { vec![first.id()] } else { vec![] }
+    }
+
+    /// The answer of a dead letter that is to be sent back, after the model has done so.
+    fn sent_back(&mut self, id: JobId) -> Answer {
+        match self.model.send_back(vec![id])[..] {
+            [(_, holder)] => Answer::KeyTaken(holder),
+            _ => Answer::Done,
         }
     }
 
@@ -443,34 +566,30 @@ impl Case<'_> {
                 },
                 |id| admin.cancel(id)
             ),
-            Op::Retry(n) => on_one!(
-                self,
-                n,
-                |job| match job.state {
-                    JobState::Scheduled => {
-                        job.state = JobState::Ready;
-                        true
-                    }
-                    JobState::Dead => {
-                        job.send_back();
-                        true
-                    }
-                    state => state == JobState::Ready,
-                },
-                |id| admin.retry(id)
-            ),
-            Op::SendBack(n) => on_one!(
-                self,
-                n,
-                |job| {
-                    let dead = job.state == JobState::Dead;
-                    if dead {
-                        job.send_back();
-                    }
-                    dead
-                },
-                |id| admin.send_back(id)
-            ),
+            Op::Retry(n) => {
+                let Some(id) = self.pick(n) else { return Ok(()) };
+                let expected = match self.model.jobs.get_mut(&id) {
+                    None => Answer::NotFound,
+                    Some(job) => match job.state {
+                        JobState::Scheduled | JobState::Ready => {
+                            job.state = JobState::Ready;
+                            Answer::Done
+                        }
+                        JobState::Dead => self.sent_back(id),
+                        state => Answer::Conflict(state),
+                    },
+                };
+                prop_assert_eq!(answer(admin.retry(id).await), expected, "job {}", id);
+            }
+            Op::SendBack(n) => {
+                let Some(id) = self.pick(n) else { return Ok(()) };
+                let expected = match self.model.jobs.get(&id).map(|job| job.state) {
+                    None => Answer::NotFound,
+                    Some(JobState::Dead) => self.sent_back(id),
+                    Some(state) => Answer::Conflict(state),
+                };
+                prop_assert_eq!(answer(admin.send_back(id).await), expected, "job {}", id);
+            }
             Op::Delete(n) => {
                 on_one!(self, n, |job| job.state != JobState::Running, |id| admin.delete(id));
                 let deleted =
@@ -523,19 +642,15 @@ impl Case<'_> {
             }
             Op::RetryAll(queue) => {
                 let mut count = 0;
-                for job in self.model.of_queue(queue) {
-                    match job.state {
-                        JobState::Scheduled => job.state = JobState::Ready,
-                        JobState::Dead => job.send_back(),
-                        _ => continue,
-                    }
+                for job in self.model.of_queue(queue).filter(|job| job.state == JobState::Scheduled) {
+                    job.state = JobState::Ready;
                     count += 1;
                 }
+                count += self.send_back_all(queue);
                 prop_assert_eq!(admin.retry_all(&Filter::new().queue(QUEUES[queue])).await.expect("an answer"), count);
             }
             Op::SendBackAll(queue) => {
-                let dead = self.model.of_queue(queue).filter(|job| job.state == JobState::Dead);
-                let count = dead.map(Modelled::send_back).count() as u64;
+                let count = self.send_back_all(queue);
                 prop_assert_eq!(
                     admin.send_back_all(&Filter::new().queue(QUEUES[queue])).await.expect("an answer"),
                     count
@@ -559,6 +674,13 @@ impl Case<'_> {
             Op::Work(queue) => self.work(queue).await?,
         }
         Ok(())
+    }
+
+    /// In the model alone. Returns how many.
+    fn send_back_all(&mut self, queue: usize) -> u64 {
+        let dead = self.model.jobs.iter().filter(|(_, job)| job.queue == queue && job.state == JobState::Dead);
+        let dead: Vec<JobId> = dead.map(|(id, _)| *id).collect();
+        (dead.len() - self.model.send_back(dead).len()) as u64
     }
 
     async fn lose(&mut self, number: usize) {
@@ -648,6 +770,8 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
         "queue_workers",
         "queue_heartbeats",
         "queue_paused",
+        "queue_unique_keys",
+        "queue_unique_jobs",
     ];
     for table in tables {
         db.sql(format!("DELETE FROM {table}")).await;

@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::dialect::ids;
+use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::notify::can_spare_one;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::steps;
@@ -491,7 +492,7 @@ async fn enqueue_all<DB: Dialect>(
     let mut tries = 0;
     loop {
         let turn = turns.next(Errand::Other).await;
-        match steps::enqueue::<DB>(conn, jobs, Whose::Pools).await {
+        match enqueue::<DB>(conn, jobs, Whose::Pools).await {
             Err(Unwritten::Sql(error)) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 drop(turn);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::enqueue::group;
 use crate::store::engine::dialect::Dialect;
+use crate::store::engine::enqueue::enqueue;
+use crate::store::engine::notify;
 use crate::store::engine::operation::SqlStore;
-use crate::store::engine::{notify, steps};
 use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;
@@ -78,7 +79,7 @@ async fn write<DB: Dialect + notify::Signals>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Unwritten> {
-    let enqueued = steps::enqueue::<DB>(conn, jobs, Whose::Callers).await?;
+    let enqueued = enqueue::<DB>(conn, jobs, Whose::Callers).await?;
     notify::announce::<DB>(conn).await?;
     Ok(enqueued)
 }

@@ -43,6 +43,7 @@ differences under 25 % as noise. Compare figures only within one run: the ratio 
 | Workload | What is measured |
 |---|---|
 | `enqueue-1`, `enqueue-16`, `enqueue-tx` | Single enqueues for 3 s. |
+| `unique-new`, `unique-taken`, `unique-bulk` | Unique jobs: single enqueues with a new key each time, or all with one key; 50,000 in one call, each with its own key. |
 | `drain` | 50,000 jobs wait. The time from the start of the worker until the database has recorded all of them. |
 | `drain-1`, `drain-4`, `drain-16` | Worker processes that have been idle for a second get 50,000 jobs at once. The time from the first start of a job to the last end, by the database's clock. |
 | `pickup`, `pickup-other` | 200 jobs, one every 50 ms. The producer's two connections are open before. The time from the enqueue call to the first line of the handler. |

@@ -131,6 +131,8 @@ const STEADY: &[Figure] = &[
     figure("size_ratio", "size of all tables, last minute ÷ second minute", Better::Less, Beside::Itself),
     figure("size_ratio_to_fifth", "size of all tables, last minute ÷ fifth minute", Better::Less, Beside::Itself),
 ];
+const TO_ENQUEUE: &[Figure] = &[rate(Beside::Ours("enqueue-1"))];
+const TO_BULK: &[Figure] = &[rate(Beside::Ours("bulk"))];
 const TO_PICKUP: &[Figure] = &[p50(Beside::Ours("pickup")), p99(Beside::Ours("pickup"))];
 const FAR: &[Figure] = &[
     p50(Beside::Floor),
@@ -169,6 +171,12 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     beside_floor(workload("enqueue-16", "single enqueue, 16 tasks", TO_FLOOR, When::Always)),
     beside_floor(workload("enqueue-tx", "single enqueue in the caller's transaction, 1 task", TO_FLOOR, When::Always)),
     beside_floor(workload("bulk", "bulk enqueue of 50,000 jobs", TO_FLOOR, When::Always)),
+    after(
+        "enqueue-1",
+        workload("unique-new", "single enqueue of a unique job with a new key", TO_ENQUEUE, When::Always),
+    ),
+    after("enqueue-1", workload("unique-taken", "the same with a key that is taken", TO_ENQUEUE, When::Always)),
+    after("bulk", workload("unique-bulk", "bulk enqueue of 50,000 unique jobs with new keys", TO_BULK, When::Always)),
     beside_floor(workload("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR, When::Always)),
     after("drain", workload("drain-queues", "the same from 100 queues, all due at once", TO_DRAIN, When::Always)),
     workload("drain-1", "50,000 jobs for 1 idle process with 32 slots", &[rate(Beside::Nothing)], When::Always),

@@ -17,6 +17,7 @@ pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod distance;
 mod ends;
+pub(crate) mod enqueue;
 pub(crate) mod feature;
 #[cfg(feature = "testing")]
 pub(crate) mod given;

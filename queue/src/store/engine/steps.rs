@@ -5,9 +5,7 @@ use sqlx::Error;
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::savepoint::Together;
-use crate::store::engine::unique;
-use crate::store::values::{Features, Hold, NewJob, Unwritten, Whose};
-use crate::unique::Enqueued;
+use crate::store::values::{Features, Hold, NewJob, Whose};
 
 /// The features with steps at this edge that one of these jobs uses.
 fn used<DB: Dialect>(
@@ -59,19 +57,6 @@ pub(crate) async fn run_steps<DB: Dialect>(
         }
     }
     Ok(returned)
-}
-
-/// Inserts jobs, of which some may be unique, with the steps of their features.
-pub(crate) async fn enqueue<DB: Dialect>(
-    conn: &mut DB::Connection,
-    jobs: &[NewJob],
-    whose: Whose,
-) -> Result<Vec<Enqueued>, Unwritten> {
-    if jobs.iter().any(|job| job.unique.is_some()) {
-        return unique::enqueue::<DB>(conn, jobs, whose).await;
-    }
-    let ids = insert::<DB>(conn, jobs, whose).await?;
-    Ok(ids.into_iter().map(|id| Enqueued::New(id.into())).collect())
 }
 
 /// Inserts jobs with the steps of their features. See [`Dialect::insert`].

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use queue::Job;
+use queue::{Job, OnConflict};
 use serde_json::Value;
 
 use super::jobs::Noop;
@@ -55,6 +55,25 @@ pub(super) async fn in_transactions(db: &Db) -> Result<Value> {
 
 pub(super) async fn bulk(db: &Db) -> Result<Value> {
     let jobs: Vec<_> = Noop::many(MANY).collect();
+    let start = Instant::now();
+    each!(db, pool => queue::enqueue_all(pool, jobs).await)?;
+    Ok(rate(MANY, start))
+}
+
+/// One unique job per call, from one task.
+pub(super) async fn unique(db: &Db, key: fn(i64) -> String) -> Result<Value> {
+    let start = Instant::now();
+    let mut n = 0;
+    while start.elapsed() < SPELL {
+        each!(db, pool => payload(n).unique_key(key(n)).enqueue(pool).await)?;
+        n += 1;
+    }
+    Ok(rate(n, start))
+}
+
+/// Many unique jobs, each with a key of its own.
+pub(super) async fn unique_bulk(db: &Db) -> Result<Value> {
+    let jobs: Vec<_> = Noop::many(MANY).map(|job| job.on_conflict(OnConflict::Keep)).collect();
     let start = Instant::now();
     each!(db, pool => queue::enqueue_all(pool, jobs).await)?;
     Ok(rate(MANY, start))

@@ -20,7 +20,7 @@ fn keyed(key: &str) -> NewJob {
 impl<DB: TestDb> Db<DB> {
     async fn enqueue(&self, jobs: &[NewJob]) -> Vec<Enqueued> {
         let mut conn = self.pool.acquire().await.unwrap();
-        crate::store::engine::steps::enqueue::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
+        crate::store::engine::enqueue::enqueue::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
     }
 
     async fn complete(&self, worker: WorkerId, job: &Claimed) {
@@ -101,7 +101,7 @@ async fn an_old_snapshot_is_seen_through<DB: TestDb>(db: Db<DB>) {
     }
     let new = db.enqueue(&[keyed("begun"), keyed("ended and taken")]).await;
     let jobs = ["ended", "begun", "ended and taken"].map(keyed);
-    let placed = crate::store::engine::steps::enqueue::<DB>(&mut caller, &jobs, Whose::Callers).await.unwrap();
+    let placed = crate::store::engine::enqueue::enqueue::<DB>(&mut caller, &jobs, Whose::Callers).await.unwrap();
     caller.commit().await.unwrap();
     assert!(placed[0].is_new() && old.iter().all(|job| job.id() != placed[0].id()), "{placed:?}");
     assert_eq!(placed[1..], [Enqueued::Kept(new[0].id()), Enqueued::Kept(new[1].id())]);

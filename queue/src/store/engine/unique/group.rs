@@ -60,14 +60,14 @@ impl Group {
     }
 
     /// The key was free, and this is the new job.
-    pub(super) fn is_new(&self, id: i64, placed: &mut [Option<Enqueued>]) {
-        for index in &self.jobs {
-            placed[*index] = Some(Enqueued::Kept(id.into()));
+    pub(super) fn is_new(&self, jobs: &[NewJob], id: i64, placed: &mut [Option<Enqueued>]) {
+        for &index in &self.jobs {
+            placed[index] = Some(match unique(jobs, index).on_conflict {
+                _ if index == self.first() => Enqueued::New(id.into()),
+                OnConflict::Replace => Enqueued::Replaced(id.into()),
+                OnConflict::Keep | OnConflict::Reject => Enqueued::Kept(id.into()),
+            });
         }
-        if self.content != self.first() {
-            placed[self.content] = Some(Enqueued::Replaced(id.into()));
-        }
-        placed[self.first()] = Some(Enqueued::New(id.into()));
     }
 
     /// A job has the key. Returns the place of the one that replaces it, if one does.
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!((first.content(), first.replaces(&jobs)), (3, true));
 
         let mut placed = vec![None; jobs.len()];
-        first.is_new(7, &mut placed);
+        first.is_new(&jobs, 7, &mut placed);
         let (new, kept, replaced) = (New(7.into()), Kept(7.into()), Replaced(7.into()));
         assert_eq!(placed, [Some(new), None, None, Some(replaced), Some(kept), None]);
 

@@ -84,7 +84,7 @@ enum HolderState {
 }
 
 /// Inserts jobs, of which some are unique, all or none. Returns the job that stands for each.
-pub(super) async fn enqueue<DB: Dialect>(
+pub(crate) async fn enqueue<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     whose: Whose,
@@ -128,7 +128,7 @@ async fn place<DB: Dialect>(
             None => take_in_steps::<DB>(conn, jobs, &pending, &over).await?,
         };
         for &(place, id) in &new {
-            pending[place].is_new(id, &mut placed);
+            pending[place].is_new(jobs, id, &mut placed);
         }
         for holder in settled::<DB>(conn, jobs, &pending, holders, whose, &mut over).await? {
             let replaced =
@@ -174,20 +174,21 @@ async fn take_at_once<DB: Dialect>(
         features: i64,
     }
     let mut new = Vec::with_capacity(groups.len());
-    let mut place = 0;
-    while place < groups.len() {
-        let most = groups[place..].iter().take(50_000).scan(0, |sum, group| {
-            *sum += jobs[group.content()].args.len();
+    let mut rest = groups;
+    while !rest.is_empty() {
+        let bytes = rest.iter().scan(0, |sum, group| {
+            *sum = jobs[group.content()].args.len().saturating_add(*sum);
             Some(*sum)
         });
-        let count = most.take_while(|sum| *sum <= CHUNK_BYTES).count().max(1);
-        let list: Vec<_> = groups[place..place + count]
-            .iter()
-            .enumerate()
-            .map(|(number, group)| {
+        let count = bytes.take_while(|bytes| *bytes <= CHUNK_BYTES).count().max(1);
+        let first = groups.len() - rest.len();
+        let (chunk, later) = rest.split_at(count);
+        let list: Vec<_> = (first..)
+            .zip(chunk)
+            .map(|(place, group)| {
                 let job = &jobs[group.content()];
                 WantedBy {
-                    wanted: Wanted::new(place + number, job, group.rule(jobs), None),
+                    wanted: Wanted::new(place, job, group.rule(jobs), None),
                     queue: &job.queue,
                     priority: job.priority,
                     max_retries: job.max_retries,
@@ -201,7 +202,7 @@ async fn take_at_once<DB: Dialect>(
         for row in rows::<DB>(conn, take, &[json(&list).as_str().into()]).await? {
             new.push((number(row.int(0)?)?, row.int(1)?));
         }
-        place += count;
+        rest = later;
     }
     if new.len() == groups.len() {
         return Ok((new, Vec::new()));

@@ -64,6 +64,11 @@ pub trait Peer: Clone + Send + Sync + 'static {
     /// Enqueues one job, by the call for one job.
     fn enqueue(&self, job: Payload) -> impl Future<Output = Result<()>> + Send;
 
+    /// Enqueues one job that is unique by its arguments, or by a key made of them.
+    fn enqueue_unique(&self, _job: Payload) -> impl Future<Output = Result<()>> + Send {
+        async { not_offered("there are no unique jobs, or nobody has written this workload") }
+    }
+
     /// Enqueues many jobs, by the call for many.
     fn enqueue_all(&self, jobs: Vec<Payload>) -> impl Future<Output = Result<()>> + Send;
 

@@ -30,6 +30,8 @@ pub(crate) async fn run<P: Peer>(peer: P, workload: &str) -> Result<String> {
     let figures = match workload {
         "enqueue-1" => enqueue(peer, 1).await,
         "enqueue-16" => enqueue(peer, 16).await,
+        "unique-new" => unique(peer, true).await,
+        "unique-taken" => unique(peer, false).await,
         "bulk" if !P::BULK => not_offered("there is no call for many jobs"),
         "bulk" => {
             let jobs = variable("BENCH_JOBS", 50_000)?;
@@ -90,6 +92,17 @@ async fn enqueue<P: Peer>(peer: P, tasks: i64) -> Result<String> {
         total += task.await??;
     }
     Ok(rate(total, start))
+}
+
+/// One unique job after the other, each with a key of its own or all with one.
+async fn unique<P: Peer>(peer: P, new: bool) -> Result<String> {
+    let start = Instant::now();
+    let mut jobs = 0;
+    while start.elapsed() < SPELL {
+        peer.enqueue_unique(Payload::new(if new { jobs } else { 0 })).await?;
+        jobs += 1;
+    }
+    Ok(rate(jobs, start))
 }
 
 async fn fill<P: Peer>(peer: &P, jobs: i64) -> Result<()> {

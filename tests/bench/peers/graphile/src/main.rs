@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use graphile_worker::{
-    Database, IntoTaskHandlerResult, JobSpec, LocalQueueConfig, TaskHandler, WorkerContext, WorkerOptions, WorkerUtils,
+    Database, IntoTaskHandlerResult, JobSpec, JobSpecBuilder, LocalQueueConfig, TaskHandler, WorkerContext, WorkerOptions, WorkerUtils,
 };
 use peer_common::{POSTGRES_TRAFFIC, Payload, Peer, Result, Variant, background, handle};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,12 @@ impl Peer for Graphile {
 
     async fn enqueue(&self, job: Payload) -> Result<()> {
         self.utils.add_job(bench(job), JobSpec::default()).await?;
+        Ok(())
+    }
+
+    async fn enqueue_unique(&self, job: Payload) -> Result<()> {
+        let spec = JobSpecBuilder::new().job_key(job.n.to_string()).build();
+        self.utils.add_job(bench(job), spec).await?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use peer_common::{POSTGRES_TRAFFIC, Payload, Peer, Result, Variant, handle, not_offered};
 use riverqueue::migrate::{PostgresMigrator, SqliteMigrator};
-use riverqueue::{Client, InsertOpts, Job, JobArgs, QueueConfig, WorkContext, WorkOutcome, Workers};
+use riverqueue::{Client, InsertOpts, Job, JobArgs, QueueConfig, UniqueOpts, WorkContext, WorkOutcome, Workers};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
@@ -73,6 +73,12 @@ impl Peer for River {
 
     async fn enqueue(&self, job: Payload) -> Result<()> {
         self.producer.insert(bench(job)).await?;
+        Ok(())
+    }
+
+    async fn enqueue_unique(&self, job: Payload) -> Result<()> {
+        let unique = InsertOpts::default().with_unique(UniqueOpts::new().with_by_args(true));
+        self.producer.insert(bench(job)).opts(unique).await?;
         Ok(())
     }
 
