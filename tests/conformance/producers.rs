@@ -298,14 +298,14 @@ async fn may_enqueue_unique_jobs(db: Db) {
 }
 
 async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
+    const START: &str = "SET job_id = LAST_INSERT_ID(), held_until = 'start'";
+    const START_OF_A_FILE: &str = "SET job_id = last_insert_rowid(), held_until = 'start'";
     let start = |block: &str| {
         block
             .replace("'end', NULL)", "'start', NULL)")
             .replace("SET job_id = LAST_INSERT_ID(), held_until = 'end'", START)
             .replace("SET job_id = last_insert_rowid(), held_until = 'end'", START_OF_A_FILE)
     };
-    const START: &str = "SET job_id = LAST_INSERT_ID(), held_until = 'start'";
-    const START_OF_A_FILE: &str = "SET job_id = last_insert_rowid(), held_until = 'start'";
     let (first, _) = documented::enqueue_with(db.pool(), db.engine(), "start", start).await;
     let fence = db.enqueue_unique(Note::new("no").unique_key("start").unique_until(UniqueUntil::Start)).await;
     assert_eq!(fence, Kept(first));
