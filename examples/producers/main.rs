@@ -9,6 +9,7 @@
 //! ```text
 //! cargo run --example producers -- schema sqlite | sqlite3 jobs.sqlite
 //! sqlite3 jobs.sqlite < examples/producers/enqueue.sqlite.sql
+//! sqlite3 jobs.sqlite < examples/producers/unique.sqlite.sql
 //! python3 examples/producers/enqueue.py jobs.sqlite
 //! DATABASE_URL=sqlite://jobs.sqlite cargo run --example producers -- work
 //! ```

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use queue::{Filter, Job, JobState};
+use queue::{Enqueued, Filter, Job, JobState, OnConflict, UniqueUntil};
 use queue_test_support::Engine;
 use queue_tests::jobs::{self, Hurried, Note, Play, Spreads};
 use queue_tests::{AnyPool, Db, Step, What, eventually};
 use serde_json::json;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::producers::documented;
 
 const PAGE: &str = include_str!("../../docs/security.md");
 
@@ -25,6 +27,7 @@ on_servers! {
     an_administrator_mends_and_no_more,
     a_handler_completes_and_no_more,
     a_producer_enqueues_and_no_more,
+    a_producer_of_unique_jobs_has_keys_and_no_more,
     a_reader_looks_and_no_more,
 }
 
@@ -36,9 +39,9 @@ struct Account {
 
 /// The statements of the page for an account, with names of this test's own. Without a password, which MySQL's default
 /// plugin sends over TLS only.
-fn statements(engine: Engine, role: &str, database: &str, account: &str) -> Vec<String> {
+fn statements(engine: Engine, headline: &str, role: &str, database: &str, account: &str) -> Vec<String> {
     let engine = if engine == Engine::Postgres { "PostgreSQL" } else { "MariaDB and MySQL" };
-    let head = format!("```sql\n-- {engine}: {role}\n");
+    let head = format!("```sql\n-- {engine}: {headline}\n");
     let (_, block) = PAGE.split_once(&head).unwrap_or_else(|| panic!("no such block: {head}"));
     let (block, _) = block.split_once("```").expect("the end of a block");
     let block = block.replace(&format!("shop_{}", if role == "administrator" { "admin" } else { role }), account);
@@ -53,7 +56,7 @@ impl Account {
         let database = database.expect("a database");
         let name = format!("q{}_{role:.6}", &database[database.len() - 12..]);
         db.sql("CREATE TABLE orders (id integer)").await;
-        for sql in statements(db.engine(), role, &database, &name) {
+        for sql in statements(db.engine(), role, role, &database, &name) {
             db.sql(sql).await;
         }
         let url = db.engine().url().expect("the server's address");
@@ -69,6 +72,15 @@ impl Account {
             AnyPool::MySql(pool.connect_with(options.database(&database)).await.expect("the account can connect"))
         };
         Self { name, pool }
+    }
+
+    /// Gives the account the rights of another block of the page.
+    async fn also(&self, db: &Db, headline: &str, role: &str) {
+        let postgres = db.engine() == Engine::Postgres;
+        let database = db.value(if postgres { "SELECT current_database()" } else { "SELECT DATABASE()" }).await;
+        for sql in statements(db.engine(), headline, role, &database.expect("a database"), &self.name) {
+            db.sql(sql).await;
+        }
     }
 
     async fn can(&self, sql: &str) {
@@ -126,6 +138,7 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     let late = db.enqueue(Hurried::new("d", [Step::deaf("never")])).await;
     db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{}')").await;
     db.enqueue(Spreads::new(2)).await;
+    assert!(account.pool.enqueue_unique(Note::new("unique").unique_key("k")).await.expect("enqueued").is_new());
     let worker =
         jobs::with_states(account.pool.worker(), &db.probe, &account.pool).heartbeat(Duration::from_millis(100));
     let worker = db.start(worker.cancel_grace(Duration::from_millis(300)).decode_grace(Duration::from_millis(1)));
@@ -140,8 +153,8 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     ] {
         db.reaches(id, state).await;
     }
-    // a, c, held, the lost one, and seven of a family; b, d, what did not decode, and what was lost at last
-    eventually("all are over", async || (db.counts().await == (0, 11, 4)).then_some(())).await;
+    // a, c, held, the lost one, the unique one, and seven of a family; b, d, what did not decode, and what was lost at last
+    eventually("all are over", async || (db.counts().await == (0, 12, 4)).then_some(())).await;
     worker.stop().await;
     // history is removed
     let worker = jobs::with_states(account.pool.worker(), &db.probe, &account.pool);
@@ -149,6 +162,9 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     eventually("an empty history", async || (db.count("queue_history").await == 0).then_some(())).await;
     worker.stop().await;
     assert_eq!(db.count("queue_workers WHERE stopped_at IS NULL").await, 0);
+    // what the sweep of keys does
+    account.can("DELETE FROM queue_unique_keys WHERE job_id IN (SELECT job_id FROM queue_unique_jobs)").await;
+    account.can("DELETE FROM queue_unique_jobs").await;
 
     account.cannot(&SCHEMA).await;
     account
@@ -191,6 +207,13 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     admin.retry(later).await.expect("made ready");
     admin.cancel(never).await.expect("cancelled");
     admin.delete(never).await.expect("deleted");
+    let unique = db.enqueue(Play::new("x", [Step::Die("no".into())]).unique_key("k")).await;
+    let worker = db.start(db.worker());
+    db.reaches(unique, JobState::Dead).await;
+    worker.stop().await;
+    admin.send_back(unique).await.expect("sent back");
+    let holder = admin.job_with_key("play", "k").await.expect("an answer").expect("a job");
+    assert_eq!((holder.job.id, holder.unique_key.as_deref()), (unique, Some("k")));
     admin.pause("mail").await.expect("paused");
     assert_eq!(admin.queues().await.expect("queues").iter().filter(|queue| queue.paused_at.is_some()).count(), 1);
     admin.resume("mail").await.expect("resumed");
@@ -277,6 +300,47 @@ async fn a_producer_enqueues_and_no_more(db: Db) {
     account.drop(&db).await;
 }
 
+async fn a_producer_of_unique_jobs_has_keys_and_no_more(db: Db) {
+    let account = Account::new(&db, "producer").await;
+    let pool = &account.pool;
+    let refused = pool.enqueue(Note::new("a").unique_key("k")).await;
+    assert!(refused.is_err() && db.count("queue_jobs").await == 0, "a producer of other jobs: {refused:?}");
+    account.also(&db, "producer of unique jobs, after the statements for a producer", "producer").await;
+    let unique = |label: &str| Note::new(label).unique_key("k").unique_until(UniqueUntil::Start);
+    let first = pool.enqueue_unique(unique("a").unique_for(Duration::from_secs(60))).await.expect("enqueued");
+    assert!(first.is_new());
+    assert_eq!(pool.enqueue_unique(unique("b")).await.expect("kept"), Enqueued::Kept(first.id()));
+    let replace = unique("c").on_conflict(OnConflict::Replace);
+    assert_eq!(pool.enqueue_unique(replace).await.expect("replaced"), Enqueued::Replaced(first.id()));
+    let debounced = unique("d").debounce(Duration::from_secs(5)).at_most(Duration::from_secs(9));
+    assert_eq!(pool.enqueue_unique(debounced).await.expect("replaced"), Enqueued::Replaced(first.id()));
+    let mut tx = pool.begin().await;
+    assert_eq!(tx.enqueue_unique(unique("e")).await.expect("kept"), Enqueued::Kept(first.id()));
+    let many = (0..20).map(|n| Note::new("many").unique_key(n.to_string()));
+    assert!(tx.enqueue_all_unique(many).await.expect("enqueued").iter().all(|it| it.is_new()));
+    tx.commit().await;
+    let (_, new) = documented::enqueue(pool, db.engine(), "k").await;
+    assert!(!new);
+    let (_, new) = documented::enqueue(pool, db.engine(), "by SQL").await;
+    assert!(new && db.count("queue_jobs").await == 22);
+    account.cannot(&SCHEMA).await;
+    account
+        .cannot(&[
+            "SELECT args FROM queue_jobs",
+            "SELECT * FROM queue_all",
+            "SELECT * FROM queue_dead",
+            "UPDATE queue_jobs SET fence = 1",
+            "UPDATE queue_jobs SET worker_id = 1",
+            "DELETE FROM queue_jobs",
+            "DELETE FROM queue_unique_keys",
+            "DELETE FROM queue_unique_jobs",
+            "UPDATE queue_unique_jobs SET job_id = 0",
+            "INSERT INTO queue_jobs (kind, fence) VALUES ('note', 7)",
+        ])
+        .await;
+    account.drop(&db).await;
+}
+
 async fn a_reader_looks_and_no_more(db: Db) {
     let account = Account::new(&db, "reader").await;
     db.enqueue(Note::new("a")).await;
@@ -289,11 +353,16 @@ async fn a_reader_looks_and_no_more(db: Db) {
         "queue_heartbeats",
         "queue_paused",
         "queue_migrations",
+        "queue_unique_keys",
+        "queue_unique_jobs",
     ];
     for table in tables.into_iter().chain(["queue_all", "queue_stats"]) {
         account.can(&format!("SELECT * FROM {table}")).await;
     }
     account.pool.admin().jobs(&Filter::new()).await.expect("a page");
+    let id = db.enqueue(Note::new("b").unique_key("k")).await;
+    let detail = account.pool.admin().job(id).await.expect("an answer").expect("a job");
+    assert_eq!(detail.unique_key.as_deref(), Some("k"));
     account.cannot(&SCHEMA).await;
     for table in tables {
         account.cannot(&[&format!("DELETE FROM {table}")]).await;

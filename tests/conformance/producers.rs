@@ -1,8 +1,15 @@
 //! The contract for other programs: one statement enqueues, two views tell.
 
-use queue::{Job, JobState};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use queue::Enqueued::Kept;
+use queue::{Job, JobId, JobState, UniqueUntil};
+use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
-use queue_tests::{Db, Step, What};
+use queue_tests::{Db, Step, What, eventually};
 
 conformance! {
     need_kind_and_arguments_only,
@@ -13,6 +20,69 @@ conformance! {
     are_refused_what_no_worker_could_read,
     see_every_job_in_one_view,
     see_counts_in_another_view,
+    may_enqueue_unique_jobs,
+    may_take_a_key_until_the_start_or_for_a_time,
+    share_keys_with_the_library,
+}
+
+/// The statements for unique jobs of docs/sql.md.
+pub(crate) mod documented {
+    use queue::JobId;
+    use queue_test_support::Engine;
+    use queue_tests::AnyPool;
+
+    const PAGE: &str = include_str!("../../docs/sql.md");
+
+    /// The block of the page with this headline, for a note with this key.
+    pub(crate) fn block(headline: &str, key: &str) -> String {
+        let head = format!("```sql\n-- {headline}\n");
+        let (_, block) = PAGE.split_once(&head).unwrap_or_else(|| panic!("no such block: {head}"));
+        let (block, _) = block.split_once("```").expect("the end of a block");
+        let block = block.replace("'refresh'", "'note'").replace("{\"shop\": 7}", &format!("{{\"label\": \"{key}\"}}"));
+        block.replace("'shop-7'", &format!("'{key}'"))
+    }
+
+    /// Enqueues a note as the page says. Returns the job that stands for it, and whether it is new.
+    pub(crate) async fn enqueue(pool: &AnyPool, engine: Engine, key: &str) -> (JobId, bool) {
+        enqueue_with(pool, engine, key, str::to_owned).await
+    }
+
+    /// With other values for `held_until` and `free_at`.
+    pub(crate) async fn enqueue_with(
+        pool: &AnyPool,
+        engine: Engine,
+        key: &str,
+        change: impl Fn(&str) -> String,
+    ) -> (JobId, bool) {
+        let id = |rows: Vec<Vec<Option<String>>>| -> Option<JobId> {
+            let id: i64 = rows.first()?[0].as_ref()?.parse().expect("an id");
+            Some(id.into())
+        };
+        if engine == Engine::Postgres {
+            let (take, who) = ("PostgreSQL: a unique job", "PostgreSQL: the job that has the key");
+            let (take, who) = (change(&block(take, key)), block(who, key));
+            loop {
+                let mut tx = pool.begin().await;
+                let new = id(tx.sql(&take).await.expect("the statement of the page"));
+                let other = id(tx.sql(&who).await.expect("the statement of the page"));
+                tx.commit().await;
+                match (new, other) {
+                    (Some(new), other) => {
+                        assert_eq!(other, Some(new));
+                        return (new, true);
+                    }
+                    (None, Some(other)) => return (other, false),
+                    (None, None) => {}
+                }
+            }
+        }
+        let headline = if engine == Engine::Sqlite { "SQLite" } else { "MySQL and MariaDB" };
+        let all = change(&block(&format!("{headline}: a unique job"), key));
+        // it is new if its number is: nobody else takes keys in the tests that ask
+        let before = id(pool.sql("SELECT MAX(job_id) FROM queue_unique_keys").await.expect("a number"));
+        let job = id(pool.sql(&all).await.unwrap_or_else(|error| panic!("{error}: {all}"))).expect("a job");
+        (job, before.is_none_or(|before| job > before))
+    }
 }
 
 async fn need_kind_and_arguments_only(db: Db) {
@@ -190,4 +260,127 @@ async fn see_counts_in_another_view(db: Db) {
     assert_eq!(same, counts);
     db.probe.release("go");
     worker.stop().await;
+}
+
+async fn may_enqueue_unique_jobs(db: Db) {
+    let enqueue = async |key: &str| documented::enqueue(db.pool(), db.engine(), key).await;
+    let (first, new) = enqueue("k").await;
+    assert!(new);
+    assert_eq!(enqueue("k").await, (first, false));
+    assert_eq!(db.enqueue_unique(Note::new("no").unique_key("k")).await, Kept(first));
+    let (other, new) = enqueue("other").await;
+    assert!(new && other != first);
+    let library = db.enqueue(Note::new("l").unique_key("l")).await;
+    assert_eq!(enqueue("l").await, (library, false));
+    assert_eq!(db.counts().await, (3, 0, 0));
+    // as the library writes it
+    let rows = db
+        .sql(
+            "SELECT k.kind, k.held_until, k.fence, k.free_at, n.held_until, j.features, j.attempt, j.worker_id
+             FROM queue_unique_keys AS k
+             JOIN queue_unique_jobs AS n ON n.job_id = k.job_id AND n.kind = k.kind AND n.unique_key = k.unique_key
+             JOIN queue_jobs AS j ON j.id = k.job_id",
+        )
+        .await;
+    assert!(rows.len() == 3 && rows.iter().all(|row| *row == rows[0]), "{rows:?}");
+    assert_eq!(db.job(first).await.unique_key.as_deref(), Some("k"));
+    let worker = db.start(db.worker());
+    for label in ["k", "other", "l"] {
+        db.probe.wait_for(What::Ended, label, 1).await;
+    }
+    db.finished(3).await;
+    worker.stop().await;
+    let (second, new) = enqueue("k").await;
+    assert!(new && second != first, "the first is over");
+    // a plain insert takes no key
+    db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{\"label\":\"k\"}')").await;
+    assert_eq!(db.count("queue_jobs").await, 2);
+}
+
+async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
+    const START: &str = "SET job_id = LAST_INSERT_ID(), held_until = 'start'";
+    const START_OF_A_FILE: &str = "SET job_id = last_insert_rowid(), held_until = 'start'";
+    let start = |block: &str| {
+        block
+            .replace("'end', NULL)", "'start', NULL)")
+            .replace("SET job_id = LAST_INSERT_ID(), held_until = 'end'", START)
+            .replace("SET job_id = last_insert_rowid(), held_until = 'end'", START_OF_A_FILE)
+    };
+    let (first, _) = documented::enqueue_with(db.pool(), db.engine(), "start", start).await;
+    let fence = db.enqueue_unique(Note::new("no").unique_key("start").unique_until(UniqueUntil::Start)).await;
+    assert_eq!(fence, Kept(first));
+    db.admin().reschedule(first, db.now().await + Duration::from_secs(3600)).await.unwrap();
+    // as a claim does
+    db.sql(format!("UPDATE queue_jobs SET fence = fence + 1 WHERE id = {first}")).await;
+    let (second, new) = documented::enqueue_with(db.pool(), db.engine(), "start", start).await;
+    assert!(new && second != first);
+
+    let hour = match db.engine() {
+        Engine::Postgres => "now() + interval '1 hour'",
+        Engine::MariaDb | Engine::MySql => "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
+        Engine::Sqlite => "(unixepoch() + 3600) * 1000",
+    };
+    let timed = |block: &str| {
+        block
+            .replace("'end', NULL)", &format!("'end', {hour})"))
+            .replace("free_at = NULL", &format!("free_at = {hour}"))
+    };
+    let (first, _) = documented::enqueue_with(db.pool(), db.engine(), "timed", timed).await;
+    db.sql("DELETE FROM queue_jobs").await;
+    assert_eq!(db.enqueue_unique(Note::new("no").unique_key("timed")).await, Kept(first));
+    assert_eq!(documented::enqueue(db.pool(), db.engine(), "timed").await, (first, false));
+    db.sql(format!("UPDATE queue_unique_keys SET free_at = {}", db.time(-1000))).await;
+    assert_ne!(documented::enqueue(db.pool(), db.engine(), "timed").await.0, first);
+}
+
+/// Both enqueue a few keys at once, while a worker runs the jobs.
+async fn share_keys_with_the_library(db: Db) {
+    let (tasks, rounds) = if db.engine() == Engine::Sqlite { (4, 25) } else { (8, 40) };
+    let at_once = async |rounds: usize| {
+        let tasks = (0..tasks).map(|task| {
+            let (pool, engine) = (db.pool().clone(), db.engine());
+            tokio::spawn(async move {
+                let mut stood = HashSet::new();
+                for round in 0..rounds {
+                    let key = format!("k{}", (task + round) % 3);
+                    stood.insert(match task % 2 {
+                        0 => documented::enqueue(&pool, engine, &key).await.0,
+                        _ => pool.enqueue(Note::new(&key).unique_key(&key)).await.expect("enqueued"),
+                    });
+                }
+                stood
+            })
+        });
+        let mut stood: HashSet<JobId> = HashSet::new();
+        for task in tasks.collect::<Vec<_>>() {
+            stood.extend(task.await.unwrap());
+        }
+        stood
+    };
+    assert_eq!(at_once(6).await.len(), 3, "exactly one for each key");
+    assert_eq!((db.count("queue_jobs").await, db.count("queue_unique_jobs").await), (3, 3));
+
+    // nobody ever sees two
+    let over = Arc::new(AtomicBool::new(false));
+    let (pool, stop) = (db.pool().clone(), over.clone());
+    let watching = tokio::spawn(async move {
+        let two = "SELECT n.unique_key, COUNT(*) FROM queue_jobs AS j JOIN queue_unique_jobs AS n ON n.job_id = j.id
+                   GROUP BY n.unique_key HAVING COUNT(*) > 1";
+        let mut looks = 0;
+        while !stop.load(Ordering::Relaxed) {
+            assert_eq!(pool.sql(two).await.expect("an answer"), Vec::<Vec<Option<String>>>::new());
+            looks += 1;
+        }
+        looks
+    });
+    let worker = db.start(db.worker());
+    let stood = at_once(rounds).await;
+    eventually("all are done", async || (db.count("queue_jobs").await == 0).then_some(())).await;
+    over.store(true, Ordering::Relaxed);
+    assert!(watching.await.unwrap() > 10);
+    worker.stop().await;
+    let there: HashSet<JobId> =
+        db.column("SELECT id FROM queue_history").await.iter().map(|id| id.parse::<i64>().unwrap().into()).collect();
+    assert!(stood.is_subset(&there), "these stand for a request and were never there");
+    assert_eq!(db.count("queue_unique_keys WHERE job_id = 0").await, 0);
 }
