@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest pause between two enqueues of a producer.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most jobs in a bulk enqueue.
-const BULK: usize = 8;
+const BULK: usize = 12;
 /// Retries of each job.
 const RETRIES: u32 = 20;
 /// How many tags each process has.
@@ -91,12 +91,14 @@ struct Wish {
     tag: i64,
     key: u32,
     plan: Plan,
+    delay_ms: u64,
 }
 
 impl Wish {
     fn job(&self) -> Enqueue<Work> {
-        let Wish { tag, key, plan } = self.clone();
-        Work { tag, plan }.max_retries(RETRIES).unique_key(name(key)).unique_until(until(key))
+        let Wish { tag, key, plan, delay_ms } = self.clone();
+        let job = Work { tag, plan }.max_retries(RETRIES).unique_key(name(key)).unique_until(until(key));
+        if delay_ms == 0 { job } else { job.after(Duration::from_millis(delay_ms)) }
     }
 }
 
@@ -154,9 +156,12 @@ impl Producer {
             8 => (Way::Transaction { bulk: self.rng.bool(), commit: false }, self.rng.usize(1..4)),
             _ => (Way::Savepoint, self.rng.usize(2..5)),
         };
-        let wishes = self.wishes(count);
+        // so that there are jobs that wait
+        let delay_ms = if self.rng.u32(..4) == 0 { self.rng.u64(50..500) } else { 0 };
+        let wishes = self.wishes(count, delay_ms);
         let tags: Vec<i64> = wishes.iter().map(|wish| wish.tag).collect();
-        let options = Options { max_retries: RETRIES.into(), ..Options::default() };
+        let delay = delay_ms.cast_signed();
+        let options = Options { max_retries: RETRIES.into(), delay_ms: delay, ..Options::default() };
         self.journal.write(What::Asked { tags: tags.clone(), options });
         let outcome = match way {
             Way::Pool { bulk } => timeout(PATIENCE, through_pool(&self.db, wishes, bulk)).await,
@@ -190,7 +195,7 @@ impl Producer {
         }
     }
 
-    fn wishes(&mut self, count: usize) -> Vec<Wish> {
+    fn wishes(&mut self, count: usize, delay_ms: u64) -> Vec<Wish> {
         let first = self.tags.fetch_add(count as i64, Ordering::Relaxed);
         // half of them want one of a few keys
         let few = (self.keys / 10).max(1);
@@ -204,7 +209,7 @@ impl Producer {
         if self.rng.u32(..10) > 0 {
             keys.sort_unstable();
         }
-        let wish = |(tag, key)| Wish { tag, key, plan: plan(&mut self.rng) };
+        let wish = |(tag, key)| Wish { tag, key, plan: plan(&mut self.rng), delay_ms };
         (first..).zip(keys).map(wish).collect()
     }
 }

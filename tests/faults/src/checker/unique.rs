@@ -1,6 +1,6 @@
 //! Finds broken promises of unique jobs, from the records, the tables, and what was seen of the tables meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use queue::UniqueUntil;
@@ -100,6 +100,13 @@ impl UniqueHistory<'_> {
             What::Stands { since, requests } => requests.iter().map(|request| (*since, request)).collect(),
             _ => Vec::new(),
         })
+    }
+
+    /// How many requests kept a job that must have waited then.
+    pub fn kept_waiting(&self) -> usize {
+        let started = self.keyed.iter().filter(|keyed| keyed.until == UniqueUntil::Start);
+        let jobs: HashSet<i64> = started.map(|keyed| keyed.job).collect();
+        self.answers().filter(|(_, request)| !request.new && jobs.contains(&request.job)).count()
     }
 
     fn runs(&self) -> HashMap<i64, Run> {

@@ -23,10 +23,8 @@ use crate::record::{Tail, What};
 use crate::scene::{Form, LEASE, LOOK, Scene};
 use crate::timetable::micros;
 
-/// Processes. Each enqueues and runs jobs.
-const PROCESSES: usize = 4;
 /// Between two looks at all keys.
-const BLINK: Duration = Duration::from_millis(10);
+const BLINK: Duration = Duration::from_millis(20);
 /// Fewer looks than this show nothing.
 const LOOKS: usize = 50;
 /// The most violations that are told.
@@ -35,15 +33,16 @@ const TOLD: usize = 30;
 pub(super) async fn one_holder(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let short = ground.order.form == Form::Short;
-    let (keys, producers) = if short { (100, 4) } else { (1000, 8) };
+    // processes that enqueue and run jobs, and producers in each
+    let (processes, producers, keys) = if short { (3, 4, 100) } else { (4, 8, 1000) };
     let worker = scene.worker().lease(LEASE).concurrency(8);
     let worker = worker.arg("producers", producers).arg("keys", keys).arg("seed", ground.order.seed);
     let mut crew = scene.crew();
-    crew.hire_many(PROCESSES, &worker)?;
+    crew.hire_many(processes, &worker)?;
     crew.ready().await?;
     let watch = Watch::start(&scene.db);
     let mut progress = Progress::default();
-    let (jobs, rounds) = (scene.jobs(2000, 100_000), scene.rounds(4, 60));
+    let (jobs, rounds) = (scene.jobs(1500, 100_000), scene.rounds(4, 60));
     for round in 0..rounds {
         // spread over all the requests
         let due = jobs as f64 * f64::from(round) / f64::from(rounds);
@@ -57,7 +56,7 @@ pub(super) async fn one_holder(ground: &Ground) -> Result<Vec<String>> {
             crew.kill(seat)?;
             continue;
         }
-        let pause = scene.between(LEASE.mul_f64(1.05), LEASE.mul_f64(2.0));
+        let pause = scene.between(LEASE.mul_f64(1.05), LEASE.mul_f64(1.5));
         crew.pause(seat, true);
         crew.work(pause).await?;
         crew.pause(seat, false);
@@ -200,7 +199,8 @@ async fn judge(scene: &Scene, history: &History, watched: Watched) -> Result<Str
     }
     let new = unique.answers().filter(|(_, request)| request.new).count();
     let kept = unique.answers().count() - new;
-    ensure!(new > 0 && kept > 0, "{new} new jobs, {kept} kept: this shows nothing");
+    let waited = unique.kept_waiting();
+    ensure!(new > 0 && kept > waited && waited > 0, "{new} new, {kept} kept, {waited} waited: this shows nothing");
     let (mut undone, mut unknown, mut lost) = (0, 0, 0);
     for event in &history.events {
         match &event.what {
@@ -214,7 +214,7 @@ async fn judge(scene: &Scene, history: &History, watched: Watched) -> Result<Str
     let undone = undone - kept;
     ensure!(undone > 0, "nothing was rolled back: this shows nothing");
     Ok(format!(
-        "{new} new, {kept} kept, {undone} rolled back, {unknown} unknown; {lost} leases lost; {looks} looks at up to \
+        "{new} new, {kept} kept ({waited} of them until the start), {undone} rolled back, {unknown} unknown; {lost} leases lost; {looks} looks at up to \
          {keys} keys"
     ))
 }
