@@ -191,7 +191,7 @@ impl UniqueHistory<'_> {
             if let Some(run) = runs.get(job).filter(|run| waited && run.began < since) {
                 let early = (since - run.began) as f64 / 1e6;
                 let word = if *new { "made" } else { "kept" };
-                broken(UniqueRule::TooSoon, key, format!("job {job}, {word}, began {early:.6} s before"));
+                broken(UniqueRule::TooSoon, key, format!("job {job}, {word}, began {early:.6} s before its commit"));
             }
         }
     }

@@ -133,7 +133,10 @@ impl Watch {
                     Ok(holders) => {
                         watched.looks += 1;
                         watched.keys = watched.keys.max(holders.len());
-                        watched.sightings.extend(holders.into_iter().filter(|it| it.count > 1));
+                        let several = holders.into_iter().filter(|it| it.count > 1);
+                        let unseen = several.filter(|it| !watched.sightings.contains(it));
+                        let unseen: Vec<_> = unseen.collect();
+                        watched.sightings.extend(unseen);
                     }
                     // a process that was killed may have left the file locked
                     Err(error) => tracing::debug!(%error, "a look failed"),
@@ -154,7 +157,7 @@ impl Watch {
     }
 }
 
-/// The holders of all keys, in one snapshot.
+/// The holders of all keys, in one snapshot: those that are not over, and of those until the start, were never claimed.
 async fn look(db: &Db) -> Result<Vec<Sighting>> {
     let sql = "SELECT n.unique_key, COUNT(*), MIN(n.job_id), MAX(n.job_id)
                FROM queue_jobs AS j JOIN queue_unique_jobs AS n ON n.job_id = j.id
