@@ -15,6 +15,7 @@ pub mod load;
 pub mod mix;
 pub mod order;
 pub mod point;
+pub mod producers;
 pub mod record;
 pub mod scene;
 pub mod suite;

@@ -53,6 +53,15 @@ pub enum What {
         /// All of one [`What::Asked`].
         tags: Vec<i64>,
     },
+    /// The database said that a producer's requests for unique jobs are committed.
+    Stands {
+        /// When the commit was asked for; without a transaction, when the enqueue was.
+        since: i64,
+        /// The answers.
+        requests: Vec<Request>,
+    },
+    /// All producers of this process have ended.
+    Produced,
     /// A handler began.
     Started {
         /// The job's number.
@@ -112,6 +121,17 @@ pub enum What {
     Exited,
     /// The database's clock is about to be set forward. By that clock, every delay that has begun is then over.
     ClockForward,
+}
+
+/// The answer to a request for a unique job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The key.
+    pub key: String,
+    /// The number of the job that stands for the request.
+    pub job: i64,
+    /// Whether the request made the job.
+    pub new: bool,
 }
 
 /// How a job is enqueued.
@@ -242,8 +262,19 @@ impl Tail {
     /// How many handlers of a folder's record have begun so far.
     ///
     /// # Errors
-    /// When a file cannot be read, or has a broken line.
+    /// As [`follow`](Tail::follow).
     pub fn starts(&mut self, folder: &Path) -> Result<usize> {
+        let mut starts = 0;
+        self.follow(folder, |event| starts += usize::from(matches!(event.what, What::Started { .. })))?;
+        self.starts += starts;
+        Ok(self.starts)
+    }
+
+    /// Reads what is new in a folder's record.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has a broken line.
+    pub fn follow(&mut self, folder: &Path, mut look: impl FnMut(&Event)) -> Result<()> {
         for path in files(folder)? {
             let read = self.read.entry(path.clone()).or_default();
             let mut file = BufReader::new(File::open(&path).context("opening a record")?);
@@ -252,11 +283,11 @@ impl Tail {
             while file.read_line(&mut line).context("reading a record")? > 0 && line.ends_with('\n') {
                 *read += line.len() as u64;
                 let event: Event = serde_json::from_str(&line).with_context(|| format!("a broken line: {line}"))?;
-                self.starts += usize::from(matches!(event.what, What::Started { .. }));
+                look(&event);
                 line.clear();
             }
         }
-        Ok(self.starts)
+        Ok(())
     }
 }
 

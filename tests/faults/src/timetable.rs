@@ -207,7 +207,7 @@ async fn attempts(db: &Db, engine: Engine) -> Result<HashMap<i64, i64>> {
 }
 
 /// A time as microseconds since 1970.
-fn micros(engine: Engine, time: &str) -> String {
+pub(crate) fn micros(engine: Engine, time: &str) -> String {
     match engine {
         Engine::Sqlite => format!("{time} * 1000"),
         Engine::Postgres => format!("CAST(EXTRACT(EPOCH FROM {time}) * 1000000 AS BIGINT)"),

@@ -26,6 +26,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::faults::hostile::{Note, Play, Spreads};
 use crate::jobs::{Limited, Tick, Work, new, old};
 use crate::point::{Death, Watcher};
+use crate::producers;
 use crate::record::{Journal, What, time_of_day};
 
 /// Runs jobs until SIGTERM.
@@ -65,6 +66,8 @@ pub struct Args {
     /// Which jobs it knows
     #[arg(long, value_enum, default_value_t = Generation::Load)]
     generation: Generation,
+    #[command(flatten)]
+    produces: producers::Order,
 }
 
 /// The jobs that a binary knows.
@@ -105,6 +108,7 @@ pub async fn run(args: Args) -> Result<()> {
     let shutdown = async move {
         terminate.recv().await;
     };
+    producers::start(&args.produces, &args.url, &args.records, &journal)?;
     builder(&args, journal)?.build()?.run(shutdown).await?;
     exit(0)
 }

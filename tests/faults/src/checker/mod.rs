@@ -8,6 +8,7 @@ mod story;
 #[cfg(test)]
 mod tests;
 mod ticks;
+mod unique;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -16,6 +17,7 @@ use queue_test_support::{Attempt, Row, Tables};
 use serde::Deserialize;
 
 pub use self::ticks::{Decided, Made, Scheduled, TickHistory, TickRule, TickViolation};
+pub use self::unique::{Keyed, Sighting, UniqueHistory, UniqueRule, UniqueViolation};
 use crate::record::{Event, Options, What};
 
 /// Everything that is known at the end, when no job waits or runs.
@@ -193,6 +195,7 @@ impl<'a> Checker<'a> {
                 self.cancels.insert(*job, Some(event.at));
             }
             What::Started { tag, .. } | What::Ended { tag, .. } => self.job(*tag).runs.push(event),
+            What::Stands { .. } | What::Produced => {}
             _ => self.processes.entry(event.process).or_default().push(event),
         }
     }

@@ -19,6 +19,7 @@ mod server;
 mod snapshot;
 mod sqlite;
 mod stop;
+mod unique;
 
 use std::fmt;
 use std::pin::Pin;
@@ -144,6 +145,8 @@ faults! {
         "schedules that tick each second, while workers are killed (--rounds: kills)";
     "schedules-clock" on SERVERS: schedules_clock::set_forward_and_back,
         "the clock of the database is set forward and back by an hour, with schedules of each policy";
+    "unique" on ALL: unique::one_holder,
+        "unique jobs, while the processes that enqueue and run them are killed and suspended (--rounds: faults)";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
 
