@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use queue::Enqueued::{Kept, New, Replaced};
+use queue::testing::TestQueue;
 use queue::{Enqueue, Enqueued, Error, Filter, Job, JobId, JobState, OnConflict, UniqueUntil};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play, Remark};
-use queue_tests::{AnyTransaction, Db, Step, What, eventually, within};
+use queue_tests::{AnyPool, AnyTransaction, Db, Step, What, each, eventually, within};
 
 conformance! {
     keep_the_job_that_is_there,
@@ -24,7 +25,8 @@ conformance! {
     come_back_only_if_their_key_is_free,
     are_free_when_rows_are_removed_by_hand,
     refuse_unusable_keys,
-    show_their_keys;
+    show_their_keys,
+    lose_their_keys_as_a_test_lets_time_pass;
     servers:
     wait_for_each_other,
     lock_no_gaps,
@@ -304,6 +306,10 @@ async fn wait_for_each_other(db: Db) {
     }
 }
 
+fn is_a_deadlock(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.code().is_some_and(|code| code == "40001" || code == "40P01"))
+}
+
 /// Many enqueue a few keys at once, by transactions that commit or not, while workers run the jobs.
 async fn have_one_holder_whatever_happens(db: Db) {
     let (tasks, rounds, keys) = if db.engine() == Engine::Sqlite { (4, 25, 5) } else { (8, 40, 5) };
@@ -340,6 +346,8 @@ async fn have_one_holder_whatever_happens(db: Db) {
                             (Ok(_), _) => tx.rollback().await,
                             // somebody else wrote to the file since this transaction began
                             (Err(Error::Database { .. }), _) if matches!(tx, AnyTransaction::Sqlite(_)) => {}
+                            // two waited for the first enqueue of a key, which was rolled back
+                            (Err(Error::Database { source, .. }), _) if is_a_deadlock(&source) => tx.rollback().await,
                             (Err(error), _) => panic!("{error}"),
                         }
                     }
@@ -485,6 +493,20 @@ async fn show_their_keys(db: Db) {
     db.reaches(by_args, JobState::Completed).await;
     assert_eq!(db.job(by_args).await.unique_key.as_deref(), Some("{\"label\":\"a\"}"));
     worker.stop().await;
+}
+
+async fn lose_their_keys_as_a_test_lets_time_pass(db: Db) {
+    let hour = |label: &str| note(label, "k").unique_for(Duration::from_secs(3600));
+    let first = db.enqueue(hour("first")).await;
+    each!(AnyPool, db.pool(), pool => {
+        let mut queue = TestQueue::new(pool).state(db.pool().clone()).state(db.probe.clone());
+        assert_eq!(queue.drain().await.unwrap().expect_ok().completed, 1);
+        assert_eq!(db.enqueue_unique(hour("second")).await, Kept(first));
+        queue.advance("59m").await.unwrap();
+        assert_eq!(db.enqueue_unique(hour("third")).await, Kept(first));
+        queue.advance("1m").await.unwrap();
+        assert!(db.enqueue_unique(hour("fourth")).await.is_new());
+    });
 }
 
 /// A lock of a gap would keep out enqueues of others. In the caller's own transaction, at the level that is the default.

@@ -99,7 +99,17 @@ pub(crate) async fn job<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
     id: JobId,
 ) -> Result<Option<JobDetail>, Error> {
-    store.run(Via::Pool, Mode::Read, "cannot read a job", id, |conn, id| detail::<DB>(conn, *id).boxed()).await
+    const DOING: &str = "cannot read a job";
+    let found = store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| detail::<DB>(conn, *id).boxed()).await?;
+    let Some(mut job) = found else { return Ok(None) };
+    let key =
+        store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| unique::key_of::<DB>(conn, id.get()).boxed()).await;
+    job.unique_key = match key {
+        // an account from before there were keys
+        Err(error) if error.is_a_missing_right() => None,
+        key => key?,
+    };
+    Ok(Some(job))
 }
 
 async fn detail<DB: Dialect + AdminDialect>(
@@ -144,8 +154,7 @@ async fn detail<DB: Dialect + AdminDialect>(
             error: None,
         });
     }
-    let unique_key = unique::key_of::<DB>(conn, id.get()).await?;
-    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, unique_key, attempts }))
+    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, unique_key: None, attempts }))
 }
 
 /// Ordered by name.

@@ -227,7 +227,7 @@ impl Dialect for MySql {
     async fn lock_keys(conn: &mut MySqlConnection, keys: &str, _count: usize) -> Result<bool, Error> {
         let (sql, arguments) = Self::prepare(Self::UNIQUE.lock, &[keys.into()])?;
         match Self::insert_row(conn, sql, arguments).await {
-            Err(Error::Database(error)) if is_null_refused(&error) => {
+            Err(Error::Database(error)) if is_null_refused(&*error) => {
                 insert::step(conn, Whose::Callers).await.map_err(Refused::into_error)?;
                 Err(Error::Database(error))
             }

@@ -54,7 +54,7 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
         let (sql, arguments) = MySql::prepare(sql, &binds)?;
         return match MySql::insert_row(conn, sql, arguments).await {
             Ok(id) => Ok(vec![id]),
-            Err(Error::Database(error)) if is_null_refused(&error) => {
+            Err(Error::Database(error)) if is_null_refused(&*error) => {
                 step(conn, whose).await?;
                 Err(Refused::Error(Error::Database(error)))
             }
@@ -72,7 +72,7 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
 }
 
 /// "The column cannot be NULL": our own statements raise this in a session in which jobs must not be written.
-pub(super) fn is_null_refused(error: &Box<dyn DatabaseError>) -> bool {
+pub(super) fn is_null_refused(error: &dyn DatabaseError) -> bool {
     error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|error| error.number() == 1048)
 }
 
