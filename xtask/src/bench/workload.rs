@@ -132,6 +132,7 @@ const STEADY: &[Figure] = &[
     figure("size_ratio_to_fifth", "size of all tables, last minute ÷ fifth minute", Better::Less, Beside::Itself),
 ];
 const TO_ENQUEUE: &[Figure] = &[rate(Beside::Ours("enqueue-1"))];
+const TO_HAND: &[Figure] = &[rate(Beside::Ours("by-hand"))];
 const TO_BULK: &[Figure] = &[rate(Beside::Ours("bulk"))];
 const TO_PICKUP: &[Figure] = &[p50(Beside::Ours("pickup")), p99(Beside::Ours("pickup"))];
 const FAR: &[Figure] = &[
@@ -177,6 +178,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     ),
     after("enqueue-1", workload("unique-taken", "the same with a key that is taken", TO_ENQUEUE, When::Always)),
     after("bulk", workload("unique-bulk", "bulk enqueue of 50,000 unique jobs with new keys", TO_BULK, When::Always)),
+    workload(
+        "by-hand",
+        "a handler's transaction with an effect, one INSERT and one DELETE",
+        &[rate(Beside::Nothing)],
+        When::Always,
+    ),
+    after("by-hand", workload("complete-in", "the same with `complete_in`", TO_HAND, When::Always)),
     beside_floor(workload("drain", "drain of 50,000 no-op jobs, history kept", TO_FLOOR, When::Always)),
     after("drain", workload("drain-queues", "the same from 100 queues, all due at once", TO_DRAIN, When::Always)),
     workload("drain-1", "50,000 jobs for 1 idle process with 32 slots", &[rate(Beside::Nothing)], When::Always),

@@ -13,6 +13,7 @@ use jobs::Seen;
 mod backlog;
 mod children;
 mod closed;
+mod complete;
 mod cost;
 mod drain;
 mod enqueue;
@@ -43,6 +44,8 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "unique-new" => enqueue::unique(&db, |n| n.to_string()).await,
         "unique-taken" => enqueue::unique(&db, |_| "taken".into()).await,
         "unique-bulk" => enqueue::unique_bulk(&db).await,
+        "by-hand" => complete::run(&db, true).await,
+        "complete-in" => complete::run(&db, false).await,
         "drain" => drain::fresh(&db).await,
         "drain-queues" => drain::of_many_queues(&db).await,
         "drain-1" => children::drain(&db, 1, 32).await,
@@ -80,7 +83,7 @@ impl Db {
     }
 
     fn worker(&self, seen: &Seen) -> WorkerBuilder {
-        each!(self, pool => Worker::builder(pool)).state(seen.clone())
+        each!(self, pool => Worker::builder(pool)).state(seen.clone()).state(self.clone())
     }
 }
 
