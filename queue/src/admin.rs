@@ -60,7 +60,11 @@ impl Admin {
         self.store.job(id).await
     }
 
-    /// Finds the last unique job of a kind that took this key. While that job is not over, it keeps others out.
+    /// Finds the last unique job of a kind that took this key. While that job is not over, it keeps others out. `None`:
+    /// there is no such job any more.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -298,9 +302,10 @@ struct Changed {
 
 impl Changed {
     fn tell_of_refusals(&self) {
-        for Refusal { id, key, holder } in &self.refused {
+        // not the key: it may consist of arguments, which are never logged
+        for Refusal { id, holder, .. } in &self.refused {
             let event = telemetry::NOT_SENT_BACK;
-            tracing::warn!(event, job.id = id, job.unique_key = key, holder, "not sent back: another job has its key");
+            tracing::warn!(event, job.id = id, holder, "not sent back: another job has its key");
         }
     }
 }

@@ -56,7 +56,10 @@ pub enum Error {
     /// A job with this key is there, and the enqueue must not write another one
     /// ([`OnConflict::Reject`](crate::OnConflict::Reject)). Nothing was written, and the caller's transaction stays
     /// usable.
-    #[error("cannot enqueue `{kind}`: {} has the key `{key}` already", holder(*existing))]
+    #[error(
+        "cannot enqueue `{kind}`: {} has the key `{key}` already; let that one do, or enqueue again when it is over",
+        holder(*existing)
+    )]
     Duplicate {
         /// The job's kind.
         kind: &'static str,

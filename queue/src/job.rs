@@ -229,7 +229,8 @@ struct Options {
     priority: Option<i16>,
     queue: Option<String>,
     max_retries: Option<u32>,
-    unique: UniqueOptions,
+    /// Boxed: most jobs have none, and many are moved about at once.
+    unique: Option<Box<UniqueOptions>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -277,6 +278,10 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    fn unique_options(&mut self) -> &mut UniqueOptions {
+        self.options.unique.get_or_insert_default()
+    }
+
     /// Makes the job unique by this key, among the jobs of its kind. The default is the key that its type or its
     /// arguments give. 1 to 255 bytes. Two enqueues with the same text have the same key, whichever way it was given.
     ///
@@ -296,28 +301,28 @@ impl<J: Job> Enqueue<J> {
     /// # Ok(()) }
     /// ```
     pub fn unique_key(mut self, key: impl Into<String>) -> Self {
-        self.options.unique.key = Some(key.into());
+        self.unique_options().key = Some(key.into());
         self
     }
 
     /// Makes the job the only one with its key for at least `period` after this enqueue, even if it is over earlier.
     /// The database's clock counts. A period above 100 years counts as 100 years.
     pub fn unique_for(mut self, period: Duration) -> Self {
-        self.options.unique.at_least = Some(period);
+        self.unique_options().at_least = Some(period);
         self
     }
 
     /// Makes the job the only one with its key until its start or its end. The default is that of its type, else
     /// [`UniqueUntil::End`].
     pub fn unique_until(mut self, until: UniqueUntil) -> Self {
-        self.options.unique.until = Some(until);
+        self.unique_options().until = Some(until);
         self
     }
 
     /// Makes the job unique, and says what this enqueue does if a job with its key is there. The default is that of its
     /// type, else [`OnConflict::Keep`].
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
-        self.options.unique.on_conflict = Some(on_conflict);
+        self.unique_options().on_conflict = Some(on_conflict);
         self
     }
 
@@ -344,14 +349,14 @@ impl<J: Job> Enqueue<J> {
     /// # Ok(()) }
     /// ```
     pub fn debounce(mut self, delay: Duration) -> Self {
-        self.options.unique.debounce = Some(delay);
+        self.unique_options().debounce = Some(delay);
         self
     }
 
     /// The longest that [`debounce`](Self::debounce) may postpone the job, counted from its first enqueue. Without this
     /// limit, frequent enqueues postpone it for ever.
     pub fn at_most(mut self, most: Duration) -> Self {
-        self.options.unique.at_most = Some(most);
+        self.unique_options().at_most = Some(most);
         self
     }
 
@@ -377,7 +382,9 @@ impl<J: Job> Enqueue<J> {
     /// # Cancellation
     /// Safe to drop. The job may or may not be written then, and the pool stays healthy. The same holds after a lost
     /// connection: the library does not retry, because that could enqueue the job twice. On MySQL and MariaDB, sqlx
-    /// does not survive a drop while it prepares a statement: your own connection or transaction may stop answering.
+    /// does not survive a drop while it prepares a statement: your own connection or transaction may stop answering. A
+    /// unique job takes several statements on MySQL, MariaDB and SQLite. If you drop its enqueue in your own transaction,
+    /// roll back: to a savepoint, or completely.
     ///
     /// The arguments are serialized at the call, and written when the future is polled.
     // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
@@ -435,8 +442,9 @@ impl<J: Job> Enqueue<J> {
         }
         let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
         check_name("queue", &queue).map_err(refused)?;
-        let (delay_us, run_at_us) = match (due, unique.debounce) {
-            (Due::Now, Some(delay)) => (Some(micros(delay.min(unique.at_most.unwrap_or(delay)))), None),
+        let (debounce, at_most) = unique.as_ref().map_or((None, None), |unique| (unique.debounce, unique.at_most));
+        let (delay_us, run_at_us) = match (due, debounce) {
+            (Due::Now, Some(delay)) => (Some(micros(delay.min(at_most.unwrap_or(delay)))), None),
             (_, Some(_)) => {
                 return Err(refused("a debounced job is due after its delay: remove `after` or `at`".into()));
             }
@@ -444,7 +452,10 @@ impl<J: Job> Enqueue<J> {
             (Due::After(delay), None) => (Some(micros(delay)), None),
             (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
         };
-        let unique = unique.resolve(J::UNIQUE, &args).map_err(refused)?;
+        let unique = match (unique, J::UNIQUE) {
+            (None, None) => None,
+            (options, of_type) => options.unwrap_or_default().resolve(of_type, &args).map_err(refused)?,
+        };
         Ok(NewJob {
             kind: J::KIND.into(),
             queue,

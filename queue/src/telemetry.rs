@@ -54,7 +54,7 @@ pub(crate) const JOB_RELEASED: &str = "job.released";
 pub(crate) const JOB_ABANDONED: &str = "job.abandoned";
 /// The database refused a write, because another attempt is current. Fields: `job.id`.
 pub(crate) const JOB_REFUSED: &str = "job.refused";
-/// A dead letter was not sent back, because another job has its key. Fields: `job.id`, `job.unique_key`, `holder`.
+/// A dead letter was not sent back, because another job has its key. Fields: `job.id`, `holder`.
 pub(crate) const NOT_SENT_BACK: &str = "job.not_sent_back";
 /// Jobs of lost workers were rescued. Fields: `ready`, `dead`, `cancelled`.
 pub(crate) const JOBS_RESCUED: &str = "jobs.rescued";

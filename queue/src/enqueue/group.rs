@@ -392,12 +392,15 @@ async fn insert_in_time<DB: Dialect>(
 ) -> Result<Vec<i64>, Error> {
     match timeout(LIMIT, insert(conn, turns, turn, jobs, announce)).await {
         Ok(result) => result,
-        Err(_) => {
-            conn.close_on_drop();
-            let what = format!("no answer within {LIMIT:?}: whether it was written is not known");
-            Err(Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))
-        }
+        Err(_) => Err(given_up(conn)),
     }
+}
+
+/// The error of an enqueue without an answer. Its connection is closed.
+fn given_up<DB: Dialect>(conn: &mut PoolConnection<DB>) -> Error {
+    conn.close_on_drop();
+    let what = format!("no answer within {LIMIT:?}: whether it was written is not known");
+    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
 }
 
 /// Whether the statement that inserts this job can also send the signal.
@@ -469,7 +472,14 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(
     let task = tokio::spawn(async move {
         let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
         let (mut conn, _) = place.connection().await?;
-        let enqueued = enqueue_all(&mut conn, &turns, &jobs).await?;
+        let enqueued = match jobs.iter().any(|job| job.unique.is_some()) {
+            false => enqueue_all(&mut conn, &turns, &jobs).await?,
+            // somebody may hold a key for ever
+            true => match timeout(LIMIT, enqueue_all(&mut conn, &turns, &jobs)).await {
+                Ok(enqueued) => enqueued?,
+                Err(_) => return Err(given_up(&mut conn).into()),
+            },
+        };
         place.keep(conn);
         notify::committed(&pool, false);
         Ok(enqueued)

@@ -24,8 +24,9 @@ use crate::store::{FeatureDuty, Reply, Upkeep};
 
 /// How many unique jobs one statement looks at.
 const PART: i64 = 1_000;
-/// How many parts a round looks at in any case, and at most.
+/// How many parts a round looks at beyond the oldest jobs.
 const FEW_PARTS: u32 = 10;
+/// How many parts of the oldest jobs a round removes at most.
 const MOST_PARTS: u32 = 500;
 /// The pause between two rounds.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -70,32 +71,38 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    /// Removes the keys of unique jobs that are nowhere any more, behind the last job that was looked at. It stops at
-    /// the last of all, or after so many parts that hardly any is left to remove.
+    /// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first. So a round
+    /// begins with those, as long as most of a part are gone. Then it looks at a few parts behind the last job that an
+    /// earlier round has looked at, for jobs that were deleted.
     async fn sweep_keys(&self, hand: &AtomicI64) -> Result<(), Error> {
-        const DOING: &str = "cannot remove the keys of old unique jobs";
-        let mut part = 0;
-        while part < MOST_PARTS {
-            part += 1;
-            let behind = hand.load(Ordering::Relaxed);
-            let (gone, last) = self
-                .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| {
-                    unique::over::<DB>(conn, *behind, PART).boxed()
-                })
-                .await?;
-            let count = gone.len();
-            if count > 0 {
-                self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| {
-                    unique::sweep::<DB>(conn, gone).boxed()
-                })
-                .await?;
+        for _ in 0..MOST_PARTS {
+            let (gone, last) = self.sweep_part(0).await?;
+            if gone < PART as usize / 2 || last.is_none() {
+                break;
             }
+        }
+        for _ in 0..FEW_PARTS {
+            let (_, last) = self.sweep_part(hand.load(Ordering::Relaxed)).await?;
             hand.store(last.unwrap_or(0), Ordering::Relaxed);
-            if last.is_none() || (part >= FEW_PARTS && count < PART as usize / 2) {
+            if last.is_none() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Returns how many jobs were gone, and the last one looked at, if there are more behind it.
+    async fn sweep_part(&self, behind: i64) -> Result<(usize, Option<i64>), Error> {
+        const DOING: &str = "cannot remove the keys of old unique jobs";
+        let (gone, last) = self
+            .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| unique::over::<DB>(conn, *behind, PART).boxed())
+            .await?;
+        let count = gone.len();
+        if count > 0 {
+            self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| unique::sweep::<DB>(conn, gone).boxed())
+                .await?;
+        }
+        Ok((count, last))
     }
 
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {

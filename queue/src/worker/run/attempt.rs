@@ -145,6 +145,8 @@ impl Execution {
         let elapsed = self.started.elapsed();
         let duration_ms = elapsed.as_secs_f64() * 1e3;
         match raw {
+            // whether it was committed or another attempt has the job is not known here
+            _ if !is_held && self.switch.reason() == Some(Stop::LeaseLost) => Settled::Lost,
             Raw::Returned(Ok(result)) if !is_held => {
                 tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
                 Settled::Completed { result }

@@ -2,7 +2,7 @@
 //!
 //! A key names its holder, and nothing releases it. It is free as soon as its holder is over, which the other tables
 //! tell. So only an enqueue and the return of a dead letter read or write keys. Whoever wants a key locks its row first,
-//! and decides by what is true then: a holder that is over stays over, because a return raises its fence.
+//! and decides by what is true then. A holder that is over stays over, until it is sent back, and that takes its key anew.
 
 mod group;
 pub(crate) mod statements;
@@ -12,10 +12,11 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
+use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
+use crate::store::engine::script::When;
 use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::engine::unique::group::{Group, grouped};
 use crate::store::values::{Hold, NewJob, Refusal, Unwritten, Whose};
@@ -142,8 +143,9 @@ async fn place<DB: Dialect>(
         pending.retain(|group| placed[group.first()].is_none());
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
-    let placed =
-        placed.ok_or_else(|| sqlx::Error::Protocol("the key of a unique job changes hands too fast".into()))?;
+    let placed = placed.ok_or_else(|| {
+        sqlx::Error::Protocol("the key of a unique job changes hands too fast: enqueue it again".into())
+    })?;
     let new = placed.iter().zip(jobs).filter(|(enqueued, _)| enqueued.is_new());
     let new: Vec<_> =
         new.map(|(enqueued, job)| Hold { id: enqueued.id().get(), fence: 0, features: job.features }).collect();
@@ -408,6 +410,11 @@ pub(super) async fn take_again<DB: Dialect>(
     if refusals.is_empty() {
         give::<DB>(conn, &mut wanted).await?;
     }
+    // of two dead letters, the newest may be refused as well: then its holder is that of both
+    let holders: HashMap<i64, i64> = refusals.iter().map(|refusal| (refusal.id, refusal.holder)).collect();
+    for refusal in &mut refusals {
+        refusal.holder = holders.get(&refusal.holder).copied().unwrap_or(refusal.holder);
+    }
     Ok(refusals)
 }
 
@@ -428,10 +435,16 @@ pub(super) async fn over<DB: Dialect>(
     Ok((gone, last))
 }
 
-/// Removes the keys of jobs.
+/// Removes the keys of jobs. A key that somebody locks stays for the next round.
 pub(super) async fn sweep<DB: Dialect>(conn: &mut DB::Connection, jobs: &[i64]) -> Result<(), sqlx::Error> {
-    for (_, sql) in DB::UNIQUE.sweep.steps() {
-        execute::<DB>(conn, sql, &[jobs.into()]).await?;
+    let mut found = Vec::new();
+    for (when, sql) in DB::UNIQUE.sweep.steps() {
+        match when {
+            When::Find => found = ids::<DB>(conn, sql, &[jobs.into()]).await?,
+            When::Found if found.is_empty() => {}
+            When::Found => drop(execute::<DB>(conn, sql, &[found.as_slice().into()]).await?),
+            _ => drop(execute::<DB>(conn, sql, &[jobs.into()]).await?),
+        }
     }
     Ok(())
 }

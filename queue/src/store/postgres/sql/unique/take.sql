@@ -17,13 +17,16 @@ WITH wanted AS MATERIALIZED (
     SET job_id = excluded.job_id, held_until = excluded.held_until, fence = 0, free_at = excluded.free_at
     WHERE (k.free_at IS NULL OR k.free_at <= statement_timestamp())
       AND NOT EXISTS (SELECT FROM queue_jobs AS j
-          WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence))
+          WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence))
       AND EXISTS (SELECT FROM queue_unique_keys AS s
           WHERE s.kind = k.kind AND s.unique_key = k.unique_key AND s.job_id - k.job_id = 0 AND s.fence = k.fence)
     RETURNING k.kind, k.unique_key, k.job_id, k.held_until
 ), noted AS (
     INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
     SELECT job_id, kind, unique_key, held_until FROM taken ORDER BY job_id
+    -- ids that were set back
+    ON CONFLICT (job_id) DO UPDATE
+    SET kind = excluded.kind, unique_key = excluded.unique_key, held_until = excluded.held_until
 ), inserted AS (
     INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features) OVERRIDING SYSTEM VALUE
     SELECT w.id, w.kind, w.queue, w.priority, w.max_retries, w.args::json,
