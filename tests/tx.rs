@@ -111,7 +111,7 @@ macro_rules! on_driver {
                 let twice = db.enqueue(Eager::new(true)).await;
                 let detail = db.reaches(twice, JobState::Dead).await;
                 let error = detail.job.error.unwrap_or_default();
-                assert!(error.contains("completed already"), "{error}");
+                assert!(error.contains("called already"), "{error}");
                 worker.stop().await;
             }
 
@@ -139,10 +139,15 @@ macro_rules! on_driver {
                 let mut queue = states(TestQueue::new(pool)).register::<Charge>();
                 db.enqueue(Charge::new("a", Step::Fail("no".into()))).await;
                 let drained = queue.drain().await.expect("an answer");
-                assert_eq!((drained.completed, drained.retried, db.count("effects").await), (0, 1, 0));
-                tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-                assert_eq!(queue.drain().await.expect("an answer").expect_ok().completed, 2);
-                assert_eq!(db.count("effects").await, 1);
+                assert_eq!(drained.retried, 1);
+                // on a slow machine the retry is due before the drain is over
+                let mut completed = drained.completed;
+                assert_eq!(db.count("effects").await, i64::from(completed > 0));
+                if completed == 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+                    completed = queue.drain().await.expect("an answer").expect_ok().completed;
+                }
+                assert_eq!((completed, db.count("effects").await), (2, 1));
                 // its worker dies after the commit: the job is over all the same
                 db.enqueue(Plain::new()).await;
                 queue.crash_before_end();

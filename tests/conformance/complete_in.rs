@@ -315,7 +315,7 @@ async fn a_job_is_completed_once(db: Db) {
     let id = db.enqueue(Settle::new("a", Plan { twice: true, ..Plan::default() })).await;
     let detail = db.reaches(id, JobState::Completed).await;
     assert_eq!((outcomes(&detail), effects(&db, "a").await), (vec![(1, "failed"), (2, "completed")], 1));
-    assert!(error(&detail, 0).contains("completed already in this attempt"), "{}", error(&detail, 0));
+    assert!(error(&detail, 0).contains("called already in this attempt"), "{}", error(&detail, 0));
     worker.stop().await;
 }
 

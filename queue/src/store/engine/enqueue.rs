@@ -12,9 +12,17 @@ pub(crate) async fn enqueue<DB: Dialect>(
     jobs: &[NewJob],
     whose: Whose,
 ) -> Result<Vec<Enqueued>, Unwritten> {
-    if jobs.iter().any(|job| job.unique.is_some()) {
-        return unique::enqueue::<DB>(conn, jobs, whose).await;
+    // one look at each job: a large batch is larger than the processor's caches
+    let mut plain = true;
+    for job in jobs {
+        if job.unique.is_some() {
+            return unique::enqueue::<DB>(conn, jobs, whose).await;
+        }
+        plain &= job.features.is_none();
     }
-    let ids = steps::insert::<DB>(conn, jobs, whose).await?;
+    let ids = match plain {
+        true => DB::insert(conn, jobs, whose).await?,
+        false => steps::insert::<DB>(conn, jobs, whose).await?,
+    };
     Ok(ids.into_iter().map(|id| Enqueued::New(id.into())).collect())
 }

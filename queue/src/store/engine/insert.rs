@@ -42,7 +42,7 @@ impl NewJob {
     }
 }
 
-/// Whether the jobs are due at once and differ only in their arguments, as in nearly every batch. Then the common
+/// Whether the jobs use no feature, are due at once and differ only in their arguments, as in nearly every batch. Then the common
 /// values are sent once.
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
@@ -54,6 +54,7 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
         (&job.kind, job.priority, job.max_retries) == (&first.kind, first.priority, first.max_retries)
             && job.queue == first.queue
             && job.is_due_now()
+            && job.features.is_none()
     })
 }
 

@@ -435,8 +435,7 @@ async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i
 
 async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
-    let marked = jobs.iter().any(|job| !job.features.is_none());
-    if !marked && alike(jobs) {
+    if alike(jobs) {
         let common = &jobs[0];
         return sqlx::query_scalar(include_str!("sql/insert_alike.sql"))
             .bind(&*common.kind)
@@ -447,6 +446,7 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .fetch_all(conn)
             .await;
     }
+    let marked = jobs.iter().any(|job| !job.features.is_none());
     let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
     let insert = sqlx::query_scalar(sql)
         .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())

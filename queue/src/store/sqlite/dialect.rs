@@ -386,8 +386,8 @@ async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<V
 }
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
-    let marked = jobs.iter().any(|job| !job.features.is_none());
-    if marked || !alike(jobs) {
+    if !alike(jobs) {
+        let marked = jobs.iter().any(|job| !job.features.is_none());
         let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
         let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
         return ids::<Sqlite>(conn, sql, &[list.as_str().into()]).await;

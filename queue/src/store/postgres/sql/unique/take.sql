@@ -24,9 +24,6 @@ WITH wanted AS MATERIALIZED (
 ), noted AS (
     INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
     SELECT job_id, kind, unique_key, held_until FROM taken ORDER BY job_id
-    -- ids that were set back
-    ON CONFLICT (job_id) DO UPDATE
-    SET kind = excluded.kind, unique_key = excluded.unique_key, held_until = excluded.held_until
 ), inserted AS (
     INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features) OVERRIDING SYSTEM VALUE
     SELECT w.id, w.kind, w.queue, w.priority, w.max_retries, w.args::json,
