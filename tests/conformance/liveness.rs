@@ -341,7 +341,15 @@ async fn gives_back_what_a_claim_took_without_an_answer(db: Db) {
         let label = format!("again {again}");
         db.enqueue(Note::new(label.as_str())).await;
         db.probe.wait_for(What::Ended, &label, 1).await;
-        Some(db.job(id).await).filter(|detail| detail.job.state == JobState::Scheduled)
+        // the worker looks after 0.1, 0.3 and 1 s, if its sessions live that long
+        for _ in 0..15 {
+            let detail = db.job(id).await;
+            if detail.job.state == JobState::Scheduled {
+                return Some(detail);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
     };
     let detail = eventually("the stray job is given back", given_back).await;
     assert_eq!((detail.job.attempt, db.count("queue_attempts").await, stopped(&db).await), (0, 0, 0));
