@@ -37,6 +37,13 @@ pub(crate) fn upper_camel(name: &str) -> String {
         .collect()
 }
 
+/// The option that is meant by another word: one of its synonyms, or a slip of the pen.
+pub(crate) fn meant(key: &str, synonyms: &[(&str, &'static str)], keys: &[&'static str]) -> Option<&'static str> {
+    let lower = key.to_lowercase();
+    let synonym = synonyms.iter().find(|(synonym, _)| *synonym == lower).map(|(_, key)| *key);
+    synonym.or_else(|| closest(&lower, keys))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

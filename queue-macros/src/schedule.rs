@@ -232,9 +232,7 @@ fn option(piece: TokenStream) -> (Option<Ident>, syn::Result<Entry>) {
 }
 
 fn meant(key: &str) -> Option<&'static str> {
-    let lower = key.to_lowercase();
-    let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == lower).map(|(_, key)| *key);
-    synonym.or_else(|| names::closest(&lower, &KEYS))
+    names::meant(key, &SYNONYMS, &KEYS)
 }
 
 fn unknown(key: &str) -> String {

@@ -258,9 +258,7 @@ fn keyword(piece: &TokenStream) -> Option<syn::Error> {
 }
 
 fn meant(key: &str) -> Option<&'static str> {
-    let lower = key.to_lowercase();
-    let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == lower).map(|(_, key)| *key);
-    synonym.or_else(|| names::closest(&lower, &KEYS))
+    names::meant(key, &SYNONYMS, &KEYS)
 }
 
 fn unknown(key: &str) -> String {

@@ -17,8 +17,8 @@ use crate::outcome::JobError;
 const ASK: Duration = Duration::from_secs(2);
 const ELSEWHERE: &str = "this transaction does not see the job: begin it on the worker's database, with READ COMMITTED \
     or after the attempt has begun";
-const TWICE: &str = "`complete_in` was called already in this attempt: call it once, and not at all in a handler that takes \
-    a `Tx`; if its transaction failed, return the error, and the job is tried again";
+const TWICE: &str = "`complete_in` was called already in this attempt: call it once, and not at all in a handler that \
+    takes a `Tx`; if its transaction failed, return the error, and the job is tried again";
 #[cfg(feature = "testing")]
 const LENT: &str = "`complete_in` and `guard` need a transaction of their own, and this test queue works within one: \
     use `TestQueue::new(&pool)`";

@@ -383,8 +383,8 @@ impl<J: Job> Enqueue<J> {
     /// Safe to drop. The job may or may not be written then, and the pool stays healthy. The same holds after a lost
     /// connection: the library does not retry, because that could enqueue the job twice. On MySQL and MariaDB, sqlx
     /// does not survive a drop while it prepares a statement: your own connection or transaction may stop answering. A
-    /// unique job takes several statements on MySQL, MariaDB and SQLite. If you drop its enqueue in your own transaction,
-    /// roll back: to a savepoint, or completely.
+    /// unique job takes several statements on MySQL, MariaDB and SQLite. If you drop its enqueue in your own
+    /// transaction, roll back: to a savepoint, or completely.
     ///
     /// The arguments are serialized at the call, and written when the future is polled.
     // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
@@ -493,8 +493,10 @@ impl<J: Job> From<J> for Enqueue<J> {
 
 /// Inserts many jobs of one type in a few round trips, all or none. Returns their ids in the order given.
 ///
-/// Each item is a job, or a job with options. For a unique job whose key is taken, the id is that of the job that stands
-/// for the request; [`enqueue_all_unique`] tells which these are. A large batch takes several statements in one transaction. If `target` is
+/// Each item is a job, or a job with options. For a unique job whose key is taken, the id is that of the job with the
+/// key; [`enqueue_all_unique`] tells which these are.
+///
+/// A large batch takes several statements in one transaction. If `target` is
 /// already in a transaction, they follow a savepoint. One statement has at most 1,000 jobs on MySQL and MariaDB, 5,000
 /// on SQLite, and 64 MiB on PostgreSQL.
 ///

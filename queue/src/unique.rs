@@ -85,8 +85,8 @@ pub enum OnConflict {
     /// Nothing is written. The job that is there stands for the request. If it waits, it starts after the caller's
     /// transaction has committed, so it sees the caller's data.
     Keep,
-    /// The waiting job gets the new arguments, queue, priority and retries. It keeps its id. It gets the new due time if
-    /// the enqueue names one; otherwise it is due at once, and keeps its place if it was due. Needs
+    /// The waiting job gets the new arguments, queue, priority and retries. It keeps its id. If the enqueue names a due
+    /// time, the job gets that one. Otherwise it is due at once, and keeps its place if it was due. Needs
     /// [`UniqueUntil::Start`]. A job that has started within [`Unique::at_least`] is kept as it is.
     Replace,
     /// The enqueue fails with [`Error::Duplicate`](crate::Error::Duplicate). The caller's transaction stays usable.

@@ -316,8 +316,8 @@ async fn rescues_each_job_once(db: Db) {
     assert_eq!((db.count("queue_attempts").await, db.probe.labels(What::Started).len()), (300, 300));
 }
 
-/// A short lease, so that a short lock outlasts it. Long enough for a heartbeat on a busy machine. Three of them are less
-/// than the five seconds that a connection to SQLite waits for the file.
+/// A short lease, so that a short lock outlasts it. It is long enough for a heartbeat on a busy machine. Three of them
+/// are less than the five seconds that a connection to SQLite waits for the file.
 const LEASE: Duration = Duration::from_millis(1_500);
 
 /// A worker with connections of its own, as in another process.

@@ -518,7 +518,7 @@ async fn lose_their_keys_as_a_test_lets_time_pass(db: Db) {
     });
 }
 
-/// A lock of a gap would keep out enqueues of others. In the caller's own transaction, at the level that is the default.
+/// A lock on a gap would keep out enqueues of others. The caller's own transaction has the default isolation level.
 async fn lock_no_gaps(db: Db) {
     if db.engine() == Engine::Postgres {
         return;

@@ -463,8 +463,8 @@ fn refuse(group: Vec<PendingInsert>, error: Error) {
     let _ = first.written.send(Err(error));
 }
 
-/// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no connection
-/// inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
+/// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no
+/// connection inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
 pub(crate) async fn write_all<DB: Dialect + Signals>(
     pool: Pool<DB>,
     jobs: Vec<NewJob>,

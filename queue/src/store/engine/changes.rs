@@ -16,7 +16,7 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{YEAR_1, YEAR_9999, without_attempt};
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{acts_at, run_steps};
-use crate::store::engine::unique::take_again;
+use crate::store::engine::unique::send_back::take_again;
 use crate::store::values::{Features, Hold, Refusal};
 
 /// A job to change, with the values that the statements of a change need.

@@ -35,8 +35,8 @@ async fn complete_inside<DB: Dialect>(conn: &mut DB::Connection, end: &Completio
     Ok(true)
 }
 
-/// Locks the job's row until the end of the handler's transaction. False: no row there is this attempt's. None: there is
-/// no transaction.
+/// Locks the job's row until the end of the handler's transaction. False: no row there is this attempt's. None: there
+/// is no transaction.
 pub(crate) async fn guard<DB: Dialect>(conn: &mut DB::Connection, end: &Completion) -> Result<Option<bool>, Error> {
     if !conn.is_in_transaction() {
         if !DB::savepoint(conn).await? {

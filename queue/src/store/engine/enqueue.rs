@@ -5,8 +5,8 @@ use crate::store::engine::{steps, unique};
 use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
-/// Inserts jobs, of which some may be unique, with the steps of their features, all or none. Returns the job that stands
-/// for each.
+/// Inserts jobs with the steps of their features, all or none. Some may be unique. Returns the job that stands for each
+/// request.
 pub(crate) async fn enqueue<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],

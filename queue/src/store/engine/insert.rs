@@ -42,8 +42,8 @@ impl NewJob {
     }
 }
 
-/// Whether the jobs use no feature, are due at once and differ only in their arguments, as in nearly every batch. Then the common
-/// values are sent once.
+/// Whether the jobs use no feature, are due at once and differ only in their arguments, as in nearly every batch. Then
+/// the common values are sent once.
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "MySQL takes values row by row, whatever they have in common")

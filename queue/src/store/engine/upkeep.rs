@@ -19,7 +19,7 @@ use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::When;
 use crate::store::engine::steps::{acts_at, run_steps};
-use crate::store::engine::unique;
+use crate::store::engine::unique::sweep;
 use crate::store::{FeatureDuty, Reply, Upkeep};
 
 /// How many unique jobs one statement looks at.
@@ -95,11 +95,11 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn sweep_part(&self, behind: i64) -> Result<(usize, Option<i64>), Error> {
         const DOING: &str = "cannot remove the keys of old unique jobs";
         let (gone, last) = self
-            .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| unique::over::<DB>(conn, *behind, PART).boxed())
+            .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| sweep::over::<DB>(conn, *behind, PART).boxed())
             .await?;
         let count = gone.len();
         if count > 0 {
-            self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| unique::sweep::<DB>(conn, gone).boxed())
+            self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| sweep::sweep::<DB>(conn, gone).boxed())
                 .await?;
         }
         Ok((count, last))

@@ -1,14 +1,16 @@
 //! Keys of unique jobs: the sweep, what a key costs, and callers with an old snapshot.
 
 use super::*;
-use crate::store::engine::unique::{over, sweep};
-use crate::store::values::Features;
+use crate::store::engine::unique::sweep::{over, sweep};
+use crate::store::values::{Features, Unwritten};
 use crate::unique::{Enqueued, OnConflict, UniqueJob, UniqueUntil};
 
 on_each! {
     keys_go_with_their_jobs,
     a_round_of_the_sweep_looks_at_all,
     an_old_snapshot_is_seen_through,
+    a_sweep_waits_for_nobody,
+    an_enqueue_gives_up_on_a_key_that_stays_locked,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -105,4 +107,46 @@ async fn an_old_snapshot_is_seen_through<DB: TestDb>(db: Db<DB>) {
     caller.commit().await.unwrap();
     assert!(placed[0].is_new() && old.iter().all(|job| job.id() != placed[0].id()), "{placed:?}");
     assert_eq!(placed[1..], [Enqueued::Kept(new[0].id()), Enqueued::Kept(new[1].id())]);
+}
+
+const LOCK: &str = "UPDATE queue_unique_keys SET fence = fence + 1 WHERE kind = 'a' AND unique_key = $1";
+
+/// Locks a key until the end of the transaction.
+async fn lock_key<DB: TestDb>(conn: &mut DB::Connection, key: &str) {
+    execute::<DB>(conn, LOCK, &[key.into()]).await.unwrap();
+}
+
+async fn a_sweep_waits_for_nobody<DB: TestDb>(db: Db<DB>) {
+    if DB::ONE_WRITER {
+        return; // there are no locks of rows
+    }
+    db.enqueue(&["a", "b", "c"].map(keyed)).await;
+    db.sql("DELETE FROM queue_jobs").await;
+    let mut conn = db.pool.acquire().await.unwrap();
+    let mut other = conn.begin().await.unwrap();
+    lock_key::<DB>(&mut other, "b").await;
+    tokio::time::timeout(Duration::from_secs(5), db.sweep()).await.expect("it does not wait");
+    assert_eq!(db.keys().await, (1, 1), "what is locked stays, and is known");
+    other.rollback().await.unwrap();
+    db.sweep().await;
+    assert_eq!(db.keys().await, (0, 0));
+}
+
+async fn an_enqueue_gives_up_on_a_key_that_stays_locked<DB: TestDb>(db: Db<DB>) {
+    if DB::ONE_WRITER {
+        return; // the file is locked as a whole, and that has a time limit of its own
+    }
+    db.enqueue(&[keyed("a")]).await;
+    let mut conn = db.pool.acquire().await.unwrap();
+    let mut other = conn.begin().await.unwrap();
+    lock_key::<DB>(&mut other, "a").await;
+    let waits = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]);
+    let error = tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it gives up").unwrap_err();
+    assert!(
+        matches!(&error, Unwritten::Sql(sqlx::Error::Io(error)) if error.to_string().contains("no answer")),
+        "{error:?}"
+    );
+    other.rollback().await.unwrap();
+    let kept = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]).await.unwrap();
+    assert!(matches!(kept[..], [Enqueued::Kept(_)]), "the pool goes on");
 }

@@ -1,25 +1,26 @@
 //! Unique jobs: who holds a key, and what an enqueue does about it.
 //!
 //! A key names its holder, and nothing releases it. It is free as soon as its holder is over, which the other tables
-//! tell. So only an enqueue and the return of a dead letter read or write keys. Whoever wants a key locks its row first,
-//! and decides by what is true then. A holder that is over stays over, until it is sent back, and that takes its key anew.
+//! tell. Only an enqueue and the return of a dead letter read or write keys. They lock the key's row first, and decide
+//! by what is true then. A holder that is over stays over, unless it is sent back. Then it takes its key anew.
 
 mod group;
+pub(super) mod send_back;
 pub(crate) mod statements;
+pub(super) mod sweep;
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
+use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
-use crate::store::engine::script::When;
 use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::engine::unique::group::{Group, grouped};
-use crate::store::values::{Hold, NewJob, Refusal, Unwritten, Whose};
+use crate::store::values::{Hold, NewJob, Unwritten, Whose};
 use crate::unique::{Enqueued, UniqueJob, UniqueUntil};
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
@@ -55,6 +56,25 @@ impl<'a> Wanted<'a> {
             job_id,
             fence: 0,
         }
+    }
+}
+
+/// What an enqueue says of its job, as the statements read it.
+#[derive(Debug, Serialize)]
+struct Values<'a> {
+    queue: &'a str,
+    priority: i16,
+    max_retries: i32,
+    args: &'a str,
+    delay_us: Option<i64>,
+    run_at_us: Option<i64>,
+}
+
+impl<'a> Values<'a> {
+    fn of(job: &'a NewJob) -> Self {
+        let NewJob { queue, priority, max_retries, args, delay_us, run_at_us, .. } = job;
+        let (priority, max_retries, delay_us, run_at_us) = (*priority, *max_retries, *delay_us, *run_at_us);
+        Self { queue, priority, max_retries, args, delay_us, run_at_us }
     }
 }
 
@@ -167,12 +187,8 @@ async fn take_at_once<DB: Dialect>(
     struct WantedBy<'a> {
         #[serde(flatten)]
         wanted: Wanted<'a>,
-        queue: &'a str,
-        priority: i16,
-        max_retries: i32,
-        args: &'a str,
-        delay_us: Option<i64>,
-        run_at_us: Option<i64>,
+        #[serde(flatten)]
+        values: Values<'a>,
         features: i64,
     }
     let mut new = Vec::with_capacity(groups.len());
@@ -191,12 +207,7 @@ async fn take_at_once<DB: Dialect>(
                 let job = &jobs[group.content()];
                 WantedBy {
                     wanted: Wanted::new(place, job, group.rule(jobs), None),
-                    queue: &job.queue,
-                    priority: job.priority,
-                    max_retries: job.max_retries,
-                    args: &job.args,
-                    delay_us: job.delay_us,
-                    run_at_us: job.run_at_us,
+                    values: Values::of(job),
                     features: job.features.into(),
                 }
             })
@@ -348,105 +359,17 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
     struct Replacement<'a> {
         id: i64,
         fence: Option<i32>,
-        queue: &'a str,
-        priority: i16,
-        max_retries: i32,
-        args: &'a str,
-        delay_us: Option<i64>,
-        run_at_us: Option<i64>,
+        #[serde(flatten)]
+        values: Values<'a>,
         at_most_us: Option<i64>,
     }
     let replacement = Replacement {
         id: holder.id,
         fence: holder.under,
-        queue: &with.queue,
-        priority: with.priority,
-        max_retries: with.max_retries,
-        args: &with.args,
-        delay_us: with.delay_us,
-        run_at_us: with.run_at_us,
+        values: Values::of(with),
         at_most_us: with.unique.as_ref().and_then(|unique| unique.at_most).map(micros),
     };
     Ok(execute::<DB>(conn, DB::UNIQUE.replace, &[json(&[replacement]).as_str().into()]).await? == 1)
-}
-
-/// Gives sent-back jobs their keys again. Returns those whose key is taken. They must not stay sent back.
-pub(super) async fn take_again<DB: Dialect>(
-    conn: &mut DB::Connection,
-    sent_back: &[i64],
-) -> Result<Vec<Refusal>, sqlx::Error> {
-    let mut found = Vec::new();
-    for chunk in sent_back.chunks(CHUNK) {
-        for row in rows::<DB>(conn, DB::UNIQUE.noted, &[chunk.into()]).await? {
-            let until = if row.text(3)? == "start" { "start" } else { "end" };
-            found.push((row.int(0)?, row.text(1)?, row.text(2)?, until, number(row.int(4)?)?));
-        }
-    }
-    // of several dead letters with one key, the newest goes back
-    found.sort_unstable_by(|a, b| (&a.1, &a.2, b.0).cmp(&(&b.1, &b.2, a.0)));
-    let mut refusals = Vec::new();
-    found.dedup_by(|it, kept| {
-        let same = (&it.1, &it.2) == (&kept.1, &kept.2);
-        if same {
-            refusals.push(Refusal { id: it.0, key: it.2.clone(), holder: kept.0 });
-        }
-        same
-    });
-    let mut wanted: Vec<Wanted<'_>> = Vec::with_capacity(found.len());
-    for (place, (id, kind, key, until, fence)) in found.iter().enumerate() {
-        let (job_id, at_least_us) = (Some(*id), None);
-        wanted.push(Wanted { place, kind, key, until, at_least_us, job_id, fence: *fence });
-    }
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    lock::<DB>(conn, &mut wanted).await?;
-    for holder in holders::<DB>(conn, &wanted).await? {
-        let (id, _, key, ..) = &found[holder.place];
-        if holder.id != *id {
-            refusals.push(Refusal { id: *id, key: key.clone(), holder: holder.id });
-        }
-    }
-    if refusals.is_empty() {
-        give::<DB>(conn, &mut wanted).await?;
-    }
-    // of two dead letters, the newest may be refused as well: then its holder is that of both
-    let holders: HashMap<i64, i64> = refusals.iter().map(|refusal| (refusal.id, refusal.holder)).collect();
-    for refusal in &mut refusals {
-        refusal.holder = holders.get(&refusal.holder).copied().unwrap_or(refusal.holder);
-    }
-    Ok(refusals)
-}
-
-/// The jobs behind this one that are nowhere any more, and the last one looked at (none: there are no more behind it).
-pub(super) async fn over<DB: Dialect>(
-    conn: &mut DB::Connection,
-    behind: i64,
-    most: i64,
-) -> Result<(Vec<i64>, Option<i64>), sqlx::Error> {
-    let seen = rows::<DB>(conn, DB::UNIQUE.over, &[behind.into(), most.into()]).await?;
-    let last = seen.last().filter(|_| seen.len() as i64 == most).map(|row| row.int(0)).transpose()?;
-    let mut gone = Vec::new();
-    for row in seen {
-        if row.int(1)? == 1 {
-            gone.push(row.int(0)?);
-        }
-    }
-    Ok((gone, last))
-}
-
-/// Removes the keys of jobs. A key that somebody locks stays for the next round.
-pub(super) async fn sweep<DB: Dialect>(conn: &mut DB::Connection, jobs: &[i64]) -> Result<(), sqlx::Error> {
-    let mut found = Vec::new();
-    for (when, sql) in DB::UNIQUE.sweep.steps() {
-        match when {
-            When::Find => found = ids::<DB>(conn, sql, &[jobs.into()]).await?,
-            When::Found if found.is_empty() => {}
-            When::Found => drop(execute::<DB>(conn, sql, &[found.as_slice().into()]).await?),
-            _ => drop(execute::<DB>(conn, sql, &[jobs.into()]).await?),
-        }
-    }
-    Ok(())
 }
 
 /// The key of a job, if it was enqueued with one.
