@@ -30,6 +30,7 @@ macro_rules! on_each {
 
 mod access;
 mod claim;
+mod complete;
 mod discovery;
 mod ends;
 mod enqueue;
