@@ -363,7 +363,8 @@ async fn fire_in_a_test_as_time_passes(db: Db) {
     });
     let ticks = admin.ticks("minutely", None).await.expect("ticks");
     assert!(ticks.windows(2).all(|two| two[0].at - two[1].at == chrono::TimeDelta::minutes(1)), "one a minute");
-    assert_eq!(db.count("queue_jobs").await, 0);
+    // the note of the last tick is left if time stopped within ten seconds of that tick
+    assert!(db.count("queue_jobs").await <= 1);
     // ten seconds after its tick, before the next one: in the order of time
     let order = db.probe.labels(What::Started);
     assert_eq!(order.iter().filter(|label| *label == "hour").count(), 3);
