@@ -454,6 +454,13 @@ pub(crate) struct NewJob {
     pub(crate) unique: Option<Box<UniqueJob>>,
 }
 
+impl NewJob {
+    /// How a unique job is unique.
+    pub(crate) fn rule(&self) -> &UniqueJob {
+        self.unique.as_deref().expect("a job that wants a key is unique")
+    }
+}
+
 /// A dead letter that cannot be sent back, because another job has its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {

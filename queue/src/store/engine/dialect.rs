@@ -23,7 +23,7 @@ use crate::store::engine::feature::Feature;
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
-use crate::store::engine::unique::statements::UniqueStatements;
+use crate::store::engine::unique::dialect::UniqueDialect;
 
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
@@ -161,7 +161,7 @@ pub(crate) struct Sessions {
 pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
 /// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one.
-pub(crate) trait Dialect: Database<Row: Cells> {
+pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     const KIND: Engine;
     /// The engine's name in messages.
     const ENGINE: &'static str;
@@ -276,8 +276,6 @@ pub(crate) trait Dialect: Database<Row: Cells> {
     const SCHEDULES: &'static ScheduleStatements;
     /// The features of this library.
     const FEATURES: &'static [Feature<Self>];
-    /// The statements for unique jobs.
-    const UNIQUE: &'static UniqueStatements;
     /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked
     /// if others may remove them.
     const FEATURES_OF: &'static str;
@@ -390,12 +388,6 @@ pub(crate) trait Dialect: Database<Row: Cells> {
         jobs: &[NewJob],
         whose: Whose,
     ) -> impl Future<Output = Result<Vec<i64>, Error>> + Send;
-    /// Inserts the missing ones of `count` keys without a holder, and locks all. True: they were all missing.
-    fn lock_keys(
-        conn: &mut Self::Connection,
-        keys: &str,
-        count: usize,
-    ) -> impl Future<Output = Result<bool, Error>> + Send;
     /// Why a pool or its server is unusable, whatever is set on a connection. Checked before a migration and when a
     /// worker starts.
     fn unusable(

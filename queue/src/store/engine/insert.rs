@@ -1,5 +1,7 @@
 //! Batches of new jobs: what their rows have in common, and how many go into one statement.
 
+use std::borrow::Borrow;
+
 use crate::store::engine::dialect::Bind;
 #[cfg(test)]
 use crate::store::values::Features;
@@ -59,9 +61,9 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
 }
 
 /// How many of `jobs` go into one statement: at least one, at most `most`, with at most `bytes` of arguments in total.
-pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
+pub(crate) fn fitting<J: Borrow<NewJob>>(jobs: &[J], most: usize, bytes: usize) -> usize {
     let mut sum = 0;
-    let fits = jobs.iter().take(most).take_while(|job| {
+    let fits = jobs.iter().map(Borrow::borrow).take(most).take_while(|job| {
         sum += job.args.len();
         sum <= bytes
     });
@@ -71,9 +73,10 @@ pub(crate) fn fitting(jobs: &[NewJob], most: usize, bytes: usize) -> usize {
 /// The arguments as one JSON list. Objects and lists go in as they are, which saves the reader a second level of
 /// quotes; anything else is quoted. Each element reads back as the original text.
 #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "other engines bind an array or each value"))]
-pub(crate) fn args_list(jobs: &[NewJob]) -> String {
-    let mut list = String::with_capacity(jobs.iter().map(|job| job.args.len() + 1).sum::<usize>() + 2);
-    for job in jobs {
+pub(crate) fn args_list<J: Borrow<NewJob>>(jobs: &[J]) -> String {
+    let bytes: usize = jobs.iter().map(|job| job.borrow().args.len() + 1).sum();
+    let mut list = String::with_capacity(bytes + 2);
+    for job in jobs.iter().map(Borrow::borrow) {
         list.push(if list.is_empty() { '[' } else { ',' });
         if job.args.starts_with(['{', '[']) {
             list += &job.args;

@@ -21,8 +21,7 @@ use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
-use crate::store::engine::unique::statements::{UniqueStatements, unique_statements};
-use crate::store::mysql::insert::{Refused, is_null_refused};
+use crate::store::mysql::insert::Refused;
 use crate::store::mysql::settings;
 use crate::store::mysql::{claim, discovery, insert};
 use crate::store::values::Whose;
@@ -104,8 +103,6 @@ impl Dialect for MySql {
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
-    const UNIQUE: &'static UniqueStatements =
-        unique_statements!("mysql", take: None, hold: Some(include_str!("sql/unique/hold.sql")));
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("mysql", "started");
     const FINISH: Script = script!("mysql", "finish");
@@ -221,17 +218,6 @@ impl Dialect for MySql {
                 written.map_err(Refused::into_error)
             }
             result => result.map_err(Refused::into_error),
-        }
-    }
-
-    async fn lock_keys(conn: &mut MySqlConnection, keys: &str, _count: usize) -> Result<bool, Error> {
-        let (sql, arguments) = Self::prepare(Self::UNIQUE.lock, &[keys.into()])?;
-        match Self::insert_row(conn, sql, arguments).await {
-            Err(Error::Database(error)) if is_null_refused(&*error) => {
-                insert::step(conn, Whose::Callers).await.map_err(Refused::into_error)?;
-                Err(Error::Database(error))
-            }
-            last => Ok(last? == 0),
         }
     }
 

@@ -1,6 +1,8 @@
 //! INSERTs on MySQL and MariaDB, where no statement returns the generated ids.
 
-use sqlx::error::DatabaseError;
+use std::borrow::Borrow;
+
+use sqlx::error::{BoxDynError, DatabaseError};
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
 use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
 
@@ -91,7 +93,20 @@ pub(super) async fn step(conn: &mut MySqlConnection, whose: Whose) -> Result<i64
     Ok(row.int(0)?)
 }
 
-pub(super) async fn insert_chunks(conn: &mut MySqlConnection, jobs: &[NewJob], step: i64) -> Result<Vec<i64>, Error> {
+/// Inserts any number of jobs, in a transaction that was found fit for it. Returns their ids, in their order.
+pub(super) async fn insert_in_order(conn: &mut MySqlConnection, jobs: &[&NewJob]) -> Result<Vec<i64>, Error> {
+    let step = match jobs {
+        [] | [_] => 1,
+        _ => step(conn, Whose::InTransaction).await.map_err(Refused::into_error)?,
+    };
+    insert_chunks(conn, jobs, step).await
+}
+
+pub(super) async fn insert_chunks<J: Borrow<NewJob>>(
+    conn: &mut MySqlConnection,
+    jobs: &[J],
+    step: i64,
+) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
     let mut rest = jobs;
     while !rest.is_empty() {
@@ -108,55 +123,100 @@ pub(super) fn chunk_of(jobs: usize) -> usize {
     [CHUNK, 512, 256, 128, 64, 32].into_iter().find(|size| *size <= jobs).unwrap_or(jobs)
 }
 
-pub(super) async fn insert_chunk(conn: &mut MySqlConnection, jobs: &[NewJob]) -> Result<i64, Error> {
+pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, jobs: &[J]) -> Result<i64, Error> {
+    let all = || jobs.iter().map(Borrow::borrow);
     // defaults of the columns need not be sent with every row
-    let plain = jobs.iter().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
-    let later = jobs.iter().any(|job| !job.is_due_now());
-    let marked = jobs.iter().any(|job| !job.features.is_none());
-    let (columns, row) = if marked {
-        (
-            "kind, max_retries, args, queue, priority, run_at, features",
-            "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
-             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)), ?)",
-        )
+    let plain = all().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
+    let later = all().any(|job| !job.is_due_now());
+    let marked = all().any(|job| !job.features.is_none());
+    let rows = if marked {
+        Rows {
+            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority, run_at, features) VALUES ",
+            row: "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+                  UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)), ?)",
+            tail: "",
+        }
     } else if plain {
-        ("kind, max_retries, args", "(?, ?, ?)")
+        Rows { head: "INSERT INTO queue_jobs (kind, max_retries, args) VALUES ", row: "(?, ?, ?)", tail: "" }
     } else if later {
-        (
-            "kind, max_retries, args, queue, priority, run_at",
-            "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
-             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))",
-        )
+        Rows {
+            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority, run_at) VALUES ",
+            row: "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+                  UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))",
+            tail: "",
+        }
     } else {
-        ("kind, max_retries, args, queue, priority", "(?, ?, ?, ?, ?)")
+        Rows {
+            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority) VALUES ",
+            row: "(?, ?, ?, ?, ?)",
+            tail: "",
+        }
     };
-    let mut sql = format!("INSERT INTO queue_jobs ({columns}) VALUES ");
-    let mut arguments = MySqlArguments::default();
-    for (number, job) in jobs.iter().enumerate() {
-        sql.push_str(if number == 0 { "" } else { ", " });
-        sql.push_str(row);
-        let mut add = || {
-            arguments.add(&*job.kind)?;
-            arguments.add(job.max_retries)?;
-            arguments.add(job.args.as_str())?;
-            if marked || !plain {
-                arguments.add(&*job.queue)?;
-                arguments.add(job.priority)?;
-            }
-            if marked || later {
-                arguments.add(job.run_at_us)?;
-                arguments.add(job.delay_us)?;
-            }
-            if marked {
-                arguments.add(i64::from(job.features))?;
-            }
-            Ok(())
-        };
-        add().map_err(Error::Encode)?;
+    rows.write_part(conn, jobs, |arguments, job| {
+        let job = job.borrow();
+        arguments.add(&*job.kind)?;
+        arguments.add(job.max_retries)?;
+        arguments.add(job.args.as_str())?;
+        if marked || !plain {
+            arguments.add(&*job.queue)?;
+            arguments.add(job.priority)?;
+        }
+        if marked || later {
+            arguments.add(job.run_at_us)?;
+            arguments.add(job.delay_us)?;
+        }
+        if marked {
+            arguments.add(i64::from(job.features))?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// A statement with a row of values for each element of a list.
+pub(super) struct Rows {
+    pub(super) head: &'static str,
+    pub(super) row: &'static str,
+    pub(super) tail: &'static str,
+}
+
+impl Rows {
+    /// Returns the last insert id of each part of the list.
+    pub(super) async fn write<T>(
+        &self,
+        conn: &mut MySqlConnection,
+        mut list: &[T],
+        add: impl Fn(&mut MySqlArguments, &T) -> Result<(), BoxDynError>,
+    ) -> Result<Vec<i64>, Error> {
+        let mut last = Vec::new();
+        while !list.is_empty() {
+            let (part, later) = list.split_at(chunk_of(list.len()));
+            last.push(self.write_part(conn, part, &add).await?);
+            list = later;
+        }
+        Ok(last)
     }
-    // Kept prepared, because there are few sizes. The server does not answer when a statement is closed: the next one
-    // may then wait 40 ms for the network's delayed acknowledgement.
-    let kept = jobs.len() == chunk_of(jobs.len());
-    let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
-    Ok(query.execute(conn).await?.last_insert_id().cast_signed())
+
+    async fn write_part<T>(
+        &self,
+        conn: &mut MySqlConnection,
+        list: &[T],
+        add: impl Fn(&mut MySqlArguments, &T) -> Result<(), BoxDynError>,
+    ) -> Result<i64, Error> {
+        let Self { head, row, tail } = self;
+        let mut sql = String::with_capacity(head.len() + (row.len() + 2) * list.len() + tail.len());
+        sql.push_str(head);
+        let mut arguments = MySqlArguments::default();
+        for (number, it) in list.iter().enumerate() {
+            sql.push_str(if number == 0 { "" } else { ", " });
+            sql.push_str(row);
+            add(&mut arguments, it).map_err(Error::Encode)?;
+        }
+        sql.push_str(tail);
+        // Kept prepared, because there are few sizes. The server does not answer when a statement is closed: the next
+        // one may then wait 40 ms for the network's delayed acknowledgement.
+        let kept = list.len() == chunk_of(list.len());
+        let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
+        Ok(query.execute(conn).await?.last_insert_id().cast_signed())
+    }
 }

@@ -15,3 +15,5 @@ pub(super) mod settings;
 mod statement;
 #[cfg(feature = "mysql")]
 mod text;
+#[cfg(feature = "mysql")]
+mod unique;

@@ -14,7 +14,6 @@ use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::Sessions;
-use crate::store::engine::dialect::execute;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
     refused_by_sqlstate, rows,
@@ -27,7 +26,6 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
-use crate::store::engine::unique::statements::{UniqueStatements, unique_statements};
 use crate::store::postgres::settings;
 use crate::store::values::Whose;
 use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
@@ -39,7 +37,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 /// The application name of our connections, unless the user has set one.
 const APPLICATION: &str = "queue";
 /// Approximate bytes of arguments in one INSERT. A value is limited to a gigabyte.
-const CHUNK_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 /// Microseconds from 1970 to 2000, where PostgreSQL's clock starts.
 const EPOCH: i64 = 946_684_800_000_000;
 
@@ -221,11 +219,6 @@ impl Dialect for Postgres {
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
-    const UNIQUE: &'static UniqueStatements = unique_statements!(
-        "postgres",
-        take: Some(include_str!("sql/unique/take.sql")),
-        hold: Some(include_str!("sql/unique/hold.sql"))
-    );
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("postgres", "started");
     const FINISH: Script = script!("postgres", "finish");
@@ -354,10 +347,6 @@ impl Dialect for Postgres {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
-    }
-
-    async fn lock_keys(conn: &mut PgConnection, keys: &str, _count: usize) -> Result<bool, Error> {
-        execute::<Self>(conn, Self::UNIQUE.lock, &[keys.into()]).await.map(|_| false)
     }
 
     async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {

@@ -5,3 +5,5 @@ mod dialect;
 pub(super) mod schema;
 #[cfg(feature = "postgres")]
 pub(super) mod settings;
+#[cfg(feature = "postgres")]
+mod unique;

@@ -14,7 +14,6 @@ use crate::store::engine::notify::Signals;
 
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::Sessions;
-use crate::store::engine::dialect::execute;
 use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, rows,
@@ -27,7 +26,6 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
-use crate::store::engine::unique::statements::{UniqueStatements, unique_statements};
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
 use crate::store::values::Whose;
@@ -36,8 +34,8 @@ use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Re
 /// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
 /// Jobs in one INSERT, and approximate bytes of arguments. (SQLite limits a value to 1,000,000,000 bytes.)
-const CHUNK: usize = 5_000;
-const CHUNK_BYTES: usize = 64 * 1024 * 1024;
+pub(super) const CHUNK: usize = 5_000;
+pub(super) const CHUNK_BYTES: usize = 64 * 1024 * 1024;
 
 impl Cells for SqliteRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -178,7 +176,6 @@ impl Dialect for Sqlite {
         #[cfg(test)]
         <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
     ];
-    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", take: None, hold: None);
     const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
     const STARTED: Script = script!("sqlite", "started");
     const FINISH: Script = script!("sqlite", "finish");
@@ -332,11 +329,6 @@ impl Dialect for Sqlite {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
-    }
-
-    async fn lock_keys(conn: &mut SqliteConnection, keys: &str, count: usize) -> Result<bool, Error> {
-        let new = execute::<Self>(conn, Self::UNIQUE.lock, &[keys.into()]).await?;
-        Ok(new == count as u64)
     }
 
     async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {

@@ -10,4 +10,6 @@ pub(super) mod schema;
 #[cfg(feature = "sqlite")]
 pub(super) mod settings;
 #[cfg(feature = "sqlite")]
+mod unique;
+#[cfg(feature = "sqlite")]
 mod watch;

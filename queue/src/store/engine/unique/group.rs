@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::store::values::{NewJob, Unwritten};
-use crate::unique::{Enqueued, OnConflict, UniqueJob};
+use crate::unique::{Enqueued, OnConflict};
 
 /// The jobs of a batch with one key.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,24 +45,20 @@ impl Group {
         self.jobs[0]
     }
 
+    /// The job that is written if the key is free. Its rule holds then.
     pub(super) fn content(&self) -> usize {
         self.content
     }
 
-    /// How the job is unique if the key is free.
-    pub(super) fn rule<'a>(&self, jobs: &'a [NewJob]) -> &'a UniqueJob {
-        unique(jobs, self.content)
-    }
-
     /// Whether any of them may replace the job that has the key.
     pub(super) fn replaces(&self, jobs: &[NewJob]) -> bool {
-        self.jobs.iter().any(|index| unique(jobs, *index).on_conflict == OnConflict::Replace)
+        self.jobs.iter().any(|index| jobs[*index].rule().on_conflict == OnConflict::Replace)
     }
 
     /// The key was free, and this is the new job.
     pub(super) fn is_new(&self, jobs: &[NewJob], id: i64, placed: &mut [Option<Enqueued>]) {
         for &index in &self.jobs {
-            placed[index] = Some(match unique(jobs, index).on_conflict {
+            placed[index] = Some(match jobs[index].rule().on_conflict {
                 _ if index == self.first() => Enqueued::New(id.into()),
                 OnConflict::Replace => Enqueued::Replaced(id.into()),
                 OnConflict::Keep | OnConflict::Reject => Enqueued::Kept(id.into()),
@@ -80,7 +76,7 @@ impl Group {
     ) -> Result<Option<usize>, Unwritten> {
         let mut replaced = None;
         for &index in &self.jobs {
-            let unique = unique(jobs, index);
+            let unique = jobs[index].rule();
             placed[index] = Some(match unique.on_conflict {
                 OnConflict::Reject => {
                     return Err(Unwritten::Duplicate { key: unique.key.clone(), existing: Some(holder) });
@@ -101,17 +97,13 @@ impl Group {
     }
 }
 
-fn unique(jobs: &[NewJob], index: usize) -> &UniqueJob {
-    jobs[index].unique.as_deref().expect("the jobs of a group are unique")
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
     use super::*;
     use crate::store::values::Features;
-    use crate::unique::UniqueUntil;
+    use crate::unique::{UniqueJob, UniqueUntil};
 
     fn job(key: &str, on_conflict: OnConflict) -> NewJob {
         let until = UniqueUntil::Start;

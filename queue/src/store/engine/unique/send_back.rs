@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::store::engine::dialect::{Cells, Dialect, rows};
 use crate::store::engine::read::number;
-use crate::store::engine::unique::{CHUNK, Wanted, give, holders, lock};
+use crate::store::engine::unique::dialect::{Given, Key};
+use crate::store::engine::unique::{CHUNK, holders};
 use crate::store::values::Refusal;
 
 /// Gives sent-back jobs their keys again. Returns those whose key is taken. They must not stay sent back.
@@ -29,23 +30,28 @@ pub(crate) async fn take_again<DB: Dialect>(
         }
         same
     });
-    let mut wanted: Vec<Wanted<'_>> = Vec::with_capacity(found.len());
-    for (place, (id, kind, key, until, fence)) in found.iter().enumerate() {
-        let (job_id, at_least_us) = (Some(*id), None);
-        wanted.push(Wanted { place, kind, key, until, at_least_us, job_id, fence: *fence });
-    }
-    if wanted.is_empty() {
+    if found.is_empty() {
         return Ok(Vec::new());
     }
-    lock::<DB>(conn, &mut wanted).await?;
-    for holder in holders::<DB>(conn, &wanted).await? {
+    let keys = found.iter().enumerate().map(|(place, (_, kind, key, ..))| Key { place, kind, key });
+    let keys: Vec<Key<'_>> = keys.collect();
+    DB::lock(conn, &keys).await?;
+    for holder in holders::<DB>(conn, &keys).await? {
         let (id, _, key, ..) = &found[holder.place];
         if holder.id != *id {
             refusals.push(Refusal { id: *id, key: key.clone(), holder: holder.id });
         }
     }
     if refusals.is_empty() {
-        give::<DB>(conn, &mut wanted).await?;
+        let given = found.iter().map(|(id, kind, key, until, fence)| Given {
+            kind,
+            key,
+            job_id: *id,
+            until,
+            fence: *fence,
+            at_least_us: None,
+        });
+        DB::give(conn, &given.collect::<Vec<_>>()).await?;
     }
     // of two dead letters, the newest may be refused as well: then its holder is that of both
     let holders: HashMap<i64, i64> = refusals.iter().map(|refusal| (refusal.id, refusal.holder)).collect();

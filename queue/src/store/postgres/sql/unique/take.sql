@@ -1,13 +1,14 @@
--- Takes the keys that are free, and inserts their jobs. The others are locked. $1: a list of `{place, kind, key, until,
--- at_least_us, queue, priority, max_retries, args, delay_us, run_at_us, features}`, each key once.
+-- Takes the keys that are free, and inserts their jobs. The others are locked. Each key is there once. Rows: the place of
+-- each new job, from 1, and its id.
 -- A key is free if its holder is over. ON CONFLICT sees the newest row of the key, but its subqueries see the snapshot
 -- of the statement: a holder that came later would look as if it were over. So the snapshot must know the holder.
 -- (`s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the whole table.)
 WITH wanted AS MATERIALIZED (
     SELECT *, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
-    FROM json_to_recordset($1::json) AS w (place integer, kind text, key text, until text, at_least_us bigint,
-        queue text, priority smallint, max_retries integer, args text, delay_us bigint, run_at_us bigint,
-        features smallint)
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::smallint[], $7::integer[], $8::text[],
+            $9::bigint[], $10::bigint[], $11::smallint[])
+        WITH ORDINALITY AS w (kind, key, until, at_least_us, queue, priority, max_retries, args, delay_us, run_at_us,
+            features, ord)
 ), taken AS (
     INSERT INTO queue_unique_keys AS k (kind, unique_key, job_id, held_until, free_at)
     SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, key, id, until,
@@ -31,4 +32,4 @@ WITH wanted AS MATERIALIZED (
                     statement_timestamp() + w.delay_us * interval '1 microsecond', now()), w.features
     FROM wanted AS w JOIN taken AS t ON t.job_id = w.id ORDER BY w.id
 )
-SELECT w.place, w.id FROM wanted AS w JOIN taken AS t ON t.job_id = w.id
+SELECT w.ord, w.id FROM wanted AS w JOIN taken AS t ON t.job_id = w.id

@@ -1,0 +1,147 @@
+//! What each engine does for unique jobs.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use sqlx::{Database, Error};
+
+use crate::store::engine::script::Script;
+use crate::store::values::NewJob;
+use crate::unique::UniqueUntil;
+
+/// What one engine does for unique jobs.
+pub(crate) trait UniqueDialect: Database {
+    const UNIQUE: &'static UniqueStatements;
+    /// Whether [`take`](Self::take) is one statement for one job. It needs no transaction then.
+    const TAKES_AT_ONCE: bool;
+
+    /// Takes the keys that are free and inserts their jobs. Locks the other keys. Each key is wanted once. `over`: they
+    /// are, although this transaction may still see them.
+    fn take(
+        conn: &mut Self::Connection,
+        jobs: &[&NewJob],
+        over: &HashSet<i64>,
+    ) -> impl Future<Output = Result<Taken, Error>> + Send;
+
+    /// Locks keys, each once and in this order. Inserts the missing ones without a holder (`job_id` 0).
+    fn lock(conn: &mut Self::Connection, keys: &[Key<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Gives locked keys to jobs that wait.
+    fn give(conn: &mut Self::Connection, keys: &[Given<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// What became of jobs that want keys. A job is known by its place in their list.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// The new jobs.
+    pub(crate) new: Vec<(usize, i64)>,
+    /// Who has the other keys.
+    pub(crate) holders: Vec<Holder>,
+}
+
+/// A job that has a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) place: usize,
+    pub(crate) id: i64,
+    /// It has the key as long as its fence is this. None: until it is over.
+    pub(super) under: Option<i32>,
+    pub(super) state: HolderState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HolderState {
+    Waits,
+    /// It runs, or it is over and its time is not.
+    Held,
+    /// The caller's snapshot is older than the holder, so it cannot tell.
+    Unknown,
+}
+
+/// A key that somebody wants, as the statements read it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Key<'a> {
+    /// Its place in the list of those who want keys.
+    pub(crate) place: usize,
+    pub(crate) kind: &'a str,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn of(place: usize, job: &'a NewJob) -> Self {
+        Self { place, kind: &job.kind, key: &job.rule().key }
+    }
+
+    /// Everybody locks in this order.
+    pub(crate) fn order(&self) -> (&'a str, &'a str) {
+        (self.kind, self.key)
+    }
+}
+
+/// A key and the job that gets it, as the statements read it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Given<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) job_id: i64,
+    pub(crate) until: &'static str,
+    pub(crate) fence: i32,
+    /// None: no longer than the job has it.
+    #[serde(skip)]
+    #[cfg_attr(
+        not(feature = "mysql"),
+        allow(dead_code, reason = "the others give new jobs their keys as they insert")
+    )]
+    pub(crate) at_least_us: Option<i64>,
+}
+
+impl UniqueUntil {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::End => "end",
+        }
+    }
+}
+
+/// The statements of one engine for unique jobs. Lists are JSON; those of ids are [`Bind::Ints`].
+///
+/// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
+pub(crate) struct UniqueStatements {
+    /// Rows: the place; the holder; the fence under which it holds the key until its start, else NULL; 1 if it waits, 2
+    /// if it runs, NULL if it is over or started; whether this snapshot has seen it take the key; whether its time is
+    /// not over.
+    pub(crate) holders: &'static str,
+    /// Locks jobs. Rows: id, worker, fence. None: there are no locks of rows.
+    pub(crate) hold: Option<&'static str>,
+    /// Gives a waiting job other values.
+    pub(crate) replace: &'static str,
+    /// Rows: job, kind, key, until, fence of waiting jobs.
+    pub(crate) noted: &'static str,
+    /// Binds: the last job looked at, how many to look at. Rows: job, 1 if it is nowhere any more and its time is over.
+    pub(crate) over: &'static str,
+    /// Removes the keys of jobs.
+    pub(crate) sweep: Script,
+    /// Binds: job. A row: its key.
+    pub(crate) key_of: &'static str,
+    /// Binds: kind, key. A row: the last job that took it.
+    pub(crate) last_of: &'static str,
+}
+
+/// The files in an engine's folder `sql/unique`.
+macro_rules! unique_statements {
+    ($engine:literal, hold: $hold:expr) => {{
+        use $crate::store::engine::script::{script, sql};
+        &$crate::store::engine::unique::dialect::UniqueStatements {
+            holders: sql!($engine, "unique/holders"),
+            hold: $hold,
+            replace: sql!($engine, "unique/replace"),
+            noted: sql!($engine, "unique/noted"),
+            over: sql!($engine, "unique/over"),
+            sweep: script!($engine, "unique/sweep"),
+            key_of: sql!("engine", "unique/key_of"),
+            last_of: sql!("engine", "unique/last_of"),
+        }
+    }};
+}
+pub(crate) use unique_statements;

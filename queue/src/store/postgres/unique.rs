@@ -1,0 +1,67 @@
+//! Unique jobs on PostgreSQL: one statement takes the free keys and inserts their jobs.
+
+use std::collections::HashSet;
+
+use sqlx::{Error, PgConnection, Postgres};
+
+use crate::limits::micros;
+use crate::store::engine::insert::fitting;
+use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
+use crate::store::engine::unique::{holders, on_each_part};
+use crate::store::postgres::dialect::CHUNK_BYTES;
+use crate::store::values::NewJob;
+
+impl UniqueDialect for Postgres {
+    const UNIQUE: &'static UniqueStatements =
+        unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")));
+    const TAKES_AT_ONCE: bool = true;
+
+    async fn take(conn: &mut PgConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let first = jobs.len() - rest.len();
+            let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
+            let new = insert(conn, part).await?;
+            taken.new.extend(new.into_iter().map(|(ordinal, id)| (first + ordinal as usize - 1, id)));
+            rest = later;
+        }
+        if taken.new.len() < jobs.len() {
+            let mut is_new = vec![false; jobs.len()];
+            taken.new.iter().for_each(|(place, _)| is_new[*place] = true);
+            let others = (0..jobs.len()).filter(|place| !is_new[*place]);
+            let others: Vec<_> = others.map(|place| Key::of(place, jobs[place])).collect();
+            taken.holders = holders::<Self>(conn, &others).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn lock(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<(), Error> {
+        on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+    }
+
+    async fn give(conn: &mut PgConnection, keys: &[Given<'_>]) -> Result<(), Error> {
+        on_each_part::<Self, _>(conn, include_str!("sql/unique/give.sql"), keys).await
+    }
+}
+
+/// Rows: the place of each new job, from 1, and its id.
+async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<Vec<(i64, i64)>, Error> {
+    fn all<'a, T>(jobs: &[&'a NewJob], of: impl Fn(&'a NewJob) -> T) -> Vec<T> {
+        jobs.iter().map(|job| of(job)).collect()
+    }
+    sqlx::query_as(include_str!("sql/unique/take.sql"))
+        .bind(all(jobs, |job| &*job.kind))
+        .bind(all(jobs, |job| job.rule().key.as_str()))
+        .bind(all(jobs, |job| job.rule().until.word()))
+        .bind(all(jobs, |job| job.rule().at_least.map(micros)))
+        .bind(all(jobs, |job| &*job.queue))
+        .bind(all(jobs, |job| job.priority))
+        .bind(all(jobs, |job| job.max_retries))
+        .bind(all(jobs, |job| job.args.as_str()))
+        .bind(all(jobs, |job| job.delay_us))
+        .bind(all(jobs, |job| job.run_at_us))
+        .bind(all(jobs, |job| i64::from(job.features) as i16))
+        .fetch_all(conn)
+        .await
+}

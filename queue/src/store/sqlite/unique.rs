@@ -1,0 +1,104 @@
+//! Unique jobs on SQLite: one call takes the free keys and inserts their jobs, for jobs that have most in common.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::{Error, Sqlite, SqliteConnection};
+
+use crate::limits::micros;
+use crate::store::engine::dialect::{Bind, Cells, json, rows};
+use crate::store::engine::insert::{args_list, fitting};
+use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
+use crate::store::engine::unique::{holders, on_each_part};
+use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};
+use crate::store::values::NewJob;
+use crate::unique::UniqueUntil;
+
+impl UniqueDialect for Sqlite {
+    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None);
+    const TAKES_AT_ONCE: bool = false;
+
+    async fn take(conn: &mut SqliteConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {
+        let mut taken = Taken::default();
+        let mut others = Vec::new();
+        for places in alike(jobs) {
+            let mut rest = places.as_slice();
+            let alike: Vec<&NewJob> = places.iter().map(|place| jobs[*place]).collect();
+            while !rest.is_empty() {
+                let alike = &alike[alike.len() - rest.len()..];
+                let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
+                let (first, holders) = take_alike(conn, &alike[..part.len()]).await?;
+                for (index, (&place, id)) in part.iter().zip(first..).enumerate() {
+                    match &holders {
+                        Some(holders) if holders[index] != id => others.push(Key::of(place, jobs[place])),
+                        _ => taken.new.push((place, id)),
+                    }
+                }
+                rest = later;
+            }
+        }
+        taken.holders = holders::<Self>(conn, &others).await?;
+        Ok(taken)
+    }
+
+    async fn lock(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<(), Error> {
+        on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+    }
+
+    async fn give(conn: &mut SqliteConnection, keys: &[Given<'_>]) -> Result<(), Error> {
+        on_each_part::<Self, _>(conn, include_str!("sql/unique/give.sql"), keys).await
+    }
+}
+
+/// What jobs of one call have in common: kind, queue, priority, retries, features, how long they have their keys, and
+/// whether they have delays or times.
+type Common<'a> = (&'a str, &'a str, i16, i32, i64, UniqueUntil, Option<i64>, bool, bool);
+
+fn common(job: &NewJob) -> Common<'_> {
+    let rule = job.rule();
+    let (delayed, timed) = (job.delay_us.is_some(), job.run_at_us.is_some());
+    let features = i64::from(job.features);
+    let at_least = rule.at_least.map(micros);
+    (&job.kind, &job.queue, job.priority, job.max_retries, features, rule.until, at_least, delayed, timed)
+}
+
+/// The places of jobs with the same [`Common`].
+fn alike(jobs: &[&NewJob]) -> Vec<Vec<usize>> {
+    let mut lists: Vec<Vec<usize>> = Vec::new();
+    let mut by_common: HashMap<Common<'_>, usize> = HashMap::new();
+    for (place, job) in jobs.iter().enumerate() {
+        let list = *by_common.entry(common(job)).or_insert(lists.len());
+        if list == lists.len() {
+            lists.push(Vec::new());
+        }
+        lists[list].push(place);
+    }
+    lists
+}
+
+/// Returns the first id that such a job would get, and the holder of each key. None: all jobs are new.
+async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i64, Option<Vec<i64>>), Error> {
+    let [first, ..] = jobs else { return Ok((0, None)) };
+    let rule = first.rule();
+    let list =
+        |of: fn(&NewJob) -> Option<i64>| of(first).map(|_| json(&jobs.iter().map(|job| of(job)).collect::<Vec<_>>()));
+    let keys = json(&jobs.iter().map(|job| job.rule().key.as_str()).collect::<Vec<_>>());
+    let (args, delays, times) = (args_list(jobs), list(|job| job.delay_us), list(|job| job.run_at_us));
+    let binds: [Bind<'_>; 12] = [
+        (&*first.kind).into(),
+        (&*first.queue).into(),
+        i64::from(first.priority).into(),
+        i64::from(first.max_retries).into(),
+        i64::from(first.features).into(),
+        rule.until.word().into(),
+        rule.at_least.map(micros).into(),
+        keys.as_str().into(),
+        args.as_str().into(),
+        delays.as_deref().into(),
+        times.as_deref().into(),
+        (jobs.len() as i64).into(),
+    ];
+    let rows = rows::<Sqlite>(conn, include_str!("sql/unique/take.sql"), &binds).await?;
+    let (first, holders) = rows.split_first().ok_or(Error::RowNotFound)?;
+    let holders = holders.iter().map(|row| row.int(1)).collect::<Result<Vec<_>, _>>()?;
+    Ok((first.int(1)?, (!holders.is_empty()).then_some(holders)))
+}
