@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/engine/dialect.rs", "DB::fetch(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/engine/dialect.rs", "DB::execute(conn, sql, arguments)", 1, "runs what `prepare` made"),
     ("queue/src/store/engine/dialect.rs", "raw_sql(sql)", 1, "takes a &'static str: settings and migrations"),
+    ("queue/src/store/engine/unique/mod.rs", "SqlStr::from_static(DB::BEGIN_IN_POOL)", 1, "a literal"),
     ("queue/src/store/sqlite/connections.rs", "(sql).fetch_one(conn)", 1, "takes a &'static str"),
     ("queue/src/store/engine/leases.rs", "DB::insert_row(conn, sql, arguments)", 2, "runs what `prepare` made"),
     ("queue/src/store/postgres/dialect.rs", "raw_sql(\"\")", 1, "asks nothing: whether the connection answers"),

@@ -32,6 +32,7 @@ const NOTE: Rows = Rows {
 impl UniqueDialect for MySql {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")));
+    const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
     const TAKES_AT_ONCE: bool = false;
 
     async fn take(conn: &mut MySqlConnection, jobs: &[&NewJob], over: &HashSet<i64>) -> Result<Taken, Error> {

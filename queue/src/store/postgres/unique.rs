@@ -14,6 +14,7 @@ use crate::store::values::NewJob;
 impl UniqueDialect for Postgres {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")));
+    const BEGIN_IN_POOL: &'static str = "BEGIN";
     const TAKES_AT_ONCE: bool = true;
 
     async fn take(conn: &mut PgConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {

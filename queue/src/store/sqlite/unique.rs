@@ -15,6 +15,7 @@ use crate::unique::UniqueUntil;
 
 impl UniqueDialect for Sqlite {
     const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None);
+    const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
     const TAKES_AT_ONCE: bool = false;
 
     async fn take(conn: &mut SqliteConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {

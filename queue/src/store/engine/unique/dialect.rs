@@ -12,6 +12,8 @@ use crate::unique::UniqueUntil;
 /// What one engine does for unique jobs.
 pub(crate) trait UniqueDialect: Database {
     const UNIQUE: &'static UniqueStatements;
+    /// Begins a transaction that locks no gaps, in one round trip, on a connection of the user's pool.
+    const BEGIN_IN_POOL: &'static str;
     /// Whether [`take`](Self::take) is one statement for one job. It needs no transaction then.
     const TAKES_AT_ONCE: bool;
 

@@ -12,6 +12,7 @@ pub(super) mod sweep;
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
+use sqlx::{Connection, SqlStr};
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
@@ -41,10 +42,10 @@ pub(crate) async fn enqueue<DB: Dialect>(
     if alone && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
         return place::<DB>(conn, jobs, &groups, whose).await;
     }
-    if let (Whose::Pools, Some(before_begin)) = (whose, DB::BEFORE_BEGIN) {
-        DB::raw(conn, before_begin).await?;
-    }
-    let mut together = Together::<DB>::begin(conn, whose).await?;
+    let mut together = match whose {
+        Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
+        Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
+    };
     let placed = place::<DB>(together.connection(), jobs, &groups, whose).await;
     together.end(placed).await
 }
