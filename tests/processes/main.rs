@@ -14,7 +14,9 @@ mod scene;
 
 mod abort;
 mod claimers;
+mod deadlocks;
 mod idle;
+mod keys;
 mod kill;
 mod memory;
 mod outage;
@@ -51,7 +53,7 @@ macro_rules! tests {
 /// The time limit, in proportion to the number of jobs.
 fn limit() -> Duration {
     let times = (claimers::jobs() / claimers::JOBS).max(memory::heavy_jobs() / memory::HEAVY);
-    LONGEST * u32::try_from(times).unwrap_or(1).max(1)
+    LONGEST * u32::try_from(times).unwrap_or(1).max(1) + keys::spell()
 }
 
 tests! {
@@ -61,6 +63,7 @@ tests! {
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
+        keys::thirty_two_workers_of_unique_jobs,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
@@ -74,6 +77,7 @@ tests! {
         pause::sigstop_around_the_lease,
         pause::what_was_claimed_is_not_begun_after_the_lease,
         claimers::thirty_two_claimers,
+        keys::thirty_two_workers_of_unique_jobs,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
@@ -90,6 +94,7 @@ tests! {
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
+        keys::thirty_two_workers_of_unique_jobs,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
@@ -105,6 +110,7 @@ tests! {
         pause::sigstop_past_the_lease,
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
+        keys::thirty_two_workers_of_unique_jobs,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
