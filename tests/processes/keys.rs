@@ -84,7 +84,10 @@ fn job(key: u64) -> Enqueue<Note> {
     let job = Note {}.unique_key(format!("key-{key:03}"));
     match key % 2 {
         0 => job,
-        _ => job.unique_until(UniqueUntil::Start).on_conflict(OnConflict::Replace).after(Duration::from_millis(100 + 10 * key)),
+        _ => job
+            .unique_until(UniqueUntil::Start)
+            .on_conflict(OnConflict::Replace)
+            .after(Duration::from_millis(100 + 10 * key)),
     }
 }
 

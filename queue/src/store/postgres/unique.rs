@@ -23,8 +23,7 @@ impl UniqueDialect for Postgres {
         while !rest.is_empty() {
             let first = jobs.len() - rest.len();
             let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
-            let new = insert(conn, part).await?;
-            taken.new.extend(new.into_iter().map(|(ordinal, id)| (first + ordinal as usize - 1, id)));
+            taken.new.extend(insert(conn, part).await?.map(|(place, id)| (first + place, id)));
             rest = later;
         }
         if taken.new.len() < jobs.len() {
@@ -46,12 +45,12 @@ impl UniqueDialect for Postgres {
     }
 }
 
-/// Rows: the place of each new job, from 1, and its id.
-async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<Vec<(i64, i64)>, Error> {
+/// The places and ids of the new jobs.
+async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<impl Iterator<Item = (usize, i64)>, Error> {
     fn all<'a, T>(jobs: &[&'a NewJob], of: impl Fn(&'a NewJob) -> T) -> Vec<T> {
         jobs.iter().map(|job| of(job)).collect()
     }
-    sqlx::query_as(include_str!("sql/unique/take.sql"))
+    let (places, ids): (Option<Vec<i64>>, Option<Vec<i64>>) = sqlx::query_as(include_str!("sql/unique/take.sql"))
         .bind(all(jobs, |job| &*job.kind))
         .bind(all(jobs, |job| job.rule().key.as_str()))
         .bind(all(jobs, |job| job.rule().until.word()))
@@ -63,6 +62,7 @@ async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<Vec<(i64, i
         .bind(all(jobs, |job| job.delay_us))
         .bind(all(jobs, |job| job.run_at_us))
         .bind(all(jobs, |job| i64::from(job.features) as i16))
-        .fetch_all(conn)
-        .await
+        .fetch_one(conn)
+        .await?;
+    Ok(places.into_iter().flatten().map(|ordinal| ordinal as usize - 1).zip(ids.into_iter().flatten()))
 }

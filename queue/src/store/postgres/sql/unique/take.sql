@@ -1,8 +1,9 @@
--- Takes the keys that are free, and inserts their jobs. The others are locked. Each key is there once. Rows: the place of
--- each new job, from 1, and its id.
+-- Takes the keys that are free, and inserts their jobs. The others are locked. Each key is there once. A row: two
+-- lists, the places of the new jobs (from 1) and their ids.
 -- A key is free if its holder is over. ON CONFLICT sees the newest row of the key, but its subqueries see the snapshot
 -- of the statement: a holder that came later would look as if it were over. So the snapshot must know the holder.
--- (`s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the whole table.)
+-- (IN instead of a join: PostgreSQL expects few rows of it, and does not compile the statement first, which takes longer
+-- than it runs. `s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the whole table.)
 WITH wanted AS MATERIALIZED (
     SELECT *, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::smallint[], $7::integer[], $8::text[],
@@ -30,6 +31,6 @@ WITH wanted AS MATERIALIZED (
     SELECT w.id, w.kind, w.queue, w.priority, w.max_retries, w.args::json,
            coalesce(timestamptz 'epoch' + w.run_at_us * interval '1 microsecond',
                     statement_timestamp() + w.delay_us * interval '1 microsecond', now()), w.features
-    FROM wanted AS w JOIN taken AS t ON t.job_id = w.id ORDER BY w.id
+    FROM wanted AS w WHERE w.id IN (SELECT job_id FROM taken) ORDER BY w.id
 )
-SELECT w.ord, w.id FROM wanted AS w JOIN taken AS t ON t.job_id = w.id
+SELECT array_agg(w.ord), array_agg(w.id) FROM wanted AS w WHERE w.id IN (SELECT job_id FROM taken)
