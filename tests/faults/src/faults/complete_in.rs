@@ -37,9 +37,10 @@ const BATCH: usize = 20;
 /// The producer's pause.
 const PAUSE: Duration = Duration::from_millis(60);
 /// Kills for each suspension.
-const KILLS_PER_STOP: usize = 10;
-/// How much longer a process sleeps to be overtaken.
-const PATIENCE: Duration = LEASE.saturating_mul(2);
+const KILLS_PER_STOP: usize = 20;
+/// How much longer a process sleeps to be overtaken. It may never be: one that sleeps in a transaction of its worker's
+/// holds the locks of that.
+const PATIENCE: Duration = LEASE;
 /// How long SQLite waits for a lock. The process that sleeps may hold it.
 const BUSY_MS: u32 = 10_000;
 /// The most violations that are told.
