@@ -25,6 +25,8 @@ pub const EFFECTS: &str = "faults_effects";
 pub const STEPS: &str = "faults_steps";
 /// Retries of each job.
 const RETRIES: u32 = 20;
+/// How much longer a later attempt takes.
+const LONGER: Duration = Duration::from_millis(200);
 /// How many tags each process has for follow-ups.
 const TAGS: i64 = 1 << 24;
 
@@ -156,7 +158,9 @@ pub(crate) async fn settle(
     deal: Deal,
 ) -> Result<(), JobError> {
     let mut running = Some(Running::start(&ctx, journal.clone(), tag));
-    sleep(Duration::from_millis(deal.ms)).await;
+    // an earlier one that wakes up is to find it at work
+    let longer = if ctx.attempt() > 1 { LONGER } else { Duration::ZERO };
+    sleep(Duration::from_millis(deal.ms) + longer).await;
     let done = match steps(&ctx, &db, &deal).await {
         Ok(()) => complete(&ctx, &journal, &db, &deal, &mut running).await,
         Err(error) => Err(error),

@@ -79,8 +79,12 @@ pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
         crew.next(seat, worker.clone());
         crew.kill(seat)?;
     }
-    let history = scene.judge(None, crew).await?;
-    let figures = judge(&scene, &history.tables).await?;
+    let judged = scene.judge(None, crew).await;
+    let figures = judge(&scene, &scene.db.tables().await).await;
+    let (history, figures) = match (judged, figures) {
+        (Err(one), Err(other)) => bail!("{other:#}\n{one:#}"),
+        (judged, figures) => (judged?, figures?),
+    };
     sees_what_is_planted(&scene, &history.tables).await?;
     let count = |what: fn(&What) -> bool| history.events.iter().filter(|event| what(&event.what)).count();
     let (refused, lost) = (count(|it| matches!(it, What::Refused { .. })), count(|it| *it == What::LeaseLost));
@@ -156,9 +160,13 @@ impl Stopper {
         let now = Instant::now();
         match &self.state {
             State::Asleep(sleep) => {
-                // one that can be overtaken is left to be
-                let patience = if is_free(self.done) && !sleep.overtaken { PATIENCE } else { Duration::ZERO };
-                if now < sleep.until + patience {
+                // one that can be overtaken is left to be, and finds the other attempt at work
+                let due = if is_free(self.done) {
+                    sleep.overtaken || now > sleep.until + PATIENCE
+                } else {
+                    now > sleep.until
+                };
+                if !due {
                     return Ok(());
                 }
                 ensure!(crew.pid(self.seat) == Some(sleep.process), "the wrong process is suspended");
