@@ -62,14 +62,14 @@ pub enum End {
 }
 
 impl Deal {
-    /// A deal of each kind, mostly good ones.
+    /// Every kind of deal, mostly good ones.
     pub fn any(rng: &mut Rng) -> Deal {
         let end = match rng.u32(..20) {
             0..2 => End::RollBack,
             2 => End::Panic,
-            3..5 => End::Forget,
-            5 => End::Late,
-            6 => End::Dead,
+            3..6 => End::Forget,
+            6 => End::Late,
+            7..9 => End::Dead,
             _ => End::Commit,
         };
         let steps = if rng.u32(..4) == 0 { rng.i64(1..=3) } else { 0 };

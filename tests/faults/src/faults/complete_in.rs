@@ -61,7 +61,7 @@ pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
     let mut stopper = Stopper::hire(&mut crew, &worker, &mut scene, stops)?;
     let producer = Producer::start(&scene.desk, &scene.db, scene.rng.fork());
     let mut processes = [None; MORTALS];
-    let jobs = scene.order.jobs.unwrap_or_default();
+    let jobs = scene.jobs(150, 5000);
     while crew.ended() < kills || !stopper.is_done() || scene.desk.committed.load(Ordering::Relaxed) < jobs {
         crew.work(LOOK).await?;
         for (seat, process) in processes.iter_mut().enumerate() {
