@@ -62,7 +62,7 @@ pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
     let producer = Producer::start(&scene.desk, &scene.db, scene.rng.fork());
     let mut processes = [None; MORTALS];
     let jobs = scene.jobs(150, 5000);
-    while crew.ended() < kills || !stopper.is_done() || scene.desk.committed.load(Ordering::Relaxed) < jobs {
+    while crew.ended() < kills || !stopper.is_over() || scene.desk.committed.load(Ordering::Relaxed) < jobs {
         crew.work(LOOK).await?;
         for (seat, process) in processes.iter_mut().enumerate() {
             if *process != crew.pid(seat) {
@@ -109,8 +109,11 @@ fn free(engine: Engine) -> &'static [Point] {
 
 /// Where it may hold such a lock.
 fn locked(engine: Engine) -> &'static [Point] {
-    const LOCKED: &[Point] = &[Point::Guarded, Point::Completed, Point::Commit, Point::Recording, Point::Effects];
-    if engine == Engine::Sqlite { LOCKED } else { &LOCKED[..LOCKED.len() - 1] }
+    if engine == Engine::Sqlite {
+        &[Point::Guarded, Point::Effects, Point::Completed, Point::Commit, Point::Recording]
+    } else {
+        &[Point::Guarded, Point::Completed, Point::Commit, Point::Recording]
+    }
 }
 
 /// The process that suspends itself, until its lease is over.
@@ -152,6 +155,11 @@ impl Stopper {
     /// Not before one was overtaken: jobs that were lost twice wait before they run again.
     fn is_done(&self) -> bool {
         self.done >= self.planned && (self.overtaken > 0 || self.done >= self.planned * 8)
+    }
+
+    /// The last one has had its time, too.
+    fn is_over(&self) -> bool {
+        self.is_done() && matches!(self.state, State::Awake)
     }
 
     /// Wakes it in time, and replaces it when it has had time to do what it must not.
