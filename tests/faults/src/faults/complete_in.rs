@@ -51,7 +51,7 @@ pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
     make_tables(&scene.db).await?;
     let worker = scene.worker().lease(LEASE).concurrency(CONCURRENCY).arg("connections", CONNECTIONS);
     let worker = worker.arg("busy-timeout-ms", BUSY_MS);
-    let kills = scene.rounds(14, 500) as usize;
+    let kills = scene.rounds(12, 500) as usize;
     let stops = (kills / KILLS_PER_STOP).max(2);
     let mut crew = scene.crew();
     for _ in 0..MORTALS {
@@ -61,7 +61,7 @@ pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
     let mut stopper = Stopper::hire(&mut crew, &worker, &mut scene, stops)?;
     let producer = Producer::start(&scene.desk, &scene.db, scene.rng.fork());
     let mut processes = [None; MORTALS];
-    let jobs = scene.jobs(150, 5000);
+    let jobs = scene.jobs(120, 5000);
     while crew.ended() < kills || !stopper.is_over() || scene.desk.committed.load(Ordering::Relaxed) < jobs {
         crew.work(LOOK).await?;
         for (seat, process) in processes.iter_mut().enumerate() {
