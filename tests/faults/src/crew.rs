@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use queue_test_support::Helper;
 use tokio::time::sleep;
 
-use crate::point::Death;
+use crate::point::Moment;
 use crate::record::{self, Event, Journal, What};
 use crate::scene::LOOK;
 
@@ -104,8 +104,13 @@ impl Setup {
     }
 
     /// Makes the worker kill itself at this moment. Its replacement does not.
-    pub fn die(self, death: Death) -> Setup {
-        self.arg("die", death).mortal(Mortal::Itself(What::Killed, SIGKILL))
+    pub fn die(self, moment: Moment) -> Setup {
+        self.arg("die", moment).mortal(Mortal::Itself(What::Killed, SIGKILL))
+    }
+
+    /// Makes the worker suspend itself at this moment.
+    pub fn stop(self, moment: Moment) -> Setup {
+        self.arg("stop", moment)
     }
 
     /// Allows this way to end.

@@ -7,6 +7,7 @@ use queue::{JobContext, JobError, State, job};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use crate::point::Point;
 use crate::record::{How, Journal, What};
 
 /// What a handler does. Times are in milliseconds.
@@ -67,7 +68,7 @@ pub enum Plan {
 }
 
 /// An attempt whose end is not recorded yet.
-struct Running {
+pub(crate) struct Running {
     journal: Journal,
     job: i64,
     tag: i64,
@@ -76,16 +77,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(ctx: &JobContext, journal: Journal, tag: i64) -> Running {
+    pub(crate) fn start(ctx: &JobContext, journal: Journal, tag: i64) -> Running {
         let running = Running { journal, job: ctx.id().get(), tag, attempt: ctx.attempt(), over: false };
         let Running { job, tag, attempt, .. } = running;
         running.journal.write(What::Started { job, tag, attempt: attempt.into() });
-        // where a process can be told to kill itself: see `point`
-        tracing::debug!(target: "queue_faults::handler", "in the handler");
+        Point::Handler.reach();
         running
     }
 
-    fn end(mut self, how: How) {
+    pub(crate) fn end(mut self, how: How) {
         self.write(how);
     }
 

@@ -8,6 +8,7 @@
 pub mod balancer;
 pub mod checker;
 pub mod crew;
+pub mod effects;
 pub mod faults;
 pub mod figures;
 pub mod jobs;

@@ -1,12 +1,11 @@
-//! Watches a worker's `tracing` events: writes them to the record, and kills the process at a given point. The library
-//! has no hooks for this.
+//! Watches a worker's `tracing` events: writes them to the record, and kills or suspends the process at a given point.
+//! The library has no hooks for this.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::{Signal, raise};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
@@ -14,83 +13,149 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use crate::record::{Journal, What};
 
-/// A moment in the life of a job.
+/// A point in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Claimed, before its handler begins: the attempt's span is created.
     Claimed,
     /// In the handler.
     Handler,
-    /// The handler has ended, and nothing is recorded yet: the `job.completed` event.
+    /// In the handler, after the fence and the writes of a step that it guards, before their commit.
+    Guarded,
+    /// In a transaction of the handler's own, before its first statement.
+    Begun,
+    /// In the handler's transaction, after its effects.
+    Effects,
+    /// In the handler's transaction, after `complete_in`.
+    Completed,
+    /// The handler has sent the commit, and has no answer.
+    Commit,
+    /// The handler has the answer to the commit.
+    Committed,
+    /// The handler has ended, and nothing is recorded yet: the `job.completed` event. If the handler has completed the
+    /// job itself, it is recorded.
     Ended,
     /// While ends are recorded: the statement that writes the history has run. On PostgreSQL and SQLite that is the
-    /// whole write, and the worker has not yet acted on the answer. Elsewhere the commit follows.
+    /// whole write, and the worker has not yet acted on the answer. Elsewhere the commit follows. It follows everywhere
+    /// for a handler with a `Tx`.
     Recording,
 }
 
 impl Point {
-    /// All points, in the order in which a job reaches them.
-    pub const ALL: [Point; 4] = [Point::Claimed, Point::Handler, Point::Ended, Point::Recording];
+    /// All that every job reaches, in this order.
+    pub const OF_ANY_JOB: [Point; 4] = [Point::Claimed, Point::Handler, Point::Ended, Point::Recording];
+    /// All around the commit of handlers that complete their jobs themselves.
+    pub const OF_EFFECTS: [Point; 9] = [
+        Point::Handler,
+        Point::Guarded,
+        Point::Begun,
+        Point::Effects,
+        Point::Completed,
+        Point::Commit,
+        Point::Committed,
+        Point::Ended,
+        Point::Recording,
+    ];
+
+    /// A handler has reached this point. It may be the end of the process.
+    pub(crate) fn reach(self) {
+        tracing::debug!(target: "queue_faults::handler", point = self.name());
+    }
+
+    fn of(name: &str) -> Option<Point> {
+        Point::OF_ANY_JOB.into_iter().chain(Point::OF_EFFECTS).find(|point| point.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Point::Claimed => "claimed",
+            Point::Handler => "handler",
+            Point::Guarded => "guarded",
+            Point::Begun => "begun",
+            Point::Effects => "effects",
+            Point::Completed => "completed",
+            Point::Commit => "commit",
+            Point::Committed => "committed",
+            Point::Ended => "ended",
+            Point::Recording => "recording",
+        }
+    }
 }
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Point::Claimed => "claimed",
-            Point::Handler => "handler",
-            Point::Ended => "ended",
-            Point::Recording => "recording",
-        })
+        f.write_str(self.name())
     }
 }
 
-/// When a process kills itself: the n-th time that it reaches a point. Written `point:n`.
+/// When a process kills or suspends itself: the n-th time that it reaches a point. Written `point:n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Death {
+pub struct Moment {
     /// The point.
     pub point: Point,
     /// The n-th time, from 1.
     pub time: u64,
 }
 
-impl fmt::Display for Death {
+impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.point, self.time)
     }
 }
 
-impl FromStr for Death {
+impl FromStr for Moment {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Death, String> {
+    fn from_str(text: &str) -> Result<Moment, String> {
         let parse = || {
             let (name, time) = text.split_once(':')?;
-            let point = Point::ALL.into_iter().find(|point| point.to_string() == name)?;
-            Some(Death { point, time: time.parse().ok()? })
+            Some(Moment { point: Point::of(name)?, time: time.parse().ok()? })
         };
         parse().ok_or_else(|| format!("{text:?} is no point and number, such as claimed:3"))
     }
 }
 
-/// Watches events, records what the checker needs, and kills the process at the given moment.
+/// Watches events, records what the checker needs, and kills or suspends the process at the given moments.
 #[derive(Debug)]
 pub struct Watcher {
     journal: Journal,
-    death: Option<Death>,
+    die: Option<Countdown>,
+    stop: Option<Countdown>,
+}
+
+/// Counts the times until a moment comes.
+#[derive(Debug)]
+struct Countdown {
+    moment: Moment,
     times: AtomicU64,
+}
+
+impl Countdown {
+    fn new(moment: Moment) -> Countdown {
+        Countdown { moment, times: AtomicU64::new(0) }
+    }
+
+    fn is_over(&self, point: Point) -> bool {
+        point == self.moment.point && self.times.fetch_add(1, Ordering::Relaxed) + 1 == self.moment.time
+    }
 }
 
 impl Watcher {
     /// Writes to the record of this process.
-    pub fn new(journal: Journal, death: Option<Death>) -> Watcher {
-        Watcher { journal, death, times: AtomicU64::new(0) }
+    pub fn new(journal: Journal, die: Option<Moment>, stop: Option<Moment>) -> Watcher {
+        Watcher { journal, die: die.map(Countdown::new), stop: stop.map(Countdown::new) }
     }
 
     fn reached(&self, point: Point) {
-        let Some(death) = self.death.filter(|death| death.point == point) else { return };
-        if self.times.fetch_add(1, Ordering::Relaxed) + 1 == death.time {
+        let comes = |countdown: &Option<Countdown>| countdown.as_ref().is_some_and(|it| it.is_over(point));
+        // to this thread: it is the one that goes no further
+        if comes(&self.die) {
             self.journal.write(What::Killed);
-            let _ = kill(Pid::this(), Signal::SIGKILL);
+            let _ = raise(Signal::SIGKILL);
+        }
+        if comes(&self.stop) {
+            self.journal.write(What::Stopped);
+            let _ = raise(Signal::SIGSTOP);
         }
     }
 }
@@ -103,13 +168,15 @@ impl<S: Subscriber> Layer<S> for Watcher {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        match event.metadata().target() {
-            "queue_faults::handler" => return self.reached(Point::Handler),
-            target if !target.starts_with("queue") && target != "sqlx::query" => return,
-            _ => {}
+        let target = event.metadata().target();
+        if !target.starts_with("queue") && target != "sqlx::query" {
+            return;
         }
         let mut said = Said::default();
         event.record(&mut said);
+        if let Some(point) = said.point {
+            return self.reached(point);
+        }
         if said.writes_history {
             self.reached(Point::Recording);
         }
@@ -128,6 +195,7 @@ impl<S: Subscriber> Layer<S> for Watcher {
 struct Said {
     event: String,
     job: i64,
+    point: Option<Point>,
     writes_history: bool,
 }
 
@@ -135,6 +203,7 @@ impl Visit for Said {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "event" => value.clone_into(&mut self.event),
+            "point" => self.point = Point::of(value),
             "summary" | "db.statement" => self.writes_history |= value.contains("INTO queue_history"),
             _ => {}
         }
@@ -151,15 +220,15 @@ impl Visit for Said {
 
 #[cfg(test)]
 mod tests {
-    use super::{Death, Point};
+    use super::{Moment, Point};
 
     #[test]
     fn a_moment_can_be_written_and_read() {
-        for point in Point::ALL {
-            let death = Death { point, time: 3 };
-            assert_eq!(death.to_string().parse(), Ok(death));
+        for point in Point::OF_ANY_JOB.into_iter().chain(Point::OF_EFFECTS) {
+            let moment = Moment { point, time: 3 };
+            assert_eq!(moment.to_string().parse(), Ok(moment));
         }
-        "claimed".parse::<Death>().expect_err("no number");
-        "nowhere:1".parse::<Death>().expect_err("no point");
+        "claimed".parse::<Moment>().expect_err("no number");
+        "nowhere:1".parse::<Moment>().expect_err("no point");
     }
 }

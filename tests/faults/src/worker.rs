@@ -23,9 +23,10 @@ use tracing_subscriber::fmt::writer::MakeWriterExt as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::effects;
 use crate::faults::hostile::{Note, Play, Spreads};
 use crate::jobs::{Limited, Tick, Work, new, old};
-use crate::point::{Death, Watcher};
+use crate::point::{Moment, Watcher};
 use crate::producers;
 use crate::record::{Journal, What, time_of_day};
 
@@ -59,7 +60,13 @@ pub struct Args {
     busy_timeout_ms: u64,
     /// Where to kill itself, such as claimed:3
     #[arg(long)]
-    die: Option<Death>,
+    die: Option<Moment>,
+    /// Where to suspend itself, such as effects:3
+    #[arg(long)]
+    stop: Option<Moment>,
+    /// Connections of the worker and its handlers
+    #[arg(long, default_value_t = CONNECTIONS)]
+    connections: u32,
     /// Memory limit in megabytes
     #[arg(long)]
     memory_mb: Option<u64>,
@@ -114,10 +121,11 @@ pub async fn run(args: Args) -> Result<()> {
 }
 
 fn builder(args: &Args, journal: Journal) -> Result<WorkerBuilder> {
-    let db = pool(&args.url, CONNECTIONS, Duration::from_millis(args.busy_timeout_ms))?;
-    let mut builder = each!(db, pool => Worker::builder(pool)).state(journal).only_registered();
+    let db = pool(&args.url, args.connections, Duration::from_millis(args.busy_timeout_ms))?;
+    let mut builder = each!(&db, pool => Worker::builder(pool)).state(journal).only_registered();
     builder = builder.register::<Work>().register::<Limited>().register::<Tick>();
     builder = builder.register::<Note>().register::<Spreads>().register::<Play>();
+    builder = effects::register(builder, db);
     builder = match args.generation {
         Generation::Load => builder,
         Generation::Old => builder.register::<old::Deployed>().register::<old::Retired>().register::<old::Reshaped>(),
@@ -173,12 +181,12 @@ pub fn pool(url: &str, connections: u32, busy_timeout: Duration) -> Result<Db> {
 fn write_log(args: &Args, journal: &Journal) -> Result<()> {
     let file = OpenOptions::new().append(true).create(true).open(&args.log).context("opening the log")?;
     // every statement is an event: only who waits for one has them made
-    let statements = if args.die.is_some() { "debug" } else { "warn" };
+    let statements = if args.die.is_some() || args.stop.is_some() { "debug" } else { "warn" };
     let all = EnvFilter::new(format!("info,queue=debug,queue_faults=debug,sqlx=warn,sqlx::query={statements}"));
     let log = tracing_subscriber::fmt::layer().with_writer(Mutex::new(file).with_max_level(Level::INFO));
     // One filter for all: with one for each layer, sqlx's question whether a statement is to be logged leaves its
     // answer behind, and the next event of the thread is lost (a lease that was, or a rescue).
-    let watcher = Watcher::new(journal.clone(), args.die);
+    let watcher = Watcher::new(journal.clone(), args.die, args.stop);
     tracing_subscriber::registry().with(all).with(log.with_ansi(false)).with(watcher).init();
     Ok(())
 }

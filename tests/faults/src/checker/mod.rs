@@ -1,5 +1,6 @@
 //! Finds broken promises, from the records and the final tables alone.
 
+mod effects;
 mod order;
 mod outcomes;
 mod overlap;
@@ -16,6 +17,7 @@ use std::fmt;
 use queue_test_support::{Attempt, Row, Tables};
 use serde::Deserialize;
 
+pub use self::effects::{Effect, EffectHistory, EffectRule, EffectViolation, Step};
 pub use self::ticks::{Decided, Made, Scheduled, TickHistory, TickRule, TickViolation};
 pub use self::unique::{Keyed, Sighting, UniqueHistory, UniqueRule, UniqueViolation};
 use crate::record::{Event, Options, What};

@@ -10,7 +10,7 @@ use crate::checker::Checker;
 use crate::figures::Spread;
 use crate::jobs::Plan;
 use crate::load::{Mix, enqueue_batch, everyday, long, short};
-use crate::point::{Death, Point};
+use crate::point::{Moment, Point};
 use crate::record::Options;
 use crate::scene::{Form, LEASE, Scene};
 
@@ -98,9 +98,9 @@ pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     let mix = Mix { pause: Duration::from_millis(60), ahead: Some(100), ..Mix::usual() };
     let load = scene.load(None, &mix)?;
     let rounds = scene.rounds(1, 50);
-    for point in (0..rounds).flat_map(|_| Point::ALL) {
+    for point in (0..rounds).flat_map(|_| Point::OF_ANY_JOB) {
         let time = scene.rng.u64(1..15);
-        crew.next(mortal, healthy.clone().die(Death { point, time }));
+        crew.next(mortal, healthy.clone().die(Moment { point, time }));
         crew.kill(mortal)?;
         crew.next(mortal, healthy.clone());
         let before = crew.ended();
@@ -117,7 +117,7 @@ pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     scene.note(format!(
         "{} deaths at {} points; next attempts after {rescues} (lease {LEASE:?})",
         rounds * 4,
-        Point::ALL.len()
+        Point::OF_ANY_JOB.len()
     ));
     Ok(scene.notes)
 }

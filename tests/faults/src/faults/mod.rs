@@ -3,6 +3,7 @@
 mod calm;
 mod cancel;
 mod clock;
+mod complete_in;
 mod connections;
 mod deploy;
 mod disk;
@@ -147,6 +148,8 @@ faults! {
         "the clock of the database is set forward and back by an hour, with schedules of each policy";
     "unique" on ALL: unique::one_holder,
         "unique jobs, while the processes that enqueue and run them are killed and suspended (--rounds: faults)";
+    "complete-in" on ALL: complete_in::one_effect,
+        "handlers that commit their effects with the completion, killed and suspended around it (--rounds: kills)";
     "deploy" on ALL: deploy::side_by_side, "an old and a new binary side by side, while the schema is migrated";
 }
 
