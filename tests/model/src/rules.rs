@@ -52,18 +52,18 @@ pub enum Guard {
 /// Which guards hold: all, but for those taken away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    removed: u32,
+    removed: u64,
 }
 
 impl Rules {
     /// The protocol without some of its guards.
     pub fn without(guards: &[Guard]) -> Self {
-        Self { removed: guards.iter().fold(0, |removed, guard| removed | 1 << *guard as u32) }
+        Self { removed: guards.iter().fold(0, |removed, guard| removed | 1 << *guard as u64) }
     }
 
     /// Whether a guard holds.
     pub fn has(self, guard: Guard) -> bool {
-        self.removed & (1 << guard as u32) == 0
+        self.removed & (1 << guard as u64) == 0
     }
 }
 

@@ -1,8 +1,11 @@
 //! A state of the model: the database, the processes, what they have in hand, and what is on its way.
 
+use crate::canonical::key;
 use crate::database::Database;
 use crate::rows::{End, Job, Number, Outcome};
 use crate::rules::{Guard, Promise, Rules, Violation};
+use crate::search::Model;
+use crate::step::{Step, steps};
 
 /// How large the model is, and which rules hold.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +39,46 @@ impl Bounds {
     pub fn full(faults: u8, troubles: u8) -> Self {
         Self { processes: 3, jobs: 3, ..Self::small(faults, troubles) }
     }
+}
 
-    /// Whether this is a broken promise that is looked for.
-    pub fn seeks(&self, promise: Promise) -> bool {
+impl Model for Bounds {
+    type State = World;
+    type Step = Step;
+
+    fn with(&self, rules: Rules, only: Promise) -> Self {
+        Self { rules, only: Some(only), ..*self }
+    }
+
+    fn seeks(&self, promise: Promise) -> bool {
         self.only.is_none_or(|only| only == promise)
+    }
+
+    fn first(&self) -> World {
+        World::new(self)
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step> {
+        steps(world, self)
+    }
+
+    fn after(&self, world: &World, step: &Step) -> Result<World, Violation> {
+        world.after(step, self)
+    }
+
+    fn is_progress(&self, step: &Step) -> bool {
+        step.is_progress()
+    }
+
+    fn open(&self, world: &World) -> Option<usize> {
+        world.database.jobs.iter().position(|job| job.row.is_some())
+    }
+
+    fn key(&self, world: &World) -> Box<[u8]> {
+        key(world)
+    }
+
+    fn tell(&self, world: &World, step: &Step) -> String {
+        step.tell(world)
     }
 }
 
@@ -143,11 +182,6 @@ impl World {
             world.join(bounds, process);
         }
         world
-    }
-
-    /// Every job is over.
-    pub fn is_over(&self) -> bool {
-        self.database.jobs.iter().all(|job| job.row.is_none())
     }
 
     /// Takes steps, and is not stopped.

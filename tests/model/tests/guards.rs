@@ -2,7 +2,7 @@
 //! stories are printed: `cargo test -p queue-model --test guards -- --nocapture`.
 
 use queue_model::rules::{Guard, Promise, Rules};
-use queue_model::search::{Found, Story, search};
+use queue_model::search::{Found, Model, Story, search};
 use queue_model::world::Bounds;
 
 /// Without these guards, but with all others, the promise is broken; with all of them, none is.
@@ -10,11 +10,11 @@ fn breaks(guards: &[Guard], promise: Promise, faults: u8, troubles: u8) -> Story
     breaks_in(Bounds::small(faults, troubles), guards, promise)
 }
 
-fn breaks_in(bounds: Bounds, guards: &[Guard], promise: Promise) -> Story {
-    if let Found::Broken(story) = search(&bounds) {
+fn breaks_in<M: Model>(model: M, guards: &[Guard], promise: Promise) -> Story {
+    if let Found::Broken(story) = search(&model) {
         panic!("broken with all guards:\n{story}");
     }
-    match search(&Bounds { rules: Rules::without(guards), only: Some(promise), ..bounds }) {
+    match search(&model.with(Rules::without(guards), promise)) {
         Found::Sound { states, .. } => panic!("without {guards:?} {promise:?} still holds, in {states} states"),
         Found::Broken(story) => {
             println!("without {guards:?}:\n{story}\n");
