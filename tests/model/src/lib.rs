@@ -8,6 +8,7 @@
 
 pub mod canonical;
 pub mod database;
+pub mod effects;
 pub mod moves;
 pub mod replay;
 pub mod rows;

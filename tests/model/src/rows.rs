@@ -49,6 +49,8 @@ pub struct Job {
     pub asked: bool,
     /// `max_retries`.
     pub retries: i32,
+    /// How many effects of its handlers are committed. No column.
+    pub effects: u8,
 }
 
 /// A row of `queue_workers`.
@@ -104,12 +106,16 @@ impl Job {
     /// Enqueued just now.
     pub fn new(retries: i32) -> Self {
         let row = Row { holder: 0, fence: 0, attempt: 0, delay: 0, cancel: false, noted: false, claims: 0 };
-        Self { row: Some(row), over: None, counted: 0, asked: false, retries }
+        Self { row: Some(row), over: None, counted: 0, asked: false, retries, effects: 0 }
     }
 
     pub(crate) fn end(&mut self, over: Over, attempt: i32) {
         self.over = Some((over, attempt));
         self.row = None;
+    }
+
+    pub(crate) fn is_completed(&self) -> bool {
+        matches!(self.over, Some((Over::Completed, _)))
     }
 
     /// What the job's rows say that must never be.

@@ -47,6 +47,14 @@ pub enum Guard {
     OneTransaction,
     /// A heartbeat removes notes of claims of which nothing is held any more, and no others (PostgreSQL).
     NotesKept,
+    /// A completion in a handler's transaction names the worker and the fence of its attempt.
+    CompleteFence,
+    /// It locks the job's row until that transaction ends.
+    CompleteLocks,
+    /// The effect is written in that transaction.
+    EffectInside,
+    /// After it, the worker looks whether it was committed, instead of taking the handler's word.
+    AskCommitted,
 }
 
 /// Which guards hold: all, but for those taken away.
@@ -93,6 +101,10 @@ pub enum Promise {
     CancelKept,
     /// From wherever faults have led, every job still comes to an end once they cease.
     EveryJobEnds,
+    /// Of each job as many effects are committed as completions: one or none.
+    EffectOnce,
+    /// No attempt commits an effect after it has lost its job.
+    NoStaleEffect,
 }
 
 /// A broken promise, and by which job.
@@ -125,6 +137,8 @@ impl fmt::Display for Violation {
             Promise::HistoryAgrees => "has another number of attempts than there are on record",
             Promise::CancelKept => "was asked to be cancelled and is claimed again",
             Promise::EveryJobEnds => "may never end: nothing that can still happen gets it out of `queue_jobs`",
+            Promise::EffectOnce => "has another number of effects than of completions",
+            Promise::NoStaleEffect => "has an effect of an attempt that was over",
         };
         write!(f, "job {} {what}", self.job + 1)
     }

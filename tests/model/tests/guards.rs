@@ -160,3 +160,31 @@ fn without_one_transaction_a_completed_job_runs_again() {
 fn without_its_condition_the_heartbeat_forgets_whose_jobs_are_to_be_rescued() {
     breaks(&[Guard::NotesKept], Promise::EveryJobEnds, 1, 0);
 }
+
+/// Handlers that complete their jobs in transactions of their own.
+fn with_effects(faults: u8, troubles: u8) -> Bounds {
+    Bounds { effects: true, ..Bounds::small(faults, troubles) }
+}
+
+#[test]
+fn without_its_fence_a_completion_commits_the_effect_of_a_stale_attempt() {
+    let story = breaks_in(with_effects(1, 0), &[Guard::CompleteFence], Promise::NoStaleEffect);
+    tells(&story, &["takes back what it saw", "begins a transaction", "completes its job in its", "commits"]);
+}
+
+#[test]
+fn without_its_lock_a_completion_commits_after_another_end_of_its_attempt() {
+    let story = breaks_in(with_effects(1, 0), &[Guard::CompleteLocks], Promise::NoStaleEffect);
+    tells(&story, &["completes its job in its", "commits and gets no answer", "ended as failed", "arrives after all"]);
+}
+
+#[test]
+fn without_the_same_transaction_an_effect_stays_without_its_completion() {
+    breaks_in(with_effects(0, 0), &[Guard::EffectInside], Promise::EffectOnce);
+}
+
+#[test]
+fn without_a_look_a_transaction_that_was_rolled_back_counts_as_a_completion() {
+    let story = breaks_in(with_effects(0, 1), &[Guard::AskCommitted], Promise::EffectOnce);
+    tells(&story, &["completes its job in its", "rolls back, and returns all the same", "completed"]);
+}

@@ -47,6 +47,16 @@ fn two_workers_one_job_and_three_faults() {
     holds(Bounds { retries: 2, ..Bounds::small(3, 1) }, 100_000);
 }
 
+#[test]
+fn two_workers_whose_handlers_complete_their_job_in_transactions() {
+    holds(Bounds { effects: true, ..Bounds::small(3, 1) }, 300_000);
+}
+
+#[test]
+fn three_workers_whose_handlers_complete_their_jobs_in_transactions() {
+    holds(Bounds { effects: true, ..Bounds::full(1, 1) }, 300_000);
+}
+
 /// `cargo test -p queue-model --test model -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes half a minute of a processor, and a gigabyte"]
