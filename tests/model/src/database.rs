@@ -237,6 +237,20 @@ impl Database {
         }
     }
 
+    /// send_back.sql: a dead letter waits again, with all its attempts. The fence continues.
+    pub fn send_back(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        let new = Job::new(job.retries);
+        let row = new.row.map(|row| Row { fence: job.last_fence, ..row });
+        (job.row, job.over, job.counted) = (row, None, 0);
+    }
+
+    /// delete.sql: a job that waits or is over is in no table any more.
+    pub fn remove(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        (job.row, job.over, job.deleted) = (None, None, true);
+    }
+
     /// A tick of the database's clock.
     pub fn tick(&mut self) {
         for worker in &mut self.workers {

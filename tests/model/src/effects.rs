@@ -125,7 +125,9 @@ impl World {
             }
             Act::Settle(at) => self.settle(bounds, at),
             Act::Arrive(place) => self.commit(bounds, place)?,
-            Act::Abort(place) => drop(self.transactions.remove(place)),
+            Act::Abort(place) => {
+                self.transactions.remove(place);
+            }
         }
         Ok(())
     }
@@ -170,7 +172,10 @@ impl World {
             _ if !bounds.rules.has(Guard::AskCommitted) => Outcome::Completed,
             (true, false) => Outcome::Failed,
             (true, true) => Outcome::FailedLast,
-            (false, _) => return drop(self.hands.remove(at)),
+            (false, _) => {
+                self.hands.remove(at);
+                return;
+            }
         };
     }
 

@@ -55,6 +55,32 @@ pub enum Guard {
     EffectInside,
     /// After it, the worker looks whether it was committed, instead of taking the handler's word.
     AskCommitted,
+    /// An enqueue, or a send back, locks the key's row until its transaction ends.
+    KeyLocked,
+    /// Everybody locks several keys in the same order.
+    KeyOrder,
+    /// The one statement that takes a key (PostgreSQL) does so only if its snapshot knows the key's holder.
+    SnapshotKnows,
+    /// A holder that is over has lost its key: it is not in `queue_jobs`.
+    HolderOver,
+    /// A holder until its start has lost its key with its first claim: `j.fence = k.fence`.
+    HolderFence,
+    /// A kept job that waits is locked until the caller's transaction ends.
+    KeptLocked,
+    /// Under that lock it is looked at again: whether it still waits,
+    HoldWaits,
+    /// ... and whether it has not started meanwhile.
+    HoldFence,
+    /// A new job and its key are one transaction.
+    KeyWithJob,
+    /// A dead letter goes back only if no other job has its key.
+    SendBackLooks,
+    /// It takes its key again.
+    SendBackTakes,
+    /// It takes it under its own fence, which continues.
+    SendBackFence,
+    /// The sweep removes the keys of jobs that are nowhere any more, and of no others.
+    SweepNowhere,
 }
 
 /// Which guards hold: all, but for those taken away.
@@ -105,6 +131,15 @@ pub enum Promise {
     EffectOnce,
     /// No attempt commits an effect after it has lost its job.
     NoStaleEffect,
+    /// Of all jobs with a key, one at most holds it: until its first claim, or until it is over.
+    OneHolder,
+    /// A request stands for a job that held the key when it was asked for, and is in some table unless somebody deleted
+    /// it.
+    RequestStands,
+    /// A job that waits and is kept or replaced starts after the caller's commit.
+    KeptStartsLater,
+    /// Nobody waits for somebody who waits for them.
+    NoDeadlock,
 }
 
 /// A broken promise, and by which job.
@@ -126,6 +161,7 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.promise {
+            Promise::NoDeadlock => return write!(f, "callers wait for each other's keys"),
             Promise::NothingLost => "is in no table any more: it is lost",
             Promise::NothingTwice => "is over and is claimed again",
             Promise::OneAttemptRuns => "runs in a process that believes in its lease, and is not its any more",
@@ -138,6 +174,9 @@ impl fmt::Display for Violation {
             Promise::CancelKept => "was asked to be cancelled and is claimed again",
             Promise::EveryJobEnds => "may never end: nothing that can still happen gets it out of `queue_jobs`",
             Promise::EffectOnce => "has another number of effects than of completions",
+            Promise::OneHolder => "holds a key beside another job",
+            Promise::RequestStands => "stands for a request, and does not hold the key",
+            Promise::KeptStartsLater => "was kept for a caller and started before its commit",
             Promise::NoStaleEffect => "has an effect of an attempt that was over",
         };
         write!(f, "job {} {what}", self.job + 1)
