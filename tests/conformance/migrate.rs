@@ -1,7 +1,7 @@
 //! Migrations: many at the same time, again and again, by hand.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use queue::Job;
@@ -171,10 +171,11 @@ async fn upgrade(old: Db, jobs: usize) {
     let change = async {
         // as long without the upgrade, to compare
         tokio::time::sleep(load.calm(jobs)).await;
-        load.upgrades.store(true, Ordering::Relaxed);
+        load.phase.store(UPGRADES, Ordering::Relaxed);
         let began = Instant::now();
         old.migrate().await.expect("migrated");
         let took = began.elapsed();
+        load.phase.store(UPGRADES + 1, Ordering::Relaxed);
         tokio::time::sleep(load.calm(jobs)).await;
         load.stop.cancel();
         took
@@ -188,23 +189,25 @@ async fn upgrade(old: Db, jobs: usize) {
     let write = load.repeat(async || {
         pool.sql(&as_worker).await.expect("written");
     });
-    let (seen, looks) = (AtomicI64::new(0), old.open(1).await);
+    let (seen, looks, looker) = (AtomicI64::new(0), AtomicI64::new(0), old.open(1).await);
     let look = load.repeat(async || {
-        if load.upgrades.load(Ordering::Relaxed) {
-            seen.fetch_add(waiting(&looks, old.engine()).await, Ordering::Relaxed);
+        if load.phase.load(Ordering::Relaxed) == UPGRADES {
+            seen.fetch_add(waiting(&looker, old.engine()).await, Ordering::Relaxed);
+            looks.fetch_add(1, Ordering::Relaxed);
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     });
-    let ((count, enqueue), (_, write), (looks, _), took) = tokio::join!(enqueue, write, look, change);
+    let ((count, enqueue), (_, write), _, took) = tokio::join!(enqueue, write, look, change);
     println!(
-        "{}: {jobs} jobs upgraded in {took:.1?}; the longest of {count} enqueues took {:.1?} before and {:.1?} \
-         meanwhile, the longest write of a waiting row {:.1?} and {:.1?}; {} waits for a table in {looks} looks",
+        "{}: {jobs} jobs upgraded in {took:.1?}; the longest of {count} enqueues took {:.1?} meanwhile and {:.1?} \
+         before and after, the longest write of a waiting row {:.1?} and {:.1?}; {} waits for a table in {} looks",
         old.engine(),
-        enqueue[0],
         enqueue[1],
-        write[0],
+        enqueue[0],
         write[1],
-        seen.into_inner()
+        write[0],
+        seen.into_inner(),
+        looks.into_inner()
     );
     let mut finished = count;
     if let Some(workers) = old_workers {
@@ -256,10 +259,13 @@ async fn all_finished(db: &Db, jobs: i64) {
     }
 }
 
+const UPGRADES: u8 = 1;
+
 /// Statements that are sent again and again.
 #[derive(Default)]
 struct Load {
-    upgrades: AtomicBool,
+    /// 0, while it upgrades [`UPGRADES`], and more.
+    phase: AtomicU8,
     stop: CancellationToken,
 }
 
@@ -269,13 +275,14 @@ impl Load {
         Duration::from_millis(if jobs > 100_000 { 3_000 } else { 200 })
     }
 
-    /// How often it was done, and the longest time that it took before and meanwhile.
+    /// How often it was done; the longest time that it took before and after the upgrade, and with any part in it.
     async fn repeat(&self, mut what: impl AsyncFnMut()) -> (i64, [Duration; 2]) {
         let (mut count, mut longest) = (0, [Duration::ZERO; 2]);
         while !self.stop.is_cancelled() {
-            let began = Instant::now();
+            let (began, phase) = (Instant::now(), self.phase.load(Ordering::Relaxed));
             what().await;
-            let longest = &mut longest[usize::from(self.upgrades.load(Ordering::Relaxed))];
+            let is_meanwhile = phase == UPGRADES || phase != self.phase.load(Ordering::Relaxed);
+            let longest = &mut longest[usize::from(is_meanwhile)];
             *longest = began.elapsed().max(*longest);
             count += 1;
         }
