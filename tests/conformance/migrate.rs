@@ -143,7 +143,7 @@ async fn upgrade_a_full_database_under_load(db: Db) {
 }
 
 /// The long form. `QUEUE_TEST_UPGRADE_JOBS` sets the number of jobs. `QUEUE_TEST_OLD_WORKER` names a
-/// `queue-test-worker` of a build that knows version 1 only, such as that of commit 2d68f02: two such processes work
+/// `queue-test-worker` of a build that knows version 1 only, such as that of commit b36de38: two such processes work
 /// before, during and after the upgrade, and again after a worker of this build.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a million jobs: minutes, and two gigabytes of disk"]
