@@ -1,9 +1,14 @@
 //! Migrations: many at the same time, again and again, by hand.
 
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
 use queue::Job;
-use queue_test_support::Engine;
+use queue_test_support::{Engine, Helper};
 use queue_tests::jobs::Note;
-use queue_tests::{Db, What, within};
+use queue_tests::{AnyPool, Db, What, eventually, within};
+use tokio_util::sync::CancellationToken;
 
 conformance! {
     may_run_ten_times_at_once,
@@ -92,7 +97,7 @@ async fn may_share_the_database(db: Db) {
 async fn survive_being_dropped(db: Db) {
     let empty = db.another().await;
     for _ in 0..20 {
-        let patience = std::time::Duration::from_micros(fastrand::u64(0..4000));
+        let patience = Duration::from_micros(fastrand::u64(0..4000));
         drop(tokio::time::timeout(patience, empty.migrate()).await);
     }
     within("a migration", empty.migrate()).await.expect("migrated");
@@ -134,37 +139,184 @@ async fn refuse_what_is_in_the_way(db: Db) {
 
 /// Tables of version 1, full of jobs, while others enqueue.
 async fn upgrade_a_full_database_under_load(db: Db) {
-    let old = db.another().await;
+    upgrade(db.another().await, 10_000).await;
+}
+
+/// The long form. `QUEUE_TEST_UPGRADE_JOBS` sets the number of jobs. `QUEUE_TEST_OLD_WORKER` names a
+/// `queue-test-worker` of a build that knows version 1 only, such as that of commit b36de38: two such processes work
+/// before, during and after the upgrade, and again after a worker of this build.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a million jobs: minutes, and two gigabytes of disk"]
+async fn upgrade_a_million_jobs_under_load() {
+    let given = std::env::var("QUEUE_TEST_UPGRADE_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+    for engine in [Engine::Postgres, Engine::MySql, Engine::MariaDb, Engine::Sqlite] {
+        if let Some(old) = Db::empty(engine).await {
+            upgrade(old, given.unwrap_or(1_000_000)).await;
+        }
+    }
+}
+
+async fn upgrade(old: Db, jobs: usize) {
     let (all, rest) = (queue::migration_sql(old.dialect()), queue::migration_sql_from(old.dialect(), 1));
     old.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
     assert_eq!(old.int("SELECT MAX(version) FROM queue_migrations").await, 1);
-    for _ in 0..10 {
-        old.enqueue_all((0..1_000).map(|_| Note::new("before").after(std::time::Duration::from_secs(3_600)))).await;
+    for first in (0..jobs).step_by(1_000) {
+        let later = |_| Note::new("before").after(Duration::from_secs(36_000));
+        old.enqueue_all((first..jobs.min(first + 1_000)).map(later)).await;
     }
     let refused = old.worker().build().expect("built").run(std::future::ready(())).await.expect_err("old").to_string();
     assert!(refused.contains("at version 1, this program needs version 3"), "{refused}");
-    let stop = tokio_util::sync::CancellationToken::new();
-    let load = async {
-        let (pool, mut count, mut longest) = (old.open(2).await, 0, std::time::Duration::ZERO);
-        while !stop.is_cancelled() {
-            let began = std::time::Instant::now();
-            pool.enqueue(Note::new("meanwhile")).await.expect("enqueued");
-            longest = longest.max(began.elapsed());
+    let old_workers = OldWorkers::start(&old);
+    let load = Load::default();
+    let change = async {
+        // as long without the upgrade, to compare
+        tokio::time::sleep(load.calm(jobs)).await;
+        load.phase.store(UPGRADES, Ordering::Relaxed);
+        let began = Instant::now();
+        old.migrate().await.expect("migrated");
+        let took = began.elapsed();
+        load.phase.store(UPGRADES + 1, Ordering::Relaxed);
+        tokio::time::sleep(load.calm(jobs)).await;
+        load.stop.cancel();
+        took
+    };
+    let row = old.int("SELECT MIN(id) FROM queue_jobs").await;
+    let as_worker = format!("UPDATE queue_jobs SET fence = fence WHERE id = {row} AND worker_id = 0");
+    let pool = old.open(3).await;
+    let enqueue = load.repeat(async || {
+        pool.enqueue(Note::new("meanwhile")).await.expect("enqueued");
+    });
+    let write = load.repeat(async || {
+        pool.sql(&as_worker).await.expect("written");
+    });
+    let (seen, looks, looker) = (AtomicI64::new(0), AtomicI64::new(0), old.open(1).await);
+    let look = load.repeat(async || {
+        if load.phase.load(Ordering::Relaxed) == UPGRADES {
+            seen.fetch_add(waiting(&looker, old.engine()).await, Ordering::Relaxed);
+            looks.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    });
+    let ((count, enqueue), (_, write), _, took) = tokio::join!(enqueue, write, look, change);
+    println!(
+        "{}: {jobs} jobs upgraded in {took:.1?}; the longest of {count} enqueues took {:.1?} meanwhile and {:.1?} \
+         before and after, the longest write of a waiting row {:.1?} and {:.1?}; {} waits for a table in {} looks",
+        old.engine(),
+        enqueue[1],
+        enqueue[0],
+        write[1],
+        write[0],
+        seen.into_inner(),
+        looks.into_inner()
+    );
+    let mut finished = count;
+    if let Some(workers) = old_workers {
+        all_finished(&old, finished).await;
+        workers.stop().await;
+    }
+    let worker = old.start(old.worker());
+    finished += a_few_more(&old).await;
+    all_finished(&old, finished).await;
+    worker.stop().await;
+    // the binaries go back, and the schema stays
+    if let Some(workers) = OldWorkers::start(&old) {
+        finished += a_few_more(&old).await;
+        all_finished(&old, finished).await;
+        workers.stop().await;
+    }
+    assert_eq!(old.count("queue_history WHERE state = 'completed'").await, finished);
+    assert_eq!((old.count("queue_jobs").await, old.count("queue_dead").await), (jobs as i64, 0));
+    assert_eq!(old.count("queue_schedules").await, 0);
+}
+
+/// Statements that wait for a lock of a table at this moment. SQLite has none but that of the file.
+async fn waiting(pool: &AnyPool, engine: Engine) -> i64 {
+    let sql = match engine {
+        Engine::Postgres => {
+            "SELECT count(*)::text FROM pg_locks WHERE NOT granted AND locktype = 'relation'
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        }
+        Engine::MariaDb | Engine::MySql => {
+            "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
+             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'"
+        }
+        Engine::Sqlite => return 0,
+    };
+    let rows = pool.sql(sql).await.expect("what waits");
+    rows[0][0].as_ref().expect("a number").parse().expect("a number")
+}
+
+async fn a_few_more(db: &Db) -> i64 {
+    db.enqueue_all((0..10).map(|_| Note::new("after"))).await.len() as i64
+}
+
+/// However many there are, as long as it goes on.
+async fn all_finished(db: &Db, jobs: i64) {
+    let mut now = db.count("queue_history").await;
+    while now < jobs {
+        let more = async || Some(db.count("queue_history").await).filter(|count| *count > now);
+        now = eventually("another finished job", more).await;
+    }
+}
+
+const UPGRADES: u8 = 1;
+
+/// Statements that are sent again and again.
+#[derive(Default)]
+struct Load {
+    /// 0, while it upgrades [`UPGRADES`], and more.
+    phase: AtomicU8,
+    stop: CancellationToken,
+}
+
+impl Load {
+    /// How long to look before and after the upgrade.
+    fn calm(&self, jobs: usize) -> Duration {
+        Duration::from_millis(if jobs > 100_000 { 3_000 } else { 200 })
+    }
+
+    /// How often it was done; the longest time that it took before and after the upgrade, and with any part in it.
+    async fn repeat(&self, mut what: impl AsyncFnMut()) -> (i64, [Duration; 2]) {
+        let (mut count, mut longest) = (0, [Duration::ZERO; 2]);
+        while !self.stop.is_cancelled() {
+            let (began, phase) = (Instant::now(), self.phase.load(Ordering::Relaxed));
+            what().await;
+            let is_meanwhile = phase == UPGRADES || phase != self.phase.load(Ordering::Relaxed);
+            let longest = &mut longest[usize::from(is_meanwhile)];
+            *longest = began.elapsed().max(*longest);
             count += 1;
         }
         (count, longest)
-    };
-    let upgrade = async {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        old.migrate().await.expect("migrated");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        stop.cancel();
-    };
-    let ((count, longest), ()) = tokio::join!(load, upgrade);
-    println!("{}: {count} jobs enqueued meanwhile, one in {longest:?} at most", old.engine());
-    let worker = old.start(old.worker());
-    old.finished(count).await;
-    worker.stop().await;
-    assert_eq!(old.count("queue_jobs").await, 10_000);
-    assert_eq!(old.count("queue_schedules").await, 0);
+    }
+}
+
+/// Processes of the build before, where there is one.
+struct OldWorkers {
+    helpers: Vec<Helper>,
+    _records: tempfile::TempDir,
+}
+
+impl OldWorkers {
+    fn start(db: &Db) -> Option<Self> {
+        let program = std::env::var_os("QUEUE_TEST_OLD_WORKER")?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let start = |number: usize| {
+            let mut command = Command::new(&program);
+            command
+                .env("QUEUE_WORKER_URL", db.url())
+                .env("QUEUE_WORKER_RECORDS", folder.path().join("records"))
+                .env("QUEUE_WORKER_LOG", folder.path().join(format!("{number}.log")))
+                .env("QUEUE_WORKER_CONCURRENCY", "8");
+            Helper::start(&mut command)
+        };
+        Some(Self { helpers: (0..2).map(start).collect(), _records: folder })
+    }
+
+    async fn stop(mut self) {
+        for helper in &mut self.helpers {
+            helper.terminate();
+            let status = helper.wait_for_exit(Duration::from_secs(20)).await;
+            assert!(status.success(), "{status}");
+        }
+    }
 }

@@ -54,6 +54,7 @@ impl Names {
                 byte(row.delay),
                 u8::from(row.cancel) + 2 * u8::from(job.asked) + 4 * u8::from(row.noted && row.holder != 0),
                 byte(job.counted),
+                job.effects,
             ],
         };
         let hands = world.hands.iter().filter(|hand| hand.end.job == index);
@@ -61,11 +62,21 @@ impl Names {
             .map(|hand| {
                 let mut key = vec![200, byte(self.processes[hand.process]), self.number(hand.number)];
                 // what has not ended has no outcome yet
-                key.extend([byte(hand.attempt), u8::from(hand.ended), hand.end.outcome as u8]);
+                key.extend([
+                    byte(hand.attempt),
+                    u8::from(hand.ended) + 2 * u8::from(hand.unsettled),
+                    hand.end.outcome as u8,
+                ]);
                 key.extend(age(row, &hand.end));
                 key
             })
             .collect();
+        for it in world.transactions.iter().filter(|it| it.end.job == index) {
+            let process = it.process.map_or(u8::MAX, |process| byte(self.processes[process]));
+            let mut key = vec![207, process, self.number(it.number), it.stage as u8];
+            key.extend(age(row, &it.end));
+            said.push(key);
+        }
         for message in &world.network {
             said.extend(self.mention(message, index, row));
         }
@@ -156,6 +167,7 @@ fn number_names(world: &World, order: &[usize]) -> Vec<u8> {
     let mut spoken_of: Vec<Number> = Vec::new();
     spoken_of.extend(world.database.jobs.iter().filter_map(|job| job.row.as_ref()).map(|row| row.holder));
     spoken_of.extend(world.hands.iter().map(|hand| hand.number));
+    spoken_of.extend(world.transactions.iter().map(|it| it.number));
     for message in &world.network {
         match message {
             Message::Claim(number) | Message::Ends(number, _) => spoken_of.push(*number),

@@ -133,6 +133,26 @@ impl Database {
         false
     }
 
+    /// complete.sql: whether it completes the job in a transaction that is still to be committed.
+    pub fn may_complete(&self, rules: Rules, number: Number, end: &End) -> bool {
+        let is_its = |row: &Row| row.holder == number && row.fence == end.fence;
+        self.jobs[end.job].row.as_ref().is_some_and(|row| is_its(row) || !rules.has(Guard::CompleteFence))
+    }
+
+    /// That transaction is committed, and the effect of the attempt with it.
+    pub fn complete(&mut self, rules: Rules, number: Number, end: &End) -> Result<(), Violation> {
+        let job = &mut self.jobs[end.job];
+        job.effects += u8::from(rules.has(Guard::EffectInside));
+        match &job.row {
+            Some(row) if row.holder == number && row.claims == end.claim => {
+                let attempt = row.attempt;
+                job.end(Over::Completed, attempt);
+                Ok(())
+            }
+            _ => Err(Violation::new(Promise::NoStaleEffect, end.job)),
+        }
+    }
+
     /// What is left of an end's transaction that was none.
     pub fn delete(&mut self, job: usize) {
         self.jobs[job].row = None;
@@ -215,6 +235,20 @@ impl Database {
             }
             None => {}
         }
+    }
+
+    /// send_back.sql: a dead letter waits again, with all its attempts. The fence continues.
+    pub fn send_back(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        let new = Job::new(job.retries);
+        let row = new.row.map(|row| Row { fence: job.last_fence, ..row });
+        (job.row, job.over, job.counted) = (row, None, 0);
+    }
+
+    /// delete.sql: a job that waits or is over is in no table any more.
+    pub fn remove(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        (job.row, job.over, job.deleted) = (None, None, true);
     }
 
     /// A tick of the database's clock.

@@ -52,6 +52,7 @@ impl World {
             Step::Declare(number) => self.database.declare(*number),
             Step::Look => self.network.push(Message::Rescue(self.database.lost(rules))),
             Step::Arrive(place, jobs) => self.arrive(bounds, *place, jobs)?,
+            Step::Act(act) => self.act(bounds, *act)?,
             Step::Continue(process) => self.processes[*process].paused = false,
             Step::Fault(fault) => {
                 self.faults -= 1;
@@ -69,7 +70,11 @@ impl World {
         match self.network.remove(place) {
             Message::Claim(number) => self.database.claim(bounds.rules, number, jobs)?,
             Message::Ends(number, ends) => self.write(bounds, number, &ends)?,
-            Message::Rescue(lost) => self.database.rescue(bounds.rules, &lost)?,
+            Message::Rescue(mut lost) => {
+                // SKIP LOCKED
+                lost.retain(|(job, _)| !self.is_locked(bounds, *job));
+                self.database.rescue(bounds.rules, &lost)?;
+            }
             Message::Delete(job) => self.database.delete(job),
             Message::Claimed(_, hands) => self.hands.extend(hands),
             Message::Beaten(process, age) => {
@@ -102,6 +107,7 @@ impl World {
                 let (number, ends) = self.finish(bounds, *process, jobs, *outcome);
                 self.network.push(Message::Ends(number, ends));
             }
+            Fault::CommitUnanswered(at) => self.send_commit(*at),
             Fault::BeatSlow(process) => {
                 self.database.beat(bounds.rules, self.processes[*process].number, bounds.lease);
                 self.network.push(Message::Beaten(*process, 0));
@@ -115,6 +121,7 @@ impl World {
         match trouble {
             Trouble::End(process, job, outcome) => self.send_ends(bounds, *process, &[*job], *outcome)?,
             Trouble::Cancel(job) => self.database.cancel(*job),
+            Trouble::RollBack(at) => self.roll_back(*at),
             Trouble::Shutdown(process) => self.processes[*process].life = Life::Stopping,
         }
         Ok(())
@@ -135,6 +142,7 @@ impl World {
             number = hand.number;
             ends.push(hand.end.clone());
         }
+        ends.iter().for_each(|end| self.abandon(process, Some(end.job)));
         (number, ends)
     }
 
@@ -157,10 +165,16 @@ impl World {
         number: Number,
         outcome: Outcome,
     ) -> Result<(), Violation> {
-        let sent =
-            |hand: &Hand| hand.process == process && hand.ended && hand.number == number && hand.end.outcome == outcome;
-        let ends: Vec<End> = self.hands.iter().filter(|hand| sent(hand)).map(|hand| hand.end.clone()).collect();
-        self.hands.retain(|hand| !sent(hand));
+        let locked: Vec<bool> = self.hands.iter().map(|hand| self.is_locked(bounds, hand.end.job)).collect();
+        let sent = |hand: &Hand, is_locked: bool| {
+            let is_ready = hand.ended && !hand.unsettled && !is_locked;
+            is_ready && (hand.process, hand.number, hand.end.outcome) == (process, number, outcome)
+        };
+        let hands = self.hands.iter().zip(&locked);
+        let ends: Vec<End> =
+            hands.filter(|(hand, is_locked)| sent(hand, **is_locked)).map(|(hand, _)| hand.end.clone()).collect();
+        let mut locked = locked.into_iter();
+        self.hands.retain(|hand| !sent(hand, locked.next().unwrap_or_default()));
         self.write(bounds, number, &ends)
     }
 

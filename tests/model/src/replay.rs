@@ -37,6 +37,8 @@ struct Replay {
     lives: Vec<Life>,
     /// Attempts of which nobody knows whether they had begun, of each job.
     unknown: HashMap<usize, i32>,
+    /// Committed effects of jobs, before the completion that they belong to.
+    effects: HashMap<usize, (Event, i32)>,
     tally: Tally,
 }
 
@@ -56,6 +58,10 @@ pub fn replay(trace: &Trace) -> Result<Tally, Refused> {
     }
     let mut open: HashMap<i64, Group<'_>> = HashMap::new();
     for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| !event.is_of_worker()) {
+        if let What::Effect(attempt) = event.what {
+            replay.effect(event, attempt).map_err(|why| refused(event, why))?;
+            continue;
+        }
         let group = open.entry(event.id).or_default();
         match &event.what {
             What::Over(holding, state) => group.over = Some((*holding, state)),
@@ -68,6 +74,9 @@ pub fn replay(trace: &Trace) -> Result<Tally, Refused> {
         let group = open.remove(&event.id).unwrap_or_default();
         let step = replay.job(trace, event, &group).map_err(|why| refused(event, why))?;
         *replay.tally.entry(step).or_default() += 1;
+    }
+    if let Some((event, _)) = replay.effects.values().next() {
+        return Err(refused(event, "an effect is committed without a completion".to_owned()));
     }
     match open.keys().next() {
         None => Ok(replay.tally),
@@ -175,7 +184,7 @@ impl Replay {
                 let after = is.or(group.over.map(|(holding, _)| holding));
                 self.rescue(job, was, after.map_or(was.attempt, |holding| holding.attempt))?
             }
-            (_, outcome) => self.end(trace, job, event.id, was, group.over.map(|(_, state)| state), outcome)?,
+            (_, outcome) => self.end(trace, job, row, was, group.over.map(|(_, state)| state), outcome)?,
         };
         self.run_at[job] = if is.is_some() { row.run_at } else { 0 };
         self.agrees(job, was, is, cancel, group.over)?;
@@ -191,6 +200,16 @@ impl Replay {
         self.database.jobs.push(Job::new(event.retries.unwrap_or(i32::MAX - 1)));
         self.run_at.push(event.run_at);
         Ok("enqueue")
+    }
+
+    /// The effect of an attempt that completes its job in the same transaction.
+    fn effect(&mut self, event: &Event, attempt: i32) -> Result<(), String> {
+        let job = *self.jobs.get(&event.id).ok_or("an effect of a job that was never enqueued")?;
+        let is_second = self.effects.insert(job, (event.clone(), attempt)).is_some();
+        if is_second || self.database.jobs[job].effects > 0 {
+            return Err("a second effect of one job".to_owned());
+        }
+        Ok(())
     }
 
     fn claim(&mut self, job: usize, row: &Event, worker: i64) -> Result<&'static str, String> {
@@ -234,7 +253,7 @@ impl Replay {
         &mut self,
         trace: &Trace,
         job: usize,
-        id: i64,
+        row: &Event,
         was: Holding,
         over: Option<&str>,
         recorded: Option<&str>,
@@ -256,7 +275,7 @@ impl Replay {
         let number = *self.numbers.get(&was.worker).ok_or("ended although nobody held it")?;
         let process = self.life(number).process;
         let told = matches!(outcome, Outcome::Completed | Outcome::Failed | Outcome::FailedLast | Outcome::Snoozed);
-        if told && !trace.returned.contains(&(id, was.attempt, process)) {
+        if told && !trace.returned.contains(&(row.id, was.attempt, process)) {
             return Err(format!(
                 "attempt {} did not return in the process that holds the job ({process})",
                 was.attempt
@@ -266,6 +285,16 @@ impl Replay {
             return Err("requeued after its last attempt".to_owned());
         }
         let end = End { job, fence: was.fence, claim: was.fence, outcome };
+        if outcome == Outcome::Completed
+            && let Some((effect, attempt)) = self.effects.remove(&job)
+        {
+            let transaction = row.transaction == effect.transaction;
+            if attempt != was.attempt || !transaction || !self.database.may_complete(Rules::default(), number, &end) {
+                return Err(format!("completed by attempt {}, with the effect of attempt {attempt}", was.attempt));
+            }
+            self.database.complete(Rules::default(), number, &end).map_err(|violation| violation.to_string())?;
+            return Ok("complete with its effect");
+        }
         self.database.end(Rules::default(), number, &[end]).map_err(|violation| violation.to_string())?;
         Ok(step)
     }

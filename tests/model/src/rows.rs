@@ -49,6 +49,12 @@ pub struct Job {
     pub asked: bool,
     /// `max_retries`.
     pub retries: i32,
+    /// Its fence when it ended: a dead letter that is sent back goes on from there.
+    pub last_fence: u32,
+    /// Somebody deleted it. No column.
+    pub deleted: bool,
+    /// How many effects of its handlers are committed. No column.
+    pub effects: u8,
 }
 
 /// A row of `queue_workers`.
@@ -104,12 +110,26 @@ impl Job {
     /// Enqueued just now.
     pub fn new(retries: i32) -> Self {
         let row = Row { holder: 0, fence: 0, attempt: 0, delay: 0, cancel: false, noted: false, claims: 0 };
-        Self { row: Some(row), over: None, counted: 0, asked: false, retries }
+        Self {
+            row: Some(row),
+            over: None,
+            counted: 0,
+            asked: false,
+            retries,
+            last_fence: 0,
+            deleted: false,
+            effects: 0,
+        }
     }
 
     pub(crate) fn end(&mut self, over: Over, attempt: i32) {
         self.over = Some((over, attempt));
+        self.last_fence = self.row.as_ref().map_or(0, |row| row.fence);
         self.row = None;
+    }
+
+    pub(crate) fn is_completed(&self) -> bool {
+        matches!(self.over, Some((Over::Completed, _)))
     }
 
     /// What the job's rows say that must never be.
@@ -123,7 +143,7 @@ impl Job {
             (None, None) => true,
         };
         [
-            (self.row.is_none() && self.over.is_none()).then_some(Promise::NothingLost),
+            (self.row.is_none() && self.over.is_none() && !self.deleted).then_some(Promise::NothingLost),
             (self.counted + current > allowed).then_some(Promise::AttemptsAllowed),
             (dead && self.counted < allowed).then_some(Promise::DeadAfterLast),
             (!agrees).then_some(Promise::HistoryAgrees),

@@ -47,23 +47,57 @@ pub enum Guard {
     OneTransaction,
     /// A heartbeat removes notes of claims of which nothing is held any more, and no others (PostgreSQL).
     NotesKept,
+    /// A completion in a handler's transaction names the worker and the fence of its attempt.
+    CompleteFence,
+    /// It locks the job's row until that transaction ends.
+    CompleteLocks,
+    /// The effect is written in that transaction.
+    EffectInside,
+    /// After it, the worker looks whether it was committed, instead of taking the handler's word.
+    AskCommitted,
+    /// An enqueue, or a send back, locks the key's row until its transaction ends.
+    KeyLocked,
+    /// Everybody locks several keys in the same order.
+    KeyOrder,
+    /// The one statement that takes a key (PostgreSQL) does so only if its snapshot knows the key's holder.
+    SnapshotKnows,
+    /// A holder that is over has lost its key: it is not in `queue_jobs`.
+    HolderOver,
+    /// A holder until its start has lost its key with its first claim: `j.fence = k.fence`.
+    HolderFence,
+    /// A kept job that waits is locked until the caller's transaction ends.
+    KeptLocked,
+    /// Under that lock it is looked at again: whether it still waits,
+    HoldWaits,
+    /// ... and whether it has not started meanwhile.
+    HoldFence,
+    /// A new job and its key are one transaction.
+    KeyWithJob,
+    /// A dead letter goes back only if no other job has its key.
+    SendBackLooks,
+    /// It takes its key again.
+    SendBackTakes,
+    /// It takes it under its own fence, which continues.
+    SendBackFence,
+    /// The sweep removes the keys of jobs that are nowhere any more, and of no others.
+    SweepNowhere,
 }
 
 /// Which guards hold: all, but for those taken away.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    removed: u32,
+    removed: u64,
 }
 
 impl Rules {
     /// The protocol without some of its guards.
     pub fn without(guards: &[Guard]) -> Self {
-        Self { removed: guards.iter().fold(0, |removed, guard| removed | 1 << *guard as u32) }
+        Self { removed: guards.iter().fold(0, |removed, guard| removed | 1 << *guard as u64) }
     }
 
     /// Whether a guard holds.
     pub fn has(self, guard: Guard) -> bool {
-        self.removed & (1 << guard as u32) == 0
+        self.removed & (1 << guard as u64) == 0
     }
 }
 
@@ -93,6 +127,19 @@ pub enum Promise {
     CancelKept,
     /// From wherever faults have led, every job still comes to an end once they cease.
     EveryJobEnds,
+    /// Of each job as many effects are committed as completions: one or none.
+    EffectOnce,
+    /// No attempt commits an effect after it has lost its job.
+    NoStaleEffect,
+    /// Of all jobs with a key, one at most holds it: until its first claim, or until it is over.
+    OneHolder,
+    /// A request stands for a job that held the key when it was asked for, and is in some table unless somebody deleted
+    /// it.
+    RequestStands,
+    /// A job that waits and is kept or replaced starts after the caller's commit.
+    KeptStartsLater,
+    /// Nobody waits for somebody who waits for them.
+    NoDeadlock,
 }
 
 /// A broken promise, and by which job.
@@ -114,6 +161,7 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.promise {
+            Promise::NoDeadlock => return write!(f, "callers wait for each other's keys"),
             Promise::NothingLost => "is in no table any more: it is lost",
             Promise::NothingTwice => "is over and is claimed again",
             Promise::OneAttemptRuns => "runs in a process that believes in its lease, and is not its any more",
@@ -125,6 +173,11 @@ impl fmt::Display for Violation {
             Promise::HistoryAgrees => "has another number of attempts than there are on record",
             Promise::CancelKept => "was asked to be cancelled and is claimed again",
             Promise::EveryJobEnds => "may never end: nothing that can still happen gets it out of `queue_jobs`",
+            Promise::EffectOnce => "has another number of effects than of completions",
+            Promise::OneHolder => "holds a key beside another job",
+            Promise::RequestStands => "stands for a request, and does not hold the key",
+            Promise::KeptStartsLater => "was kept for a caller and started before its commit",
+            Promise::NoStaleEffect => "has an effect of an attempt that was over",
         };
         write!(f, "job {} {what}", self.job + 1)
     }

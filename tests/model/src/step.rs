@@ -1,8 +1,9 @@
 //! What can happen in a state.
 
+use crate::effects::{Act, acts};
 use crate::rows::{Number, Outcome};
 use crate::rules::Guard;
-use crate::world::{Bounds, Life, Message, World};
+use crate::world::{Bounds, Hand, Life, Message, World};
 
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum Step {
     Arrive(usize, Vec<usize>),
     /// A stopped process is continued.
     Continue(usize),
+    /// Something about a handler's transaction.
+    Act(Act),
     /// Something goes wrong.
     Fault(Fault),
     /// Something ordinary that costs the job its way.
@@ -62,6 +65,8 @@ pub enum Fault {
     EndUnanswered(usize, Vec<usize>, Outcome),
     /// A heartbeat's answer is late.
     BeatSlow(usize),
+    /// A handler commits, and gets no answer: the commit may arrive later, or never.
+    CommitUnanswered(usize),
 }
 
 /// What is no fault, and still not the straight way.
@@ -73,6 +78,8 @@ pub enum Trouble {
     Cancel(usize),
     /// A process is told to shut down.
     Shutdown(usize),
+    /// A handler rolls back its transaction.
+    RollBack(usize),
 }
 
 impl Step {
@@ -91,7 +98,7 @@ pub fn steps(world: &World, bounds: &Bounds) -> Vec<Step> {
             faults(world, bounds, process, &mut steps);
         }
         if world.troubles > 0 {
-            troubles(world, process, &mut steps);
+            troubles(world, bounds, process, &mut steps);
         }
     }
     let processes = 0..world.processes.len();
@@ -105,12 +112,17 @@ pub fn steps(world: &World, bounds: &Bounds) -> Vec<Step> {
                 steps.extend(takes.into_iter().map(|jobs| Step::Arrive(place, jobs)));
             }
             Message::Claimed(to, _) | Message::Beaten(to, _) if !world.is_awake(*to) => {}
+            Message::Ends(_, ends) if ends.iter().any(|end| world.is_locked(bounds, end.job)) => {}
             _ => steps.push(Step::Arrive(place, Vec::new())),
         }
     }
     if world.troubles > 0 {
-        let open = (0..world.database.jobs.len()).filter(|job| world.database.jobs[*job].row.is_some());
+        let jobs = (0..world.database.jobs.len()).filter(|job| !world.is_locked(bounds, *job));
+        let open = jobs.filter(|job| world.database.jobs[*job].row.is_some());
         steps.extend(open.map(|job| Step::Trouble(Trouble::Cancel(job))));
+    }
+    if bounds.effects {
+        of_handlers(world, bounds, &mut steps);
     }
     if !processes.into_iter().any(|process| world.must_drop(process)) {
         steps.push(Step::Tick);
@@ -139,15 +151,17 @@ fn of_process(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<St
         let takes = sets(&world.database.claimable(bounds.rules, it.number));
         steps.extend(takes.into_iter().map(|jobs| Step::Claim(process, jobs)));
     }
-    let running: Vec<usize> = world.running(process).map(|hand| hand.end.job).collect();
-    for outcome in outcomes(world, process) {
+    let running = may_return(world, process);
+    for outcome in outcomes(world, bounds, process) {
         let ends = |jobs| Step::End(process, jobs, outcome);
-        steps.extend(sets(&running).into_iter().filter(|jobs| may_end(world, jobs, outcome)).map(ends));
+        let may_end = |jobs: &Vec<usize>| may_end(world, bounds, jobs, outcome);
+        steps.extend(sets(&running).into_iter().filter(may_end).map(ends));
     }
     let mut again: Vec<(Number, Outcome)> = world
         .hands
         .iter()
-        .filter(|hand| hand.process == process && hand.ended)
+        .filter(|hand| hand.process == process && hand.ended && !hand.unsettled)
+        .filter(|hand| !world.is_locked(bounds, hand.end.job))
         .map(|hand| (hand.number, hand.end.outcome))
         .collect();
     again.sort_unstable();
@@ -155,7 +169,8 @@ fn of_process(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<St
     steps.extend(again.into_iter().map(|(number, outcome)| Step::Again(process, number, outcome)));
     let waits = bounds.rules.has(Guard::StraysWait) && world.awaits_claim(process);
     if bounds.rules.has(Guard::GiveBackStrays) && !waits {
-        steps.extend(world.strays(process).into_iter().map(|job| Step::GiveBack(process, job)));
+        let strays = world.strays(process).into_iter().filter(|job| !world.is_locked(bounds, *job));
+        steps.extend(strays.map(|job| Step::GiveBack(process, job)));
     }
     let idle = !world.awaits_claim(process) && world.hands.iter().all(|hand| hand.process != process);
     if it.life == Life::Stopping && idle {
@@ -163,16 +178,37 @@ fn of_process(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<St
     }
 }
 
-/// How handlers of a process may end without trouble.
-fn outcomes(world: &World, process: usize) -> Vec<Outcome> {
-    match world.processes[process].life {
-        Life::Stopping => vec![Outcome::Completed, Outcome::Cancelled, Outcome::Released],
-        _ => vec![Outcome::Completed, Outcome::Cancelled],
+/// Handlers that complete their jobs in transactions of their own.
+fn of_handlers(world: &World, bounds: &Bounds, steps: &mut Vec<Step>) {
+    steps.extend(acts(world, bounds).into_iter().map(Step::Act));
+    let open = |hand: &Hand| world.is_awake(hand.process) && world.has_completed(hand);
+    for at in (0..world.hands.len()).filter(|at| open(&world.hands[*at])) {
+        if world.faults > 0 {
+            steps.push(Step::Fault(Fault::CommitUnanswered(at)));
+        }
+        if world.troubles > 0 {
+            steps.push(Step::Trouble(Trouble::RollBack(at)));
+        }
     }
 }
 
+/// How handlers of a process may end without trouble.
+fn outcomes(world: &World, bounds: &Bounds, process: usize) -> Vec<Outcome> {
+    let completed = (!bounds.effects).then_some(Outcome::Completed);
+    let released = (world.processes[process].life == Life::Stopping).then_some(Outcome::Released);
+    [completed, Some(Outcome::Cancelled), released].into_iter().flatten().collect()
+}
+
+/// What handlers of a process may end without more ado. One that has completed its job has yet to commit.
+fn may_return(world: &World, process: usize) -> Vec<usize> {
+    world.running(process).filter(|hand| !world.has_completed(hand)).map(|hand| hand.end.job).collect()
+}
+
 /// A handler stops as cancelled only when somebody asked for it.
-fn may_end(world: &World, jobs: &[usize], outcome: Outcome) -> bool {
+fn may_end(world: &World, bounds: &Bounds, jobs: &[usize], outcome: Outcome) -> bool {
+    if jobs.iter().any(|job| world.is_locked(bounds, *job)) {
+        return false;
+    }
     let asked = |job: &usize| world.database.jobs[*job].row.as_ref().is_some_and(|row| row.cancel);
     outcome != Outcome::Cancelled || jobs.iter().all(asked)
 }
@@ -218,10 +254,11 @@ fn faults(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<Step>)
         }
         sets(&can_claim).into_iter().for_each(|jobs| add(Fault::ClaimSlow(process, jobs)));
     }
-    let running: Vec<usize> = world.running(process).map(|hand| hand.end.job).collect();
+    let running = may_return(world, process);
     for jobs in sets(&running) {
         let shutdown = (it.life == Life::Stopping).then_some(Outcome::Released);
-        for outcome in [Some(Outcome::Completed), shutdown].into_iter().flatten() {
+        let completed = (!bounds.effects).then_some(Outcome::Completed);
+        for outcome in [completed, shutdown].into_iter().flatten() {
             add(Fault::EndUnanswered(process, jobs.clone(), outcome));
         }
     }
@@ -237,12 +274,12 @@ fn faults(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<Step>)
 /// Outcomes that are trouble.
 const UNEVEN: [Outcome; 3] = [Outcome::Failed, Outcome::Snoozed, Outcome::Unstarted];
 
-fn troubles(world: &World, process: usize, steps: &mut Vec<Step>) {
+fn troubles(world: &World, bounds: &Bounds, process: usize, steps: &mut Vec<Step>) {
     if !world.is_awake(process) {
         return;
     }
-    for hand in world.running(process) {
-        let ends = UNEVEN.map(|outcome| Step::Trouble(Trouble::End(process, hand.end.job, outcome)));
+    for job in may_return(world, process).into_iter().filter(|job| !world.is_locked(bounds, *job)) {
+        let ends = UNEVEN.map(|outcome| Step::Trouble(Trouble::End(process, job, outcome)));
         steps.extend(ends);
     }
     if world.processes[process].life == Life::Up {

@@ -1,5 +1,6 @@
 //! Steps as sentences.
 
+use crate::effects::{Act, Transaction};
 use crate::rows::{Number, Outcome};
 use crate::step::{Fault, Step, Trouble};
 use crate::world::{Message, World};
@@ -37,6 +38,7 @@ impl Step {
             Step::Declare(number) => format!("a worker declares gone whose session has ended: number {number}"),
             Step::Look => "a worker looks for the jobs of those that are gone".to_owned(),
             Step::Arrive(place, jobs) => arrival(&world.network[*place], jobs),
+            Step::Act(act) => act.tell(world),
             Step::Continue(process) => format!("{} is continued", worker(world, *process)),
             Step::Fault(fault) => fault.tell(world),
             Step::Trouble(trouble) => trouble.tell(world),
@@ -61,6 +63,9 @@ impl Fault {
                 let what = ended(jobs, *outcome);
                 format!("{}: {what}, but the write gets no answer and may still arrive", worker(world, *process))
             }
+            Fault::CommitUnanswered(at) => {
+                format!("{} commits and gets no answer; the commit may still arrive", handler(world, *at))
+            }
             Fault::BeatSlow(process) => {
                 format!("{} sends a heartbeat, which counts; the answer is on its way", worker(world, *process))
             }
@@ -75,9 +80,37 @@ impl Trouble {
                 format!("{}: {}, and that is written", worker(world, *process), ended(&[*job], *outcome))
             }
             Trouble::Cancel(job) => format!("somebody cancels {}", list(&[*job])),
+            Trouble::RollBack(at) => format!("{} rolls back, and returns all the same", handler(world, *at)),
             Trouble::Shutdown(process) => format!("{} is told to shut down", worker(world, *process)),
         }
     }
+}
+
+impl Act {
+    fn tell(self, world: &World) -> String {
+        match self {
+            Act::Begin(at) => format!("{} begins a transaction and writes its effect", handler(world, at)),
+            Act::Complete(at) => format!("{} completes its job in its transaction", handler(world, at)),
+            Act::Commit(at) => format!("{} commits", handler(world, at)),
+            Act::Settle(at) => {
+                format!("the worker looks what became of the transaction of {}", handler(world, at))
+            }
+            Act::Arrive(place) => format!("the commit for {} arrives after all", attempt(world, place)),
+            Act::Abort(place) => format!("the server rolls back the transaction for {}", attempt(world, place)),
+        }
+    }
+}
+
+/// The handler of an attempt.
+fn handler(world: &World, at: usize) -> String {
+    let hand = &world.hands[at];
+    format!("the handler of job {} in {}", hand.end.job + 1, worker(world, hand.process))
+}
+
+/// The attempt of a transaction.
+fn attempt(world: &World, place: usize) -> String {
+    let Transaction { number, end, .. } = &world.transactions[place];
+    format!("job {} under fence {} of number {number}", end.job + 1, end.fence)
 }
 
 fn arrival(message: &Message, jobs: &[usize]) -> String {

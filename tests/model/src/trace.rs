@@ -28,6 +28,8 @@ pub enum What {
     Over(Holding, String),
     /// A row of `queue_attempts` is new.
     Attempt(String),
+    /// A handler's effect is committed, of this attempt.
+    Effect(i32),
     /// A worker joins: its process, and when its lease ends.
     Joins(i64, i64),
     /// A worker's lease is extended to then.
@@ -91,7 +93,8 @@ impl Event {
         if self.transaction.is_empty() {
             return matches!(self.what, What::Added(_) | What::Changed(..) | What::Removed(_));
         }
-        let next = later.iter().find(|event| !event.is_of_worker() && event.id == self.id);
+        let is_of_row = |event: &&Event| !event.is_of_worker() && !matches!(event.what, What::Effect(_));
+        let next = later.iter().filter(is_of_row).find(|event| event.id == self.id);
         next.is_none_or(|event| event.transaction != self.transaction)
     }
 }

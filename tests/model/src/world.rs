@@ -1,8 +1,12 @@
 //! A state of the model: the database, the processes, what they have in hand, and what is on its way.
 
+use crate::canonical::key;
 use crate::database::Database;
+use crate::effects::Transaction;
 use crate::rows::{End, Job, Number, Outcome};
 use crate::rules::{Guard, Promise, Rules, Violation};
+use crate::search::Model;
+use crate::step::{Step, steps};
 
 /// How large the model is, and which rules hold.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +23,8 @@ pub struct Bounds {
     pub faults: u8,
     /// Failures, snoozes, give-backs, requests to cancel, shutdowns: so many in all.
     pub troubles: u8,
+    /// Handlers complete their jobs in transactions of their own.
+    pub effects: bool,
     /// The guards.
     pub rules: Rules,
     /// Look for this broken promise; for any, when none is named.
@@ -29,17 +35,53 @@ impl Bounds {
     /// Two workers and one job.
     pub fn small(faults: u8, troubles: u8) -> Self {
         let rules = Rules::default();
-        Self { processes: 2, jobs: 1, retries: 1, lease: 2, faults, troubles, rules, only: None }
+        Self { processes: 2, jobs: 1, retries: 1, lease: 2, faults, troubles, effects: false, rules, only: None }
     }
 
     /// Three workers and three jobs.
     pub fn full(faults: u8, troubles: u8) -> Self {
         Self { processes: 3, jobs: 3, ..Self::small(faults, troubles) }
     }
+}
 
-    /// Whether this is a broken promise that is looked for.
-    pub fn seeks(&self, promise: Promise) -> bool {
+impl Model for Bounds {
+    type State = World;
+    type Step = Step;
+
+    fn with(&self, rules: Rules, only: Promise) -> Self {
+        Self { rules, only: Some(only), ..*self }
+    }
+
+    fn seeks(&self, promise: Promise) -> bool {
         self.only.is_none_or(|only| only == promise)
+    }
+
+    fn first(&self) -> World {
+        World::new(self)
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step> {
+        steps(world, self)
+    }
+
+    fn after(&self, world: &World, step: &Step) -> Result<World, Violation> {
+        world.after(step, self)
+    }
+
+    fn is_progress(&self, step: &Step) -> bool {
+        step.is_progress()
+    }
+
+    fn open(&self, world: &World) -> Option<usize> {
+        world.database.jobs.iter().position(|job| job.row.is_some())
+    }
+
+    fn key(&self, world: &World) -> Box<[u8]> {
+        key(world)
+    }
+
+    fn tell(&self, world: &World, step: &Step) -> String {
+        step.tell(world)
     }
 }
 
@@ -84,6 +126,8 @@ pub struct Hand {
     pub end: End,
     /// It has ended, and its end could not be written yet.
     pub ended: bool,
+    /// Its handler had a transaction of its own, and the worker has not looked yet whether that was committed.
+    pub unsettled: bool,
 }
 
 /// Something on its way between a process and the database.
@@ -114,6 +158,8 @@ pub struct World {
     pub hands: Vec<Hand>,
     /// What is on its way.
     pub network: Vec<Message>,
+    /// Handlers' transactions.
+    pub transactions: Vec<Transaction>,
     /// Faults that may still come.
     pub faults: u8,
     /// Troubles that may still come.
@@ -128,6 +174,7 @@ impl World {
             processes: Vec::new(),
             hands: Vec::new(),
             network: Vec::new(),
+            transactions: Vec::new(),
             faults: bounds.faults,
             troubles: bounds.troubles,
         };
@@ -143,11 +190,6 @@ impl World {
             world.join(bounds, process);
         }
         world
-    }
-
-    /// Every job is over.
-    pub fn is_over(&self) -> bool {
-        self.database.jobs.iter().all(|job| job.row.is_none())
     }
 
     /// Takes steps, and is not stopped.
@@ -180,6 +222,7 @@ impl World {
     pub(crate) fn crash(&mut self, process: usize) {
         self.hands.retain(|hand| hand.process != process);
         self.hang_up(process);
+        self.abandon(process, None);
         self.processes[process] =
             Process { life: Life::Down, paused: false, number: 0, mine: 0, late: false, severed: false };
     }
@@ -188,6 +231,7 @@ impl World {
     pub(crate) fn drop_everything(&mut self, process: usize) {
         self.hands.retain(|hand| hand.process != process || hand.ended);
         self.hang_up(process);
+        self.abandon(process, None);
         let it = &mut self.processes[process];
         (it.number, it.mine, it.late, it.severed) = (0, 0, false, false);
     }
@@ -237,6 +281,7 @@ impl World {
             attempt: row.attempt,
             end: End { job, fence: row.fence, claim: row.claims, outcome: Outcome::Completed },
             ended: false,
+            unsettled: false,
         })
         .collect()
     }
@@ -268,6 +313,9 @@ impl World {
     /// What must be so in every state.
     pub fn check(&self, bounds: &Bounds) -> Result<(), Violation> {
         self.database.check(bounds.only)?;
+        if bounds.effects && bounds.seeks(Promise::EffectOnce) {
+            self.check_effects()?;
+        }
         if !bounds.seeks(Promise::OneAttemptRuns) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! Every guard of the protocol taken away, one by one: each time the search must find how a promise is broken. The
 //! stories are printed: `cargo test -p queue-model --test guards -- --nocapture`.
 
+use queue_model::keys::{Keys, Until};
 use queue_model::rules::{Guard, Promise, Rules};
-use queue_model::search::{Found, Story, search};
+use queue_model::search::{Found, Model, Story, search};
 use queue_model::world::Bounds;
 
 /// Without these guards, but with all others, the promise is broken; with all of them, none is.
@@ -10,11 +11,11 @@ fn breaks(guards: &[Guard], promise: Promise, faults: u8, troubles: u8) -> Story
     breaks_in(Bounds::small(faults, troubles), guards, promise)
 }
 
-fn breaks_in(bounds: Bounds, guards: &[Guard], promise: Promise) -> Story {
-    if let Found::Broken(story) = search(&bounds) {
+fn breaks_in<M: Model>(model: M, guards: &[Guard], promise: Promise) -> Story {
+    if let Found::Broken(story) = search(&model) {
         panic!("broken with all guards:\n{story}");
     }
-    match search(&Bounds { rules: Rules::without(guards), only: Some(promise), ..bounds }) {
+    match search(&model.with(Rules::without(guards), promise)) {
         Found::Sound { states, .. } => panic!("without {guards:?} {promise:?} still holds, in {states} states"),
         Found::Broken(story) => {
             println!("without {guards:?}:\n{story}\n");
@@ -159,4 +160,137 @@ fn without_one_transaction_a_completed_job_runs_again() {
 #[test]
 fn without_its_condition_the_heartbeat_forgets_whose_jobs_are_to_be_rescued() {
     breaks(&[Guard::NotesKept], Promise::EveryJobEnds, 1, 0);
+}
+
+/// Handlers that complete their jobs in transactions of their own.
+fn with_effects(faults: u8, troubles: u8) -> Bounds {
+    Bounds { effects: true, ..Bounds::small(faults, troubles) }
+}
+
+#[test]
+fn without_its_fence_a_completion_commits_the_effect_of_a_stale_attempt() {
+    let story = breaks_in(with_effects(1, 0), &[Guard::CompleteFence], Promise::NoStaleEffect);
+    tells(&story, &["takes back what it saw", "begins a transaction", "completes its job in its", "commits"]);
+}
+
+#[test]
+fn without_its_lock_a_completion_commits_after_another_end_of_its_attempt() {
+    let story = breaks_in(with_effects(1, 0), &[Guard::CompleteLocks], Promise::NoStaleEffect);
+    tells(&story, &["completes its job in its", "commits and gets no answer", "ended as failed", "arrives after all"]);
+}
+
+#[test]
+fn without_the_same_transaction_an_effect_stays_without_its_completion() {
+    breaks_in(with_effects(0, 0), &[Guard::EffectInside], Promise::EffectOnce);
+}
+
+#[test]
+fn without_a_look_a_transaction_that_was_rolled_back_counts_as_a_completion() {
+    let story = breaks_in(with_effects(0, 1), &[Guard::AskCommitted], Promise::EffectOnce);
+    tells(&story, &["completes its job in its", "rolls back, and returns all the same", "completed"]);
+}
+
+/// PostgreSQL takes keys in one statement, the others in several.
+const BOTH: [bool; 2] = [false, true];
+
+#[test]
+fn without_the_keys_lock_two_callers_take_it() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 0), &[Guard::KeyLocked], Promise::OneHolder);
+        tells(&story, &["caller A begins", "caller B begins", "commits: a new job", "commits: a new job"]);
+    }
+}
+
+#[test]
+fn without_the_order_of_keys_two_callers_wait_for_each_other() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::batches(in_steps, 2, 0), &[Guard::KeyOrder], Promise::NoDeadlock);
+        tells(&story, &["for key 1 and key 2", "for key 2 and key 1"]);
+    }
+}
+
+#[test]
+fn without_the_look_at_the_snapshot_a_holder_that_came_later_looks_as_if_it_were_over() {
+    let story = breaks_in(Keys::small(false, 3, 0), &[Guard::SnapshotKnows], Promise::OneHolder);
+    tells(&story, &["caller B begins", "caller A commits: a new job", "caller B commits: a new job"]);
+}
+
+#[test]
+fn without_the_look_for_its_end_a_job_that_is_over_stands_for_requests() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 0), &[Guard::HolderOver], Promise::RequestStands);
+        tells(&story, &["commits: a new job", "is completed", "reads who has its keys"]);
+    }
+}
+
+#[test]
+fn without_the_keys_fence_a_job_that_has_started_stands_for_requests() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 0), &[Guard::HolderFence], Promise::RequestStands);
+        tells(&story, &["until the start", "commits: a new job", "is claimed", "reads who has its keys"]);
+    }
+}
+
+#[test]
+fn without_the_lock_of_a_kept_job_it_starts_before_the_callers_commit() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 0), &[Guard::KeptLocked], Promise::KeptStartsLater);
+        tells(&story, &["looks again at the jobs that wait", "job 1 is claimed", "job 1 is kept"]);
+    }
+}
+
+#[test]
+fn without_another_look_whether_it_waits_a_kept_job_runs() {
+    for in_steps in BOTH {
+        let end = Keys { until: &[Until::End], ..Keys::small(in_steps, 2, 0) };
+        let story = breaks_in(end, &[Guard::HoldWaits], Promise::KeptStartsLater);
+        tells(&story, &["reads who has its keys", "job 1 is claimed", "looks again", "job 1 is kept"]);
+    }
+}
+
+#[test]
+fn without_another_look_at_its_fence_a_job_that_waits_for_a_retry_is_kept_or_replaced() {
+    for (in_steps, replaces) in [(false, false), (false, true), (true, false), (true, true)] {
+        let start = Keys { until: &[Until::Start], replaces, retries: 1, ..Keys::small(in_steps, 2, 1) };
+        let story = breaks_in(start, &[Guard::HoldFence], Promise::RequestStands);
+        tells(&story, &["reads who has its keys", "job 1 is claimed", "looks again"]);
+    }
+}
+
+#[test]
+fn without_its_key_a_new_job_does_not_keep_out_the_next() {
+    for in_steps in BOTH {
+        breaks_in(Keys::small(in_steps, 2, 0), &[Guard::KeyWithJob], Promise::OneHolder);
+    }
+}
+
+#[test]
+fn without_a_look_at_its_key_a_dead_letter_goes_back_beside_another_job() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 2), &[Guard::SendBackLooks], Promise::OneHolder);
+        tells(&story, &["commits: a new job", "commits: a new job", "to send job 1 back", "job 1 waits again"]);
+    }
+}
+
+#[test]
+fn without_its_key_a_dead_letter_that_was_sent_back_does_not_keep_out_the_next() {
+    for in_steps in BOTH {
+        breaks_in(Keys::small(in_steps, 2, 2), &[Guard::SendBackTakes], Promise::OneHolder);
+    }
+}
+
+#[test]
+fn without_its_own_fence_a_dead_letter_that_was_sent_back_does_not_keep_out_the_next() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 2), &[Guard::SendBackFence], Promise::OneHolder);
+        tells(&story, &["until the start", "job 1 fails", "job 1 waits again", "commits: a new job"]);
+    }
+}
+
+#[test]
+fn without_its_condition_the_sweep_forgets_the_key_of_a_dead_letter() {
+    for in_steps in BOTH {
+        let story = breaks_in(Keys::small(in_steps, 2, 2), &[Guard::SweepNowhere], Promise::OneHolder);
+        tells(&story, &["job 1 fails", "is swept", "job 1 waits again"]);
+    }
 }

@@ -48,6 +48,44 @@ pub(crate) async fn stumble(ctx: JobContext, State(recorder): State<Recorder>, t
     if ctx.attempt() <= times { Err(io::Error::other("stumbled"))? } else { Ok(()) }
 }
 
+/// Where effects are written: the database of the worker.
+#[derive(Clone, Debug)]
+pub(crate) enum Effects {
+    Postgres(sqlx::PgPool),
+    MySql(sqlx::MySqlPool),
+    Sqlite(sqlx::SqlitePool),
+}
+
+/// Writes an effect and completes its job in one transaction. Rolls back so many times before, and returns all the same.
+#[job(max_retries = 5, backoff = fixed("100ms"))]
+pub(crate) async fn pay(
+    ctx: JobContext,
+    State(recorder): State<Recorder>,
+    State(effects): State<Effects>,
+    ms: u64,
+    rolls_back: u32,
+) -> Result<(), JobError> {
+    macro_rules! pay {
+        ($pool:expr) => {{
+            let mut tx = $pool.begin().await?;
+            let effect = format!("INSERT INTO effects (job, attempt) VALUES ({}, {})", ctx.id(), ctx.attempt());
+            sqlx::raw_sql(sqlx::AssertSqlSafe(effect)).execute(&mut *tx).await?;
+            ctx.complete_in(&mut tx, &()).await?;
+            recorder.write("end", &ctx);
+            tokio::time::sleep(Duration::from_millis(ms / 10)).await;
+            if ctx.attempt() <= rolls_back { tx.rollback().await? } else { tx.commit().await? }
+        }};
+    }
+    recorder.write("start", &ctx);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+    match effects {
+        Effects::Postgres(pool) => pay!(pool),
+        Effects::MySql(pool) => pay!(pool),
+        Effects::Sqlite(pool) => pay!(pool),
+    }
+    Ok(())
+}
+
 /// Snoozes until a file is there.
 #[job(max_retries = 5)]
 pub(crate) async fn doze(ctx: JobContext, State(recorder): State<Recorder>, file: String) -> Result<(), JobError> {

@@ -18,8 +18,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// A worker's own connections, and one to spare.
-const CONNECTIONS: u32 = 6;
+use crate::jobs::Effects;
+
+/// A worker's own connections, one of each job that may run, and one to spare.
+const CONNECTIONS: u32 = 10;
 /// How long a process waits for SQLite's lock: longer than the tests stop one that may hold it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -27,19 +29,27 @@ const PATIENCE: Duration = Duration::from_secs(20);
 async fn main() -> Result<(), Box<dyn Error>> {
     let [url, records, lease] = env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "three arguments")?;
     let lease = Duration::from_millis(lease.parse()?);
-    let builder = match url.split(':').next() {
+    let (builder, effects) = match url.split(':').next() {
         Some("sqlite") => {
             let options = SqliteConnectOptions::from_str(&url)?.journal_mode(SqliteJournalMode::Wal);
             let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
-            Worker::builder(pool.connect_with(options.busy_timeout(PATIENCE)).await?)
+            let pool = pool.connect_with(options.busy_timeout(PATIENCE)).await?;
+            (Worker::builder(pool.clone()), Effects::Sqlite(pool))
         }
-        Some("postgres") => Worker::builder(PgPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
-        _ => Worker::builder(MySqlPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
+        Some("postgres") => {
+            let pool = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?;
+            (Worker::builder(pool.clone()), Effects::Postgres(pool))
+        }
+        _ => {
+            let pool = MySqlPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?;
+            (Worker::builder(pool.clone()), Effects::MySql(pool))
+        }
     };
     let recorder = jobs::Recorder::open(Path::new(&records))?;
     tracing_subscriber::registry().with(leaving::Watcher(recorder.clone())).init();
     let worker = builder
         .state(recorder)
+        .state(effects)
         .concurrency(4)
         .heartbeat(lease / 4)
         .lease(lease)

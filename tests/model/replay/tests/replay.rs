@@ -14,10 +14,13 @@ use queue_model::replay::replay;
 use queue_model::trace::{Event, Trace, What};
 use queue_test_support::Engine;
 
-use crate::jobs::{Doze, Nap, Stumble};
+use crate::jobs::{Doze, Nap, Pay, Stumble};
 use crate::scene::Scene;
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// The jobs that complete in transactions of their own.
+const PAID: usize = 74;
 
 /// Everything that can happen to workers and jobs, on a real database.
 async fn lively(engine: Engine) -> Option<Trace> {
@@ -29,6 +32,7 @@ async fn lively(engine: Engine) -> Option<Trace> {
     // some fail, once or for ever; some snooze; some are cancelled
     let dawn = scene.path("dawn");
     scene.enqueue(6, || Stumble { times: 1 }).await;
+    scene.enqueue(4, || Pay { ms: 10, rolls_back: 1 }).await;
     let hopeless = scene.enqueue(4, || Stumble { times: 9 }).await;
     scene.enqueue(3, || Doze { file: dawn.clone() }).await;
     let later = scene.enqueue(2, || Nap { ms: 10 }.after(HOUR)).await;
@@ -44,9 +48,15 @@ async fn lively(engine: Engine) -> Option<Trace> {
     scene.wait_until_runs(&killed, &single).await;
     scene.kill(&mut killed);
     let mut other = scene.worker();
+    // kill -9, with transactions that may be open
+    let mut unlucky = scene.worker();
+    let paid = scene.enqueue(60, || Pay { ms: 500, rolls_back: 0 }).await;
+    scene.wait_until_runs(&unlucky, &paid).await;
+    scene.kill(&mut unlucky);
 
     // SIGSTOP past the lease, and SIGCONT
     let naps = scene.enqueue(30, || Nap { ms: 2000 }).await;
+    scene.enqueue(10, || Pay { ms: 2000, rolls_back: 0 }).await;
     scene.wait_until_runs(&stopped, &naps).await;
     scene.pause(&mut stopped).await;
     scene.wait_until_gone(&stopped).await;
@@ -73,6 +83,7 @@ async fn is_allowed(engine: Engine) {
     for step in [
         "claim",
         "complete",
+        "complete with its effect",
         "fail",
         "bury",
         "snooze",
@@ -84,6 +95,7 @@ async fn is_allowed(engine: Engine) {
     ] {
         assert!(steps.contains_key(step), "the trace has no {step:?}: {steps:?}");
     }
+    assert_eq!(steps["complete with its effect"], PAID, "of each job one: {steps:?}");
     let gone = steps["expire"] + steps.get("declare").copied().unwrap_or_default();
     assert!(steps["join"] >= 5 && gone >= 2, "a killed and a stopped worker, and a second life: {steps:?}");
 }
@@ -190,6 +202,18 @@ async fn doctored_traces_are_refused() {
     let mut doctored = trace.clone();
     doctored.events.extend_from_within(gone..gone + 1);
     refused(&doctored, "without a change of its row");
+
+    // an effect of another attempt than the one that completes, one that stands alone, and two of one job
+    let effect = |attempt| Event { what: What::Effect(attempt), ..trace.events[gone].clone() };
+    let mut doctored = trace.clone();
+    doctored.events.insert(gone, effect(9));
+    refused(&doctored, "with the effect of attempt 9");
+    let mut doctored = trace.clone();
+    doctored.events.push(effect(1));
+    refused(&doctored, "an effect is committed without a completion");
+    let mut doctored = trace.clone();
+    doctored.events.splice(gone..gone, [effect(1), effect(1)]);
+    refused(&doctored, "a second effect");
 
     // a worker that was killed, declared gone while its lease ran
     let mut doctored = trace.clone();

@@ -40,3 +40,7 @@ CREATE TRIGGER trace_worker_beats AFTER UPDATE ON queue_heartbeats FOR EACH ROW
             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NEW.expires_at));
 CREATE TRIGGER trace_worker_stops AFTER UPDATE ON queue_workers FOR EACH ROW
     INSERT INTO trace_log (at, what, id) VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'stops', NEW.id);
+CREATE TABLE effects (job bigint NOT NULL, attempt int NOT NULL);
+CREATE TRIGGER trace_effect AFTER INSERT ON effects FOR EACH ROW
+    INSERT INTO trace_log (at, what, id, attempt)
+    VALUES (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'effect', NEW.job, NEW.attempt);

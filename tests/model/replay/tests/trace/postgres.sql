@@ -59,3 +59,10 @@ CREATE TRIGGER trace_dead AFTER INSERT ON queue_dead FOR EACH ROW EXECUTE FUNCTI
 CREATE TRIGGER trace_attempt AFTER INSERT ON queue_attempts FOR EACH ROW EXECUTE FUNCTION trace_attempt();
 CREATE TRIGGER trace_heartbeat AFTER INSERT OR UPDATE ON queue_heartbeats FOR EACH ROW EXECUTE FUNCTION trace_heartbeat();
 CREATE TRIGGER trace_worker AFTER UPDATE ON queue_workers FOR EACH ROW EXECUTE FUNCTION trace_worker();
+CREATE TABLE effects (job bigint NOT NULL, attempt integer NOT NULL);
+CREATE FUNCTION trace_effect() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO trace_log (what, id, attempt) VALUES ('effect', NEW.job, NEW.attempt);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER trace_effect AFTER INSERT ON effects FOR EACH ROW EXECUTE FUNCTION trace_effect();

@@ -196,6 +196,7 @@ fn event(row: &[Option<String>]) -> Event {
         "removed" => What::Removed(holding(7)),
         "over" => What::Over(holding(4), text(13)),
         "attempt" => What::Attempt(text(13)),
+        "effect" => What::Effect(holding(4).attempt),
         "joins" => What::Joins(number(13), number(12)),
         "beats" => What::Beats(number(12)),
         "stops" => What::Stops,

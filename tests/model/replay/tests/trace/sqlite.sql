@@ -40,3 +40,7 @@ END;
 CREATE TRIGGER trace_worker_stops AFTER UPDATE ON queue_workers BEGIN
     INSERT INTO trace_log (what, id) VALUES ('stops', NEW.id);
 END;
+CREATE TABLE effects (job INTEGER NOT NULL, attempt INTEGER NOT NULL);
+CREATE TRIGGER trace_effect AFTER INSERT ON effects BEGIN
+    INSERT INTO trace_log (what, id, attempt) VALUES ('effect', NEW.job, NEW.attempt);
+END;
