@@ -129,7 +129,13 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
     let plain = all().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = all().any(|job| !job.is_due_now());
     let marked = all().any(|job| !job.features.is_none());
-    let rows = if marked {
+    let rows = if marked && plain {
+        Rows {
+            head: "INSERT INTO queue_jobs (kind, max_retries, args, features) VALUES ",
+            row: "(?, ?, ?, ?)",
+            tail: "",
+        }
+    } else if marked {
         Rows {
             head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority, run_at, features) VALUES ",
             row: "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
@@ -157,11 +163,11 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
         arguments.add(&*job.kind)?;
         arguments.add(job.max_retries)?;
         arguments.add(job.args.as_str())?;
-        if marked || !plain {
+        if !plain {
             arguments.add(&*job.queue)?;
             arguments.add(job.priority)?;
         }
-        if marked || later {
+        if !plain && (marked || later) {
             arguments.add(job.run_at_us)?;
             arguments.add(job.delay_us)?;
         }

@@ -1,4 +1,5 @@
-//! Unique jobs on MySQL and MariaDB: the keys are locked first, then the free ones are given to new jobs.
+//! Unique jobs on MySQL and MariaDB. If all keys look new, the jobs are inserted first, and then their keys. Else the
+//! keys are locked first, and then the free ones are given to new jobs.
 
 use std::collections::HashSet;
 
@@ -6,14 +7,15 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
 use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
-use crate::store::engine::unique::holders;
+use crate::store::engine::unique::{holders, known};
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
 use crate::store::values::{NewJob, Whose};
 
-/// Fails in a session that would change the text of a key: see settings.rs. `LAST_INSERT_ID` stays 0 if all are new.
+/// Keys and the jobs that get those that are new; 0: none yet. Fails in a session that would change the text of a key:
+/// see settings.rs. `LAST_INSERT_ID` stays 0 if all keys are new.
 const LOCK: Rows = Rows {
-    head: "INSERT INTO queue_unique_keys (kind, unique_key, job_id) VALUES ",
-    row: "(IF(@@character_set_client = 'utf8mb4', ?, NULL), ?, 0)",
+    head: "INSERT INTO queue_unique_keys (kind, unique_key, job_id, held_until, free_at) VALUES ",
+    row: "(IF(@@character_set_client = 'utf8mb4', ?, NULL), ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
     tail: " ON DUPLICATE KEY UPDATE job_id = LAST_INSERT_ID(queue_unique_keys.job_id)",
 };
 /// The rows are there, and locked. What a job holds already, it holds as long as before.
@@ -35,12 +37,28 @@ impl UniqueDialect for MySql {
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
     const TAKES_AT_ONCE: bool = false;
 
-    async fn take(conn: &mut MySqlConnection, jobs: &[&NewJob], over: &HashSet<i64>) -> Result<Taken, Error> {
+    async fn take(
+        conn: &mut MySqlConnection,
+        jobs: &[&NewJob],
+        over: &HashSet<i64>,
+        bets: bool,
+    ) -> Result<Option<Taken>, Error> {
         let mut keys: Vec<_> = jobs.iter().enumerate().map(|(place, job)| Key::of(place, job)).collect();
         keys.sort_unstable_by_key(Key::order);
         let mut taken = Taken::default();
+        if bets {
+            // most batches want keys that are all new, or all taken: both can be seen without locks
+            let (mut holders, known) = known::<Self>(conn, include_str!("sql/unique/look.sql"), &keys).await?;
+            holders.retain(|holder| !over.contains(&holder.id));
+            if holders.len() == keys.len() {
+                return Ok(Some(Taken { new: Vec::new(), holders }));
+            }
+            if known == 0 {
+                return take_new(conn, jobs, &keys).await;
+            }
+        }
         let mut is_free = vec![true; jobs.len()];
-        if !lock(conn, &keys).await? {
+        if !lock(conn, keys.iter().map(|key| (key, None))).await? {
             taken.holders = holders::<Self>(conn, &keys).await?;
             taken.holders.retain(|holder| !over.contains(&holder.id));
             taken.holders.iter().for_each(|holder| is_free[holder.place] = false);
@@ -48,26 +66,15 @@ impl UniqueDialect for MySql {
         let free: Vec<usize> = (0..jobs.len()).filter(|place| is_free[*place]).collect();
         let rows: Vec<&NewJob> = free.iter().map(|place| jobs[*place]).collect();
         let ids = insert::insert_in_order(conn, &rows).await?;
-        let given = rows.into_iter().zip(&ids).map(|(job, &job_id)| {
-            let rule = job.rule();
-            let at_least_us = rule.at_least.map(micros);
-            Given { kind: &job.kind, key: &rule.key, job_id, until: rule.until.word(), fence: 0, at_least_us }
-        });
-        let given: Vec<Given<'_>> = given.collect();
+        let given = given(&rows, &ids);
         Self::give(conn, &given).await?;
-        NOTE.write(conn, &given, |arguments, given| {
-            arguments.add(given.job_id)?;
-            arguments.add(given.kind)?;
-            arguments.add(given.key)?;
-            arguments.add(given.until)
-        })
-        .await?;
+        note(conn, &given).await?;
         taken.new = free.into_iter().zip(ids).collect();
-        Ok(taken)
+        Ok(Some(taken))
     }
 
     async fn lock(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<(), Error> {
-        lock(conn, keys).await.map(drop)
+        lock(conn, keys.iter().map(|key| (key, None))).await.map(drop)
     }
 
     async fn give(conn: &mut MySqlConnection, keys: &[Given<'_>]) -> Result<(), Error> {
@@ -84,11 +91,39 @@ impl UniqueDialect for MySql {
     }
 }
 
-/// Returns whether all of them are new.
-async fn lock(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<bool, Error> {
-    let locked = LOCK.write(conn, keys, |arguments, key| {
+/// Takes keys that look new. None: not all of them are.
+async fn take_new(conn: &mut MySqlConnection, jobs: &[&NewJob], keys: &[Key<'_>]) -> Result<Option<Taken>, Error> {
+    let ids = insert::insert_in_order(conn, jobs).await?;
+    let given = given(jobs, &ids);
+    if !lock(conn, keys.iter().map(|key| (key, Some(&given[key.place])))).await? {
+        return Ok(None);
+    }
+    note(conn, &given).await?;
+    Ok(Some(Taken { new: ids.into_iter().enumerate().collect(), holders: Vec::new() }))
+}
+
+/// The keys of new jobs.
+fn given<'a>(jobs: &[&'a NewJob], ids: &[i64]) -> Vec<Given<'a>> {
+    let given = jobs.iter().zip(ids).map(|(job, &job_id)| {
+        let rule = job.rule();
+        let at_least_us = rule.at_least.map(micros);
+        Given { kind: &job.kind, key: &rule.key, job_id, until: rule.until.word(), fence: 0, at_least_us }
+    });
+    given.collect()
+}
+
+/// Locks keys. Those that are new go to these jobs. Returns whether all of them are new.
+async fn lock<'a>(
+    conn: &mut MySqlConnection,
+    keys: impl Iterator<Item = (&'a Key<'a>, Option<&'a Given<'a>>)>,
+) -> Result<bool, Error> {
+    let keys: Vec<_> = keys.collect();
+    let locked = LOCK.write(conn, &keys, |arguments, (key, given)| {
         arguments.add(key.kind)?;
-        arguments.add(key.key)
+        arguments.add(key.key)?;
+        arguments.add(given.map_or(0, |given| given.job_id))?;
+        arguments.add(given.map_or("end", |given| given.until))?;
+        arguments.add(given.and_then(|given| given.at_least_us))
     });
     match locked.await {
         Err(Error::Database(error)) if is_null_refused(&*error) => {
@@ -97,4 +132,14 @@ async fn lock(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<bool, Erro
         }
         last => Ok(last?.into_iter().all(|last| last == 0)),
     }
+}
+
+async fn note(conn: &mut MySqlConnection, keys: &[Given<'_>]) -> Result<(), Error> {
+    let noted = NOTE.write(conn, keys, |arguments, given| {
+        arguments.add(given.job_id)?;
+        arguments.add(given.kind)?;
+        arguments.add(given.key)?;
+        arguments.add(given.until)
+    });
+    noted.await.map(drop)
 }

@@ -17,7 +17,12 @@ impl UniqueDialect for Postgres {
     const BEGIN_IN_POOL: &'static str = "BEGIN";
     const TAKES_AT_ONCE: bool = true;
 
-    async fn take(conn: &mut PgConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {
+    async fn take(
+        conn: &mut PgConnection,
+        jobs: &[&NewJob],
+        _over: &HashSet<i64>,
+        _bets: bool,
+    ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         let mut rest = jobs;
         while !rest.is_empty() {
@@ -33,7 +38,7 @@ impl UniqueDialect for Postgres {
             let others: Vec<_> = others.map(|place| Key::of(place, jobs[place])).collect();
             taken.holders = holders::<Self>(conn, &others).await?;
         }
-        Ok(taken)
+        Ok(Some(taken))
     }
 
     async fn lock(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<(), Error> {

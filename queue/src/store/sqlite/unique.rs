@@ -18,7 +18,12 @@ impl UniqueDialect for Sqlite {
     const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
     const TAKES_AT_ONCE: bool = false;
 
-    async fn take(conn: &mut SqliteConnection, jobs: &[&NewJob], _over: &HashSet<i64>) -> Result<Taken, Error> {
+    async fn take(
+        conn: &mut SqliteConnection,
+        jobs: &[&NewJob],
+        _over: &HashSet<i64>,
+        _bets: bool,
+    ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         let mut others = Vec::new();
         for places in alike(jobs) {
@@ -38,7 +43,7 @@ impl UniqueDialect for Sqlite {
             }
         }
         taken.holders = holders::<Self>(conn, &others).await?;
-        Ok(taken)
+        Ok(Some(taken))
     }
 
     async fn lock(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<(), Error> {

@@ -137,6 +137,7 @@ async fn an_enqueue_gives_up_on_a_key_that_stays_locked<DB: TestDb>(db: Db<DB>) 
         return; // the file is locked as a whole, and that has a time limit of its own
     }
     db.enqueue(&[keyed("a")]).await;
+    db.sql("DELETE FROM queue_jobs").await;
     let mut conn = db.pool.acquire().await.unwrap();
     let mut other = conn.begin().await.unwrap();
     lock_key::<DB>(&mut other, "a").await;
@@ -147,6 +148,7 @@ async fn an_enqueue_gives_up_on_a_key_that_stays_locked<DB: TestDb>(db: Db<DB>) 
         "{error:?}"
     );
     other.rollback().await.unwrap();
-    let kept = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]).await.unwrap();
-    assert!(matches!(kept[..], [Enqueued::Kept(_)]), "the pool goes on");
+    // a job of its own, or the one of the request without an answer, which the server has committed since
+    let placed = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]).await;
+    assert_eq!(placed.expect("the pool goes on").len(), 1);
 }

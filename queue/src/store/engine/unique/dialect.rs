@@ -17,13 +17,17 @@ pub(crate) trait UniqueDialect: Database {
     /// Whether [`take`](Self::take) is one statement for one job. It needs no transaction then.
     const TAKES_AT_ONCE: bool;
 
-    /// Takes the keys that are free and inserts their jobs. Locks the other keys. Each key is wanted once. `over`: they
-    /// are, although this transaction may still see them.
+    /// Takes the keys that are free and inserts their jobs. Locks the other keys, or only reads them: then the caller
+    /// locks those of their holders that must wait for it. Each key is wanted once.
+    ///
+    /// `over`: holders that are over, although this transaction may still see them. `bets`: it may take a key for new
+    /// that looks new. None: the bet is lost, and all must be undone.
     fn take(
         conn: &mut Self::Connection,
         jobs: &[&NewJob],
         over: &HashSet<i64>,
-    ) -> impl Future<Output = Result<Taken, Error>> + Send;
+        bets: bool,
+    ) -> impl Future<Output = Result<Option<Taken>, Error>> + Send;
 
     /// Locks keys, each once and in this order. Inserts the missing ones without a holder (`job_id` 0).
     fn lock(conn: &mut Self::Connection, keys: &[Key<'_>]) -> impl Future<Output = Result<(), Error>> + Send;

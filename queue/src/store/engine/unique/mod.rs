@@ -40,22 +40,36 @@ pub(crate) async fn enqueue<DB: Dialect>(
     // a single statement needs no transaction of its own
     let alone = jobs.len() == 1 && DB::TAKES_AT_ONCE;
     if alone && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
-        return place::<DB>(conn, jobs, &groups, whose).await;
+        let placed = place::<DB>(conn, jobs, &groups, whose, false).await?;
+        return placed.ok_or_else(|| too_fast().into());
     }
-    let mut together = match whose {
-        Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
-        Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
-    };
-    let placed = place::<DB>(together.connection(), jobs, &groups, whose).await;
-    together.end(placed).await
+    for bets in [whose != Whose::InTransaction, false] {
+        let mut together = match whose {
+            Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
+            Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
+        };
+        let placed = place::<DB>(together.connection(), jobs, &groups, whose, bets).await;
+        let lost = matches!(placed, Ok(None));
+        let placed = together.end(placed.and_then(|placed| placed.ok_or_else(|| too_fast().into()))).await;
+        if !(bets && lost) {
+            return placed;
+        }
+    }
+    Err(too_fast().into())
 }
 
+fn too_fast() -> sqlx::Error {
+    sqlx::Error::Protocol("the key of a unique job changes hands too fast: enqueue it again".into())
+}
+
+/// None: a bet of [`take`](UniqueDialect::take) is lost, or keys changed hands at each try.
 async fn place<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     groups: &[Group],
     whose: Whose,
-) -> Result<Vec<Enqueued>, Unwritten> {
+    bets: bool,
+) -> Result<Option<Vec<Enqueued>>, Unwritten> {
     let mut placed: Vec<Option<Enqueued>> = vec![None; jobs.len()];
     let plain: Vec<usize> = (0..jobs.len()).filter(|index| jobs[*index].unique.is_none()).collect();
     if !plain.is_empty() {
@@ -71,7 +85,7 @@ async fn place<DB: Dialect>(
             break;
         }
         let wanting: Vec<&NewJob> = pending.iter().map(|group| &jobs[group.content()]).collect();
-        let taken = DB::take(conn, &wanting, &over).await?;
+        let Some(taken) = DB::take(conn, &wanting, &over, bets).await? else { return Ok(None) };
         for (place, id) in taken.new {
             pending[place].is_new(jobs, id, &mut placed);
         }
@@ -87,14 +101,12 @@ async fn place<DB: Dialect>(
         pending.retain(|group| placed[group.first()].is_none());
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
-    let placed = placed.ok_or_else(|| {
-        sqlx::Error::Protocol("the key of a unique job changes hands too fast: enqueue it again".into())
-    })?;
+    let Some(placed) = placed else { return Ok(None) };
     let new = placed.iter().zip(jobs).filter(|(enqueued, _)| enqueued.is_new());
     let new: Vec<_> =
         new.map(|(enqueued, job)| Hold { id: enqueued.id().get(), fence: 0, features: job.features }).collect();
     run_steps::<DB>(conn, Edge::Enqueue, &new).await?;
-    Ok(placed)
+    Ok(Some(placed))
 }
 
 /// Runs a statement on a list, a part at a time.
@@ -118,22 +130,33 @@ pub(crate) async fn holders<DB: Dialect>(
     conn: &mut DB::Connection,
     keys: &[Key<'_>],
 ) -> Result<Vec<Holder>, sqlx::Error> {
-    let mut holders = Vec::new();
+    known::<DB>(conn, DB::UNIQUE.holders, keys).await.map(|(holders, _)| holders)
+}
+
+/// The holders of those keys that are not free, and how many keys there are at all.
+pub(crate) async fn known<DB: Dialect>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    keys: &[Key<'_>],
+) -> Result<(Vec<Holder>, usize), sqlx::Error> {
+    let mut known = Vec::with_capacity(keys.len());
     for chunk in keys.chunks(CHUNK) {
-        for row in rows::<DB>(conn, DB::UNIQUE.holders, &[json(chunk).as_str().into()]).await? {
-            let (state, seen, timed) = (row.maybe_int(3)?, row.int(4)? == 1, row.int(5)? == 1);
-            let state = match state {
-                Some(1) => HolderState::Waits,
-                Some(_) => HolderState::Held,
-                None if timed => HolderState::Held,
-                None if seen => continue,
-                None => HolderState::Unknown,
-            };
-            let under = row.maybe_int(2)?.map(number).transpose()?;
-            holders.push(Holder { place: number(row.int(0)?)?, id: row.int(1)?, under, state });
-        }
+        known.extend(rows::<DB>(conn, sql, &[json(chunk).as_str().into()]).await?);
     }
-    Ok(holders)
+    let mut holders = Vec::new();
+    for row in &known {
+        let (state, seen, timed) = (row.maybe_int(3)?, row.int(4)? == 1, row.int(5)? == 1);
+        let state = match state {
+            Some(1) => HolderState::Waits,
+            Some(_) => HolderState::Held,
+            None if timed => HolderState::Held,
+            None if seen => continue,
+            None => HolderState::Unknown,
+        };
+        let under = row.maybe_int(2)?.map(number).transpose()?;
+        holders.push(Holder { place: number(row.int(0)?)?, id: row.int(1)?, under, state });
+    }
+    Ok((holders, known.len()))
 }
 
 /// The holders whose keys are taken for sure. Those that wait are locked, so that they start after the caller's commit.
