@@ -17,7 +17,7 @@ use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
 
-use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, of_kinds};
+use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, with_places};
 
 /// Up to this many rows are locked by id, in the round trip that begins the transaction. More rows are locked in order,
 /// which is less work for the server.
@@ -146,7 +146,7 @@ pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind
     // no kind has an empty name
     let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
     let binds = places.iter().map(|place| lane[*place]).chain(others.map(Bind::from)).collect();
-    (of_kinds(sql.trim_end(), kinds.len()), binds)
+    (with_places(sql.trim_end(), kinds.len()), binds)
 }
 
 pub(super) async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[String]) -> Result<bool, Error> {

@@ -10,7 +10,7 @@ use crate::store::engine::many_lanes::{LANES, united};
 use crate::store::engine::read::lane_head;
 use crate::store::values::{Ask, Lane, LaneHead};
 
-use crate::store::mysql::statement::{PARTS, fetch, lane_binds, of_kinds};
+use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};
 
 /// Rows that one step reads of the kinds not seen yet.
 pub(super) const FIRST_ROWS: i64 = 32;
@@ -46,7 +46,7 @@ impl Look<'_> {
     /// Reads the next rows behind the lanes in `cut`, and of the unseen kinds. Returns whether there is more.
     pub(super) async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
         let (rest, _limit) = question_marks(include_str!("sql/discover_rest.sql"));
-        let rest = of_kinds(&rest, kinds);
+        let rest = with_places(&rest, kinds);
         // padded with the empty name, which no kind has, so that the statement is the same every time
         let names = self.unseen.iter().copied().chain(std::iter::repeat("")).take(kinds);
         let mut binds: Vec<Bind<'_>> = names.map(Bind::from).collect();

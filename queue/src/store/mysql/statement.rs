@@ -36,7 +36,7 @@ pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind
     MySql::fetch(conn, sql.into(), add_binds!(MySql, binds, json)).await
 }
 
-/// A statement with `?, ?, ?` for this many kinds.
-pub(super) fn of_kinds(sql: &str, count: usize) -> String {
-    sql.replace("/* kinds */", &vec!["?"; count].join(", "))
+/// A statement with `?, ?, ?` for this many values.
+pub(super) fn with_places(sql: &str, count: usize) -> String {
+    sql.replace("/* places */", &vec!["?"; count].join(", "))
 }

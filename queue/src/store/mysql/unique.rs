@@ -6,9 +6,13 @@ use std::collections::HashSet;
 use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
-use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
-use crate::store::engine::unique::{holders, known};
+use crate::store::engine::dialect::{Bind, Cells};
+use crate::store::engine::unique::dialect::{
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+};
+use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
+use crate::store::mysql::statement::{fetch, with_places};
 use crate::store::values::{NewJob, Whose};
 
 /// Keys and the jobs that get those that are new; 0: none yet. Fails in a session that would change the text of a key:
@@ -31,6 +35,9 @@ const NOTE: Rows = Rows {
     tail: "",
 };
 
+/// Keys in one list. MariaDB makes a table of a thousand.
+const MOST_AT_ONCE: usize = 512;
+
 impl UniqueDialect for MySql {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")));
@@ -48,18 +55,19 @@ impl UniqueDialect for MySql {
         let mut taken = Taken::default();
         if bets {
             // most batches want keys that are all new, or all taken: both can be seen without locks
-            let (mut holders, known) = known::<Self>(conn, include_str!("sql/unique/look.sql"), &keys).await?;
-            holders.retain(|holder| !over.contains(&holder.id));
+            let known = known(conn, include_str!("sql/unique/look.sql"), &keys).await?;
+            let holders = known.iter().flatten().filter(|holder| !over.contains(&holder.id));
+            let holders: Vec<Holder> = holders.copied().collect();
             if holders.len() == keys.len() {
                 return Ok(Some(Taken { new: Vec::new(), holders }));
             }
-            if known == 0 {
+            if known.is_empty() {
                 return take_new(conn, jobs, &keys).await;
             }
         }
         let mut is_free = vec![true; jobs.len()];
         if !lock(conn, keys.iter().map(|key| (key, None))).await? {
-            taken.holders = holders::<Self>(conn, &keys).await?;
+            taken.holders = Self::holders(conn, &keys).await?;
             taken.holders.retain(|holder| !over.contains(&holder.id));
             taken.holders.iter().for_each(|holder| is_free[holder.place] = false);
         }
@@ -77,6 +85,11 @@ impl UniqueDialect for MySql {
         lock(conn, keys.iter().map(|key| (key, None))).await.map(drop)
     }
 
+    async fn holders(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
+        let known = known(conn, include_str!("sql/unique/holders.sql"), keys).await?;
+        Ok(known.into_iter().flatten().collect())
+    }
+
     async fn give(conn: &mut MySqlConnection, keys: &[Given<'_>]) -> Result<(), Error> {
         GIVE.write(conn, keys, |arguments, given| {
             arguments.add(given.kind)?;
@@ -89,6 +102,27 @@ impl UniqueDialect for MySql {
         .await
         .map(drop)
     }
+}
+
+/// Those of these sorted keys that are there, with their holders. None: it is free.
+async fn known(conn: &mut MySqlConnection, sql: &'static str, keys: &[Key<'_>]) -> Result<Vec<Option<Holder>>, Error> {
+    let mut known = Vec::new();
+    for mut rest in keys.chunk_by(|a, b| a.kind == b.kind) {
+        while !rest.is_empty() {
+            let (part, later) = rest.split_at(insert::chunk_of(rest.len()).min(MOST_AT_ONCE));
+            let binds = std::iter::once(part[0].kind).chain(part.iter().map(|key| key.key)).map(Bind::from);
+            let binds: Vec<Bind<'_>> = binds.collect();
+            let sql = with_places(sql, part.len());
+            for row in fetch(conn, sql, &binds).await? {
+                let key = row.text(0)?;
+                let place = part.binary_search_by_key(&key.as_str(), |key| key.key);
+                let place = place.map_err(|_| Error::Protocol(format!("nobody asked for the key {key}")))?;
+                known.push(holder(&row, part[place].place)?);
+            }
+            rest = later;
+        }
+    }
+    Ok(known)
 }
 
 /// Takes keys that look new. None: not all of them are.

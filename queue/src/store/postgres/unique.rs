@@ -6,7 +6,9 @@ use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
 use crate::store::engine::insert::fitting;
-use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
+use crate::store::engine::unique::dialect::{
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::postgres::dialect::CHUNK_BYTES;
 use crate::store::values::NewJob;
@@ -36,13 +38,17 @@ impl UniqueDialect for Postgres {
             taken.new.iter().for_each(|(place, _)| is_new[*place] = true);
             let others = (0..jobs.len()).filter(|place| !is_new[*place]);
             let others: Vec<_> = others.map(|place| Key::of(place, jobs[place])).collect();
-            taken.holders = holders::<Self>(conn, &others).await?;
+            taken.holders = Self::holders(conn, &others).await?;
         }
         Ok(Some(taken))
     }
 
     async fn lock(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<(), Error> {
         on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+    }
+
+    async fn holders(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
+        holders::<Self>(conn, include_str!("sql/unique/holders.sql"), keys).await
     }
 
     async fn give(conn: &mut PgConnection, keys: &[Given<'_>]) -> Result<(), Error> {

@@ -7,7 +7,10 @@ use sqlx::{Error, Sqlite, SqliteConnection};
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells, json, rows};
 use crate::store::engine::insert::{args_list, fitting};
-use crate::store::engine::unique::dialect::{Given, Key, Taken, UniqueDialect, UniqueStatements, unique_statements};
+use crate::store::engine::read::number;
+use crate::store::engine::unique::dialect::{
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};
 use crate::store::values::NewJob;
@@ -25,29 +28,35 @@ impl UniqueDialect for Sqlite {
         _bets: bool,
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
-        let mut others = Vec::new();
         for places in alike(jobs) {
             let mut rest = places.as_slice();
             let alike: Vec<&NewJob> = places.iter().map(|place| jobs[*place]).collect();
             while !rest.is_empty() {
                 let alike = &alike[alike.len() - rest.len()..];
                 let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
-                let (first, holders) = take_alike(conn, &alike[..part.len()]).await?;
-                for (index, (&place, id)) in part.iter().zip(first..).enumerate() {
-                    match &holders {
-                        Some(holders) if holders[index] != id => others.push(Key::of(place, jobs[place])),
-                        _ => taken.new.push((place, id)),
-                    }
+                let (first, count) = take_alike(conn, &alike[..part.len()]).await?;
+                let mut new: Vec<(usize, i64)> = part.iter().copied().zip(first..).collect();
+                if count < part.len() {
+                    let keys: Vec<_> = part.iter().map(|place| Key::of(*place, jobs[*place])).collect();
+                    let mut others = Self::holders(conn, &keys).await?;
+                    others.retain(|holder| holder.id < first);
+                    let places: HashSet<usize> = others.iter().map(|holder| holder.place).collect();
+                    new.retain(|(place, _)| !places.contains(place));
+                    taken.holders.extend(others);
                 }
+                taken.new.extend(new);
                 rest = later;
             }
         }
-        taken.holders = holders::<Self>(conn, &others).await?;
         Ok(Some(taken))
     }
 
     async fn lock(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<(), Error> {
         on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+    }
+
+    async fn holders(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
+        holders::<Self>(conn, include_str!("sql/unique/holders.sql"), keys).await
     }
 
     async fn give(conn: &mut SqliteConnection, keys: &[Given<'_>]) -> Result<(), Error> {
@@ -81,15 +90,15 @@ fn alike(jobs: &[&NewJob]) -> Vec<Vec<usize>> {
     lists
 }
 
-/// Returns the first id that such a job would get, and the holder of each key. None: all jobs are new.
-async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i64, Option<Vec<i64>>), Error> {
-    let [first, ..] = jobs else { return Ok((0, None)) };
+/// Returns the id that the first of these jobs gets, and how many are new. The others leave gaps.
+async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i64, usize), Error> {
+    let [first, ..] = jobs else { return Ok((0, 0)) };
     let rule = first.rule();
     let list =
         |of: fn(&NewJob) -> Option<i64>| of(first).map(|_| json(&jobs.iter().map(|job| of(job)).collect::<Vec<_>>()));
     let keys = json(&jobs.iter().map(|job| job.rule().key.as_str()).collect::<Vec<_>>());
     let (args, delays, times) = (args_list(jobs), list(|job| job.delay_us), list(|job| job.run_at_us));
-    let binds: [Bind<'_>; 12] = [
+    let binds: [Bind<'_>; 11] = [
         (&*first.kind).into(),
         (&*first.queue).into(),
         i64::from(first.priority).into(),
@@ -101,10 +110,8 @@ async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i6
         args.as_str().into(),
         delays.as_deref().into(),
         times.as_deref().into(),
-        (jobs.len() as i64).into(),
     ];
     let rows = rows::<Sqlite>(conn, include_str!("sql/unique/take.sql"), &binds).await?;
-    let (first, holders) = rows.split_first().ok_or(Error::RowNotFound)?;
-    let holders = holders.iter().map(|row| row.int(1)).collect::<Result<Vec<_>, _>>()?;
-    Ok((first.int(1)?, (!holders.is_empty()).then_some(holders)))
+    let row = rows.first().ok_or(Error::RowNotFound)?;
+    Ok((row.int(0)?, number(row.int(1)?)?))
 }

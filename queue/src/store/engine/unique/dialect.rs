@@ -32,6 +32,12 @@ pub(crate) trait UniqueDialect: Database {
     /// Locks keys, each once and in this order. Inserts the missing ones without a holder (`job_id` 0).
     fn lock(conn: &mut Self::Connection, keys: &[Key<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// The holders of those locked keys that are not free. The keys are in the order of [`lock`](Self::lock).
+    fn holders(
+        conn: &mut Self::Connection,
+        keys: &[Key<'_>],
+    ) -> impl Future<Output = Result<Vec<Holder>, Error>> + Send;
+
     /// Gives locked keys to jobs that wait.
     fn give(conn: &mut Self::Connection, keys: &[Given<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
 }
@@ -114,10 +120,6 @@ impl UniqueUntil {
 ///
 /// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
 pub(crate) struct UniqueStatements {
-    /// Rows: the place; the holder; the fence under which it holds the key until its start, else NULL; 1 if it waits, 2
-    /// if it runs, NULL if it is over or started; whether this snapshot has seen it take the key; whether its time is
-    /// not over.
-    pub(crate) holders: &'static str,
     /// Locks jobs. Rows: id, worker, fence. None: there are no locks of rows.
     pub(crate) hold: Option<&'static str>,
     /// Gives a waiting job other values.
@@ -139,7 +141,6 @@ macro_rules! unique_statements {
     ($engine:literal, hold: $hold:expr) => {{
         use $crate::store::engine::script::{script, sql};
         &$crate::store::engine::unique::dialect::UniqueStatements {
-            holders: sql!($engine, "unique/holders"),
             hold: $hold,
             replace: sql!($engine, "unique/replace"),
             noted: sql!($engine, "unique/noted"),

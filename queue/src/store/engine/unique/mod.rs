@@ -125,38 +125,40 @@ pub(crate) async fn on_each_part<DB: Dialect, T: Serialize>(
     Ok(())
 }
 
-/// The holders of those keys that are not free.
+/// The holders of those keys that are not free, by a statement on a list of [`Key`]s. Rows: the place, then as
+/// [`holder`] reads them.
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    allow(dead_code, reason = "MySQL asks for the keys of one kind")
+)]
 pub(crate) async fn holders<DB: Dialect>(
-    conn: &mut DB::Connection,
-    keys: &[Key<'_>],
-) -> Result<Vec<Holder>, sqlx::Error> {
-    known::<DB>(conn, DB::UNIQUE.holders, keys).await.map(|(holders, _)| holders)
-}
-
-/// The holders of those keys that are not free, and how many keys there are at all.
-pub(crate) async fn known<DB: Dialect>(
     conn: &mut DB::Connection,
     sql: &'static str,
     keys: &[Key<'_>],
-) -> Result<(Vec<Holder>, usize), sqlx::Error> {
-    let mut known = Vec::with_capacity(keys.len());
-    for chunk in keys.chunks(CHUNK) {
-        known.extend(rows::<DB>(conn, sql, &[json(chunk).as_str().into()]).await?);
-    }
+) -> Result<Vec<Holder>, sqlx::Error> {
     let mut holders = Vec::new();
-    for row in &known {
-        let (state, seen, timed) = (row.maybe_int(3)?, row.int(4)? == 1, row.int(5)? == 1);
-        let state = match state {
-            Some(1) => HolderState::Waits,
-            Some(_) => HolderState::Held,
-            None if timed => HolderState::Held,
-            None if seen => continue,
-            None => HolderState::Unknown,
-        };
-        let under = row.maybe_int(2)?.map(number).transpose()?;
-        holders.push(Holder { place: number(row.int(0)?)?, id: row.int(1)?, under, state });
+    for part in keys.chunks(CHUNK) {
+        for row in rows::<DB>(conn, sql, &[json(part).as_str().into()]).await? {
+            holders.extend(holder(&row, number(row.int(0)?)?)?);
+        }
     }
-    Ok((holders, known.len()))
+    Ok(holders)
+}
+
+/// Reads who has a key, behind the first column: the holder; the fence under which it holds the key until its start,
+/// else NULL; 1 if it waits, 2 if it runs, NULL if it is over or started; whether this snapshot has seen it take the
+/// key; whether its time is not over. None: it is over.
+pub(crate) fn holder(row: &impl Cells, place: usize) -> Result<Option<Holder>, sqlx::Error> {
+    let (state, seen, timed) = (row.maybe_int(3)?, row.int(4)? == 1, row.int(5)? == 1);
+    let state = match state {
+        Some(1) => HolderState::Waits,
+        Some(_) => HolderState::Held,
+        None if timed => HolderState::Held,
+        None if seen => return Ok(None),
+        None => HolderState::Unknown,
+    };
+    let under = row.maybe_int(2)?.map(number).transpose()?;
+    Ok(Some(Holder { place, id: row.int(1)?, under, state }))
 }
 
 /// The holders whose keys are taken for sure. Those that wait are locked, so that they start after the caller's commit.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::store::engine::dialect::{Cells, Dialect, rows};
 use crate::store::engine::read::number;
+use crate::store::engine::unique::CHUNK;
 use crate::store::engine::unique::dialect::{Given, Key};
-use crate::store::engine::unique::{CHUNK, holders};
 use crate::store::values::Refusal;
 
 /// Gives sent-back jobs their keys again. Returns those whose key is taken. They must not stay sent back.
@@ -36,7 +36,7 @@ pub(crate) async fn take_again<DB: Dialect>(
     let keys = found.iter().enumerate().map(|(place, (_, kind, key, ..))| Key { place, kind, key });
     let keys: Vec<Key<'_>> = keys.collect();
     DB::lock(conn, &keys).await?;
-    for holder in holders::<DB>(conn, &keys).await? {
+    for holder in DB::holders(conn, &keys).await? {
         let (id, _, key, ..) = &found[holder.place];
         if holder.id != *id {
             refusals.push(Refusal { id: *id, key: key.clone(), holder: holder.id });

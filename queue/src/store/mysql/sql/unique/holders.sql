@@ -1,13 +1,11 @@
--- Who has these keys. $1: a list of `{place, kind, key}`. The rows of the keys are read as they are now. What is read
--- in a subquery is read in the caller's snapshot, and locks nothing.
-SELECT w.place, k.job_id, IF(k.held_until = 'start', k.fence, NULL),
+-- Who has these keys of a kind. The rows of the keys are read as they are now. What is read in a subquery is read in the
+-- caller's snapshot, and locks nothing.
+SELECT k.unique_key, k.job_id, IF(k.held_until = 'start', k.fence, NULL),
        (SELECT IF(j.worker_id = 0, 1, 2) FROM queue_jobs AS j
            WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence)),
        k.job_id = 0 OR EXISTS (SELECT 1 FROM queue_unique_keys AS s
            WHERE s.kind = k.kind AND s.unique_key = k.unique_key AND s.job_id = k.job_id AND s.fence = k.fence),
        COALESCE(k.free_at > UTC_TIMESTAMP(6), FALSE)
-FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (place INT PATH '$.place',
-    kind VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$.kind',
-    name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$.key')) AS t) AS w
-STRAIGHT_JOIN queue_unique_keys AS k FORCE INDEX (PRIMARY) ON k.kind = w.kind AND k.unique_key = w.name
+FROM queue_unique_keys AS k FORCE INDEX (PRIMARY)
+WHERE k.kind = ? AND k.unique_key IN (/* places */)
 FOR UPDATE

@@ -1,6 +1,6 @@
 -- Takes the keys that are free, and inserts their jobs: several statements in one call. $1 to $5: kind, queue, priority,
 -- retries and features of all; $6, $7: until when they have their keys; $8: the keys; $9: the arguments; $10: delays, or
--- NULL; $11: times, or NULL; $12: how many there are. They get the ids behind the last one, in their order.
+-- NULL; $11: times, or NULL. They get the ids behind the last one, in their order.
 
 -- Notes from before somebody set the ids back. Hardly ever any. From here on, this transaction is the only writer.
 DELETE FROM queue_unique_jobs
@@ -20,10 +20,6 @@ WHERE (k.free_at IS NULL OR k.free_at <= CAST((julianday('now') - 2440587.5) * 8
   AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j
       WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence));
 
--- A row: the first id.
-SELECT 0, max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
-              coalesce((SELECT max(id) FROM queue_jobs), 0)) + 1;
-
 INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
 SELECT k.job_id, k.kind, k.unique_key, k.held_until
 FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
@@ -32,25 +28,22 @@ CROSS JOIN json_each($8) AS w
 CROSS JOIN queue_unique_keys AS k ON k.kind = $1 AND k.unique_key = w.value
 WHERE k.job_id = last.id + 1 + w.key;
 
+-- A row: the id that the first one gets, and how many keys were free.
+SELECT last.id + 1, (SELECT count(*) FROM queue_unique_jobs WHERE job_id > last.id)
+FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
+                 coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last;
+
 -- Delays: see insert_one_later.sql.
-WITH delays AS MATERIALIZED (SELECT key, value FROM json_each($10)),
-    times AS MATERIALIZED (SELECT key, value FROM json_each($11))
+WITH delays AS MATERIALIZED (SELECT key, iif(value > 0, (value + 2999) / 1000, 0) AS ms FROM json_each($10)),
+    times AS MATERIALIZED (SELECT key, (value + 999) / 1000 AS ms FROM json_each($11))
 INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, features, args, run_at, enqueued_at)
 SELECT n.job_id, $1, $2, $3, $4, $5, w.value,
-       coalesce((times.value + 999) / 1000,
-                clock.now + iif(delays.value > 0, (delays.value + 2999) / 1000, 0),
-                clock.now),
+       CASE WHEN $11 IS NOT NULL THEN (SELECT ms FROM times WHERE times.key = w.key)
+            WHEN $10 IS NOT NULL THEN clock.now + (SELECT ms FROM delays WHERE delays.key = w.key)
+            ELSE clock.now END,
        clock.now
 FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
                  coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 CROSS JOIN json_each($9) AS w
 CROSS JOIN queue_unique_jobs AS n ON n.job_id = last.id + 1 + w.key
-LEFT JOIN delays ON delays.key = w.key
-LEFT JOIN times ON times.key = w.key;
-
--- Unless all keys were free, rows: the place of a key, and its holder.
-SELECT w.key, k.job_id
-FROM (SELECT changes() AS jobs) AS new CROSS JOIN json_each($8) AS w
-CROSS JOIN queue_unique_keys AS k ON k.kind = $1 AND k.unique_key = w.value
-WHERE new.jobs < $12
