@@ -61,7 +61,11 @@ impl Deadlocks {
                 let after = count(&mut connection, counter).await;
                 if after > before {
                     // Only the latest can be asked about. Of several at once all are taken for ours if that one is.
-                    let ours = latest(&mut connection).await.contains(&format!("`{database}`"));
+                    let latest = latest(&mut connection).await;
+                    let ours = latest.contains(&format!("`{database}`"));
+                    if ours {
+                        println!("{latest}");
+                    }
                     *(if ours { &mut found.ours } else { &mut found.others }) += after - before;
                     before = after;
                 }

@@ -180,15 +180,18 @@ async fn change_part<DB: Dialect + AdminDialect>(
                     }
                     let rows = rows::<DB>(conn, sql, &[list(jobs.iter().copied(), with)?.as_str().into()]).await?;
                     found = if has_steps { without_attempt(&rows, 0, 1)? } else { without_features(&rows)? };
+                    if sends_back {
+                        // before their rows come back: whoever has a key may wait for such a row
+                        let unique = found.iter().filter(|job| job.features.has_any_of(Features::UNIQUE));
+                        let refused = take_again::<DB>(conn, &unique.map(|job| job.id).collect::<Vec<_>>()).await?;
+                        if !refused.is_empty() {
+                            return Err(sqlx::Error::Configuration(Box::new(Refusals(refused))));
+                        }
+                    }
                     changed.extend(&found);
                 }
                 if let Some(edge) = edge {
                     run_steps::<DB>(conn, edge, &changed).await?;
-                }
-                let unique = changed.iter().filter(|job| sends_back && job.features.has_any_of(Features::UNIQUE));
-                let refused = take_again::<DB>(conn, &unique.map(|job| job.id).collect::<Vec<_>>()).await?;
-                if !refused.is_empty() {
-                    return Err(sqlx::Error::Configuration(Box::new(Refusals(refused))));
                 }
                 Ok(ids_of(&changed).collect())
             }

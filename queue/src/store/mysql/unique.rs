@@ -1,5 +1,5 @@
-//! Unique jobs on MySQL and MariaDB. If all keys look new, the jobs are inserted first, and then their keys. Else the
-//! keys are locked first, and then the free ones are given to new jobs.
+//! Unique jobs on MySQL and MariaDB. The keys are locked first, and then the free ones are given to new jobs. A single
+//! key that looks new is inserted behind its job: that saves an UPDATE.
 
 use std::collections::HashSet;
 
@@ -39,8 +39,7 @@ const NOTE: Rows = Rows {
 const MOST_AT_ONCE: usize = 512;
 
 impl UniqueDialect for MySql {
-    const UNIQUE: &'static UniqueStatements =
-        unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")));
+    const UNIQUE: &'static UniqueStatements = unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: Some(include_str!("sql/unique/hold_begun.sql")));
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
     const TAKES_AT_ONCE: bool = false;
 
@@ -54,7 +53,7 @@ impl UniqueDialect for MySql {
         keys.sort_unstable_by_key(Key::order);
         let mut taken = Taken::default();
         if bets {
-            // most batches want keys that are all new, or all taken: both can be seen without locks
+            // most keys are new or taken: both can be seen without locks
             let known = known(conn, include_str!("sql/unique/look.sql"), &keys).await?;
             let holders = known.iter().flatten().filter(|holder| !over.contains(&holder.id));
             let holders: Vec<Holder> = holders.copied().collect();

@@ -15,7 +15,7 @@ use crate::store::values::NewJob;
 
 impl UniqueDialect for Postgres {
     const UNIQUE: &'static UniqueStatements =
-        unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")));
+        unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
     const BEGIN_IN_POOL: &'static str = "BEGIN";
     const TAKES_AT_ONCE: bool = true;
 

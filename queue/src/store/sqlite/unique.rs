@@ -17,7 +17,7 @@ use crate::store::values::NewJob;
 use crate::unique::UniqueUntil;
 
 impl UniqueDialect for Sqlite {
-    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None);
+    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
     const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
     const TAKES_AT_ONCE: bool = false;
 

@@ -20,8 +20,8 @@ pub(crate) trait UniqueDialect: Database {
     /// Takes the keys that are free and inserts their jobs. Locks the other keys, or only reads them: then the caller
     /// locks those of their holders that must wait for it. Each key is wanted once.
     ///
-    /// `over`: holders that are over, although this transaction may still see them. `bets`: it may take a key for new
-    /// that looks new. None: the bet is lost, and all must be undone.
+    /// `over`: holders that are over, although this transaction may still see them. `bets`: it may take a single key for
+    /// new that looks new, and leave one unlocked that is taken. None: the bet is lost, and all must be undone.
     fn take(
         conn: &mut Self::Connection,
         jobs: &[&NewJob],
@@ -120,11 +120,15 @@ impl UniqueUntil {
 ///
 /// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
 pub(crate) struct UniqueStatements {
-    /// Locks jobs. Rows: id, worker, fence. None: there are no locks of rows.
+    /// Locks those of these jobs that wait. Rows: id, worker, fence. None: there are no locks of rows.
     pub(crate) hold: Option<&'static str>,
+    /// The same for jobs that may run, where a transaction sees an old snapshot for ever. Their ends wait for it.
+    pub(crate) hold_begun: Option<&'static str>,
     /// Gives a waiting job other values.
     pub(crate) replace: &'static str,
-    /// Rows: job, kind, key, until, fence of waiting jobs.
+    /// Rows: job, kind, key, until, fence of the jobs that [`SEND_BACK`] has found: it moves them at once, or locks them.
+    ///
+    /// [`SEND_BACK`]: crate::store::engine::admin_dialect::AdminDialect::SEND_BACK
     pub(crate) noted: &'static str,
     /// Binds: the last job looked at, how many to look at. Rows: job, 1 if it is nowhere any more and its time is over.
     pub(crate) over: &'static str,
@@ -138,10 +142,11 @@ pub(crate) struct UniqueStatements {
 
 /// The files in an engine's folder `sql/unique`.
 macro_rules! unique_statements {
-    ($engine:literal, hold: $hold:expr) => {{
+    ($engine:literal, hold: $hold:expr, hold_begun: $hold_begun:expr) => {{
         use $crate::store::engine::script::{script, sql};
         &$crate::store::engine::unique::dialect::UniqueStatements {
             hold: $hold,
+            hold_begun: $hold_begun,
             replace: sql!($engine, "unique/replace"),
             noted: sql!($engine, "unique/noted"),
             over: sql!($engine, "unique/over"),

@@ -43,7 +43,9 @@ pub(crate) async fn enqueue<DB: Dialect>(
         let placed = place::<DB>(conn, jobs, &groups, whose, false).await?;
         return placed.ok_or_else(|| too_fast().into());
     }
-    for bets in [whose != Whose::InTransaction, false] {
+    // Only for a single key, in a transaction of its own. A batch that loses its bet rolls new keys back, and InnoDB
+    // deadlocks those who wait for one. A caller who locks a holder without its key waits for the next key with it.
+    for bets in [jobs.len() == 1 && whose == Whose::Pools, false] {
         let mut together = match whose {
             Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
             Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
@@ -79,17 +81,17 @@ async fn place<DB: Dialect>(
         }
     }
     let mut pending: Vec<&Group> = groups.iter().collect();
-    let mut over = HashSet::new();
+    let mut learned = Learned::default();
     for _ in 0..TRIES {
         if pending.is_empty() {
             break;
         }
         let wanting: Vec<&NewJob> = pending.iter().map(|group| &jobs[group.content()]).collect();
-        let Some(taken) = DB::take(conn, &wanting, &over, bets).await? else { return Ok(None) };
+        let Some(taken) = DB::take(conn, &wanting, &learned.over, bets).await? else { return Ok(None) };
         for (place, id) in taken.new {
             pending[place].is_new(jobs, id, &mut placed);
         }
-        for holder in settled::<DB>(conn, jobs, &pending, taken.holders, whose, &mut over).await? {
+        for holder in settled::<DB>(conn, jobs, &pending, taken.holders, whose, &mut learned).await? {
             let replaced =
                 pending[holder.place].meets(jobs, holder.id, holder.state == HolderState::Waits, &mut placed)?;
             if let Some(with) = replaced
@@ -99,6 +101,9 @@ async fn place<DB: Dialect>(
             }
         }
         pending.retain(|group| placed[group.first()].is_none());
+        if bets && !pending.is_empty() {
+            return Ok(None); // the holder's row is locked, without its key
+        }
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
     let Some(placed) = placed else { return Ok(None) };
@@ -161,42 +166,53 @@ pub(crate) fn holder(row: &impl Cells, place: usize) -> Result<Option<Holder>, s
     Ok(Some(Holder { place, id: row.int(1)?, under, state }))
 }
 
+/// What an enqueue has learned of holders in its earlier tries.
+#[derive(Debug, Default)]
+struct Learned {
+    /// They have lost their key, although the caller's snapshot may show them for ever.
+    over: HashSet<i64>,
+    /// They wait no more. They may run, or be over.
+    begun: HashSet<i64>,
+}
+
 /// The holders whose keys are taken for sure. Those that wait are locked, so that they start after the caller's commit.
-/// Through a pool there is no such commit, and nobody need wait. Adds to `over` those that have lost their key: the
-/// caller's snapshot may show them for ever.
+/// Through a pool there is no such commit, and nobody need wait.
 async fn settled<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     groups: &[&Group],
     holders: Vec<Holder>,
     whose: Whose,
-    over: &mut HashSet<i64>,
+    learned: &mut Learned,
 ) -> Result<Vec<Holder>, sqlx::Error> {
+    let Some(hold) = DB::UNIQUE.hold else { return Ok(holders) };
     let to_lock = |holder: &Holder| match holder.state {
         HolderState::Waits => whose != Whose::Pools || groups[holder.place].replaces(jobs),
         HolderState::Held => false,
         HolderState::Unknown => true,
     };
-    let mut ids: Vec<i64> = holders.iter().filter(|holder| to_lock(holder)).map(|holder| holder.id).collect();
-    let Some(sql) = DB::UNIQUE.hold.filter(|_| !ids.is_empty()) else {
-        return Ok(holders);
-    };
-    ids.sort_unstable();
+    let ids = holders.iter().filter(|holder| to_lock(holder)).map(|holder| holder.id);
+    let (begun, waiting): (Vec<i64>, Vec<i64>) = ids.partition(|id| learned.begun.contains(id));
     let mut locked = HashMap::new();
-    for chunk in ids.chunks(CHUNK) {
-        for row in rows::<DB>(conn, sql, &[chunk.into()]).await? {
-            locked.insert(row.int(0)?, (row.int(1)?, number::<i32>(row.int(2)?)?));
+    for (mut ids, sql) in [(waiting, hold), (begun, DB::UNIQUE.hold_begun.unwrap_or(hold))] {
+        ids.sort_unstable();
+        for chunk in ids.chunks(CHUNK) {
+            for row in rows::<DB>(conn, sql, &[chunk.into()]).await? {
+                locked.insert(row.int(0)?, (row.int(1)?, number::<i32>(row.int(2)?)?));
+            }
         }
     }
     let mut settled = Vec::with_capacity(holders.len());
     for mut holder in holders {
         if to_lock(&holder) {
-            match locked.get(&holder.id) {
-                Some((worker, fence)) if holder.under.is_none_or(|under| under == *fence) => {
+            match (locked.get(&holder.id), holder.under) {
+                (Some((worker, fence)), under) if under.is_none_or(|under| under == *fence) => {
                     holder.state = if *worker == 0 { HolderState::Waits } else { HolderState::Held };
                 }
+                // it runs, or is over: a fresh snapshot can tell, and else a lock must
+                (None, None) if learned.begun.insert(holder.id) => continue,
                 _ => {
-                    over.insert(holder.id);
+                    learned.over.insert(holder.id);
                     continue;
                 }
             }
