@@ -8,7 +8,7 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells};
 use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
 };
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
@@ -41,18 +41,26 @@ const MOST_AT_ONCE: usize = 512;
 impl UniqueDialect for MySql {
     const UNIQUE: &'static UniqueStatements = unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: Some(include_str!("sql/unique/hold_begun.sql")));
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
-    const TAKES_AT_ONCE: bool = false;
+
+    /// Not for a batch: one that loses its bet rolls new keys back, and InnoDB deadlocks those who wait for one. Nor for a
+    /// caller, who would lock a holder without its key, and then wait for the next key.
+    fn shortest(whose: Whose) -> Way {
+        match whose {
+            Whose::Pools => Way::Bets,
+            Whose::Callers | Whose::InTransaction => Way::Locks,
+        }
+    }
 
     async fn take(
         conn: &mut MySqlConnection,
         jobs: &[&NewJob],
         over: &HashSet<i64>,
-        bets: bool,
+        way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut keys: Vec<_> = jobs.iter().enumerate().map(|(place, job)| Key::of(place, job)).collect();
         keys.sort_unstable_by_key(Key::order);
         let mut taken = Taken::default();
-        if bets {
+        if way == Way::Bets {
             // most keys are new or taken: both can be seen without locks
             let known = known(conn, include_str!("sql/unique/look.sql"), &keys).await?;
             let holders = known.iter().flatten().filter(|holder| !over.contains(&holder.id));

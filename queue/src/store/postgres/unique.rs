@@ -7,23 +7,26 @@ use sqlx::{Error, PgConnection, Postgres};
 use crate::limits::micros;
 use crate::store::engine::insert::fitting;
 use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
 };
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::postgres::dialect::CHUNK_BYTES;
-use crate::store::values::NewJob;
+use crate::store::values::{NewJob, Whose};
 
 impl UniqueDialect for Postgres {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
     const BEGIN_IN_POOL: &'static str = "BEGIN";
-    const TAKES_AT_ONCE: bool = true;
+
+    fn shortest(_whose: Whose) -> Way {
+        Way::AtOnce
+    }
 
     async fn take(
         conn: &mut PgConnection,
         jobs: &[&NewJob],
         _over: &HashSet<i64>,
-        _bets: bool,
+        _way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         let mut rest = jobs;

@@ -5,27 +5,37 @@ use std::collections::{HashMap, HashSet};
 use sqlx::{Error, Sqlite, SqliteConnection};
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Bind, Cells, json, rows};
+use crate::store::engine::dialect::{Bind, Cells, Dialect, json, rows};
 use crate::store::engine::insert::{args_list, fitting};
 use crate::store::engine::read::number;
 use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, unique_statements,
+    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
 };
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};
-use crate::store::values::NewJob;
+use crate::store::values::{NewJob, Whose};
 use crate::unique::UniqueUntil;
+
+const TAKE: &str = include_str!("sql/unique/take.sql");
+/// Through a pool, the whole transaction is one call.
+const AT_ONCE: &str = concat!("BEGIN IMMEDIATE;\n", include_str!("sql/unique/take.sql"), ";\nCOMMIT");
 
 impl UniqueDialect for Sqlite {
     const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
     const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
-    const TAKES_AT_ONCE: bool = false;
+
+    fn shortest(whose: Whose) -> Way {
+        match whose {
+            Whose::Pools => Way::AtOnce,
+            Whose::Callers | Whose::InTransaction => Way::Locks,
+        }
+    }
 
     async fn take(
         conn: &mut SqliteConnection,
         jobs: &[&NewJob],
         _over: &HashSet<i64>,
-        _bets: bool,
+        way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         for places in alike(jobs) {
@@ -34,7 +44,7 @@ impl UniqueDialect for Sqlite {
             while !rest.is_empty() {
                 let alike = &alike[alike.len() - rest.len()..];
                 let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
-                let (first, count) = take_alike(conn, &alike[..part.len()]).await?;
+                let (first, count) = take_alike(conn, &alike[..part.len()], way).await?;
                 let mut new: Vec<(usize, i64)> = part.iter().copied().zip(first..).collect();
                 if count < part.len() {
                     let keys: Vec<_> = part.iter().map(|place| Key::of(*place, jobs[*place])).collect();
@@ -91,7 +101,7 @@ fn alike(jobs: &[&NewJob]) -> Vec<Vec<usize>> {
 }
 
 /// Returns the id that the first of these jobs gets, and how many are new. The others leave gaps.
-async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i64, usize), Error> {
+async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob], way: Way) -> Result<(i64, usize), Error> {
     let [first, ..] = jobs else { return Ok((0, 0)) };
     let rule = first.rule();
     let list =
@@ -111,7 +121,17 @@ async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob]) -> Result<(i6
         delays.as_deref().into(),
         times.as_deref().into(),
     ];
-    let rows = rows::<Sqlite>(conn, include_str!("sql/unique/take.sql"), &binds).await?;
+    let rows = match way {
+        Way::AtOnce => {
+            let rows = rows::<Sqlite>(conn, AT_ONCE, &binds).await;
+            if rows.is_err() {
+                // it may have stopped midway; if it has not begun, this fails, and nothing is to be undone
+                let _ = Sqlite::raw(conn, "ROLLBACK").await;
+            }
+            rows?
+        }
+        Way::Bets | Way::Locks => rows::<Sqlite>(conn, TAKE, &binds).await?,
+    };
     let row = rows.first().ok_or(Error::RowNotFound)?;
     Ok((row.int(0)?, number(row.int(1)?)?))
 }

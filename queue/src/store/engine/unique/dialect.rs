@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::{Database, Error};
 
 use crate::store::engine::script::Script;
-use crate::store::values::NewJob;
+use crate::store::values::{NewJob, Whose};
 use crate::unique::UniqueUntil;
 
 /// What one engine does for unique jobs.
@@ -14,19 +14,20 @@ pub(crate) trait UniqueDialect: Database {
     const UNIQUE: &'static UniqueStatements;
     /// Begins a transaction that locks no gaps, in one round trip, on a connection of the user's pool.
     const BEGIN_IN_POOL: &'static str;
-    /// Whether [`take`](Self::take) is one statement for one job. It needs no transaction then.
-    const TAKES_AT_ONCE: bool;
+
+    /// The first way to try for a single job.
+    fn shortest(whose: Whose) -> Way;
 
     /// Takes the keys that are free and inserts their jobs. Locks the other keys, or only reads them: then the caller
     /// locks those of their holders that must wait for it. Each key is wanted once.
     ///
-    /// `over`: holders that are over, although this transaction may still see them. `bets`: it may take a single key for
-    /// new that looks new, and leave one unlocked that is taken. None: the bet is lost, and all must be undone.
+    /// `over`: holders that are over, although this transaction may still see them. None: this way does not lead there,
+    /// and what was written must be undone. [`Way::Locks`] always does.
     fn take(
         conn: &mut Self::Connection,
         jobs: &[&NewJob],
         over: &HashSet<i64>,
-        bets: bool,
+        way: Way,
     ) -> impl Future<Output = Result<Option<Taken>, Error>> + Send;
 
     /// Locks keys, each once and in this order. Inserts the missing ones without a holder (`job_id` 0).
@@ -40,6 +41,17 @@ pub(crate) trait UniqueDialect: Database {
 
     /// Gives locked keys to jobs that wait.
     fn give(conn: &mut Self::Connection, keys: &[Given<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// How an engine takes keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In one call, which needs no transaction around it.
+    AtOnce,
+    /// A key that looks new is taken for new, and one that is taken stays unlocked.
+    Bets,
+    /// In the caller's transaction, or one around it.
+    Locks,
 }
 
 /// What became of jobs that want keys. A job is known by its place in their list.

@@ -20,7 +20,7 @@ use crate::store::engine::feature::Edge;
 use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
 use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::engine::unique::dialect::{Holder, HolderState, Key};
+use crate::store::engine::unique::dialect::{Holder, HolderState, Key, Way};
 use crate::store::engine::unique::group::{Group, grouped};
 use crate::store::values::{Hold, NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
@@ -37,23 +37,22 @@ pub(crate) async fn enqueue<DB: Dialect>(
     whose: Whose,
 ) -> Result<Vec<Enqueued>, Unwritten> {
     let groups = grouped(jobs)?;
-    // a single statement needs no transaction of its own
-    let alone = jobs.len() == 1 && DB::TAKES_AT_ONCE;
-    if alone && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
-        let placed = place::<DB>(conn, jobs, &groups, whose, false).await?;
-        return placed.ok_or_else(|| too_fast().into());
+    let shortest = if jobs.len() == 1 { DB::shortest(whose) } else { Way::Locks };
+    if shortest == Way::AtOnce && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
+        if let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await? {
+            return Ok(placed);
+        }
     }
-    // Only for a single key, in a transaction of its own. A batch that loses its bet rolls new keys back, and InnoDB
-    // deadlocks those who wait for one. A caller who locks a holder without its key waits for the next key with it.
-    for bets in [jobs.len() == 1 && whose == Whose::Pools, false] {
+    let bets = if shortest == Way::Bets { shortest } else { Way::Locks };
+    for way in [bets, Way::Locks] {
         let mut together = match whose {
             Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
             Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
         };
-        let placed = place::<DB>(together.connection(), jobs, &groups, whose, bets).await;
-        let lost = matches!(placed, Ok(None));
+        let placed = place::<DB>(together.connection(), jobs, &groups, whose, way).await;
+        let lost = way == Way::Bets && matches!(placed, Ok(None));
         let placed = together.end(placed.and_then(|placed| placed.ok_or_else(|| too_fast().into()))).await;
-        if !(bets && lost) {
+        if !lost {
             return placed;
         }
     }
@@ -64,13 +63,13 @@ fn too_fast() -> sqlx::Error {
     sqlx::Error::Protocol("the key of a unique job changes hands too fast: enqueue it again".into())
 }
 
-/// None: a bet of [`take`](UniqueDialect::take) is lost, or keys changed hands at each try.
+/// None: this way does not lead there, or keys changed hands at each try.
 async fn place<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     groups: &[Group],
     whose: Whose,
-    bets: bool,
+    way: Way,
 ) -> Result<Option<Vec<Enqueued>>, Unwritten> {
     let mut placed: Vec<Option<Enqueued>> = vec![None; jobs.len()];
     let plain: Vec<usize> = (0..jobs.len()).filter(|index| jobs[*index].unique.is_none()).collect();
@@ -87,7 +86,7 @@ async fn place<DB: Dialect>(
             break;
         }
         let wanting: Vec<&NewJob> = pending.iter().map(|group| &jobs[group.content()]).collect();
-        let Some(taken) = DB::take(conn, &wanting, &learned.over, bets).await? else { return Ok(None) };
+        let Some(taken) = DB::take(conn, &wanting, &learned.over, way).await? else { return Ok(None) };
         for (place, id) in taken.new {
             pending[place].is_new(jobs, id, &mut placed);
         }
@@ -101,8 +100,8 @@ async fn place<DB: Dialect>(
             }
         }
         pending.retain(|group| placed[group.first()].is_none());
-        if bets && !pending.is_empty() {
-            return Ok(None); // the holder's row is locked, without its key
+        if way != Way::Locks && !pending.is_empty() {
+            return Ok(None); // no second try: the holder's row may be locked, without its key
         }
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
