@@ -61,6 +61,8 @@ pub enum Guard {
     KeyOrder,
     /// The one statement that takes a key (PostgreSQL) does so only if its snapshot knows the key's holder.
     SnapshotKnows,
+    /// A send back locks its key before the row of its job is there again.
+    SendBackLocksFirst,
     /// A holder that is over has lost its key: it is not in `queue_jobs`.
     HolderOver,
     /// A holder until its start has lost its key with its first claim: `j.fence = k.fence`.

@@ -210,6 +210,12 @@ fn without_the_order_of_keys_two_callers_wait_for_each_other() {
 }
 
 #[test]
+fn a_send_back_that_moves_its_job_before_it_has_the_key_waits_in_a_circle() {
+    let story = breaks_in(Keys::small(true, 2, 2), &[Guard::SendBackLocksFirst], Promise::NoDeadlock);
+    tells(&story, &["to send job 1 back"]);
+}
+
+#[test]
 fn without_the_look_at_the_snapshot_a_holder_that_came_later_looks_as_if_it_were_over() {
     let story = breaks_in(Keys::small(false, 3, 0), &[Guard::SnapshotKnows], Promise::OneHolder);
     tells(&story, &["caller B begins", "caller A commits: a new job", "caller B commits: a new job"]);

@@ -47,7 +47,7 @@ impl World {
                 let Some(it) = self.callers[*at].take() else { return Ok(()) };
                 self.commit(bounds, &it)?;
             }
-            Step::RollBack(at) | Step::Victim(at) => {
+            Step::RollBack(at) => {
                 let it = self.callers[*at].take();
                 self.requests += u8::from(it.is_some_and(|it| matches!(it.what, What::Enqueue(_))));
             }

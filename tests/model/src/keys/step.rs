@@ -21,8 +21,6 @@ pub enum Step {
     Commit(usize),
     /// A caller rolls back.
     RollBack(usize),
-    /// The server rolls a caller back: it waits for another one, which waits for it.
-    Victim(usize),
     /// The worker claims a job.
     Claim(usize),
     /// A handler returns, and the end is written.
@@ -58,7 +56,6 @@ pub(super) fn steps(world: &World, bounds: &Keys) -> Vec<Step> {
             continue;
         };
         match caller.stage {
-            _ if world.is_in_circle(at, bounds) => steps.push(Step::Victim(at)),
             _ if world.blocked_by(at, bounds).is_some() => {}
             Stage::Locks(_) => steps.push(Step::Lock(at)),
             Stage::Reads => steps.push(Step::Read(at)),

@@ -25,7 +25,6 @@ impl Step {
             Step::Hold(at) => format!("{} looks again at the jobs that wait", caller(*at)),
             Step::Commit(at) => format!("{} commits: {}", caller(*at), outcome(world, *at)),
             Step::RollBack(at) => format!("{} rolls back", caller(*at)),
-            Step::Victim(at) => format!("{} is rolled back by the server", caller(*at)),
             Step::Claim(job) => format!("job {} is claimed", job + 1),
             Step::Complete(job) => format!("job {} is completed", job + 1),
             Step::Sweep(key) => format!("key {} is swept", key + 1),

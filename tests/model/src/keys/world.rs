@@ -184,8 +184,12 @@ impl World {
         let it = self.callers[caller].as_ref()?;
         let locks = |other: &Caller| match it.stage {
             Stage::Locks(place) => bounds.rules.has(Guard::KeyLocked) && other.keys.contains(&it.requests[place].key),
-            // PostgreSQL does not see a row that is about to be inserted; MySQL and MariaDB wait for it
-            Stage::Holds if !bounds.in_steps && matches!(other.what, What::SendBack(_)) => false,
+            // PostgreSQL does not see a row that is about to be inserted; MySQL and MariaDB would wait for it
+            Stage::Holds if matches!(other.what, What::SendBack(_)) => {
+                bounds.in_steps
+                    && !bounds.rules.has(Guard::SendBackLocksFirst)
+                    && it.found.iter().any(|(_, key)| other.rows.contains(&key.holder))
+            }
             Stage::Holds => it.found.iter().any(|(_, key)| other.rows.contains(&key.holder)),
             Stage::Reads | Stage::Done => false,
         };
@@ -202,23 +206,14 @@ impl World {
                 return Err(Violation::new(Promise::OneHolder, job));
             }
         }
-        // see `is_in_circle`: the other kind is expected
-        let in_keys = |caller: &usize| {
-            matches!(
-                self.callers[*caller].as_ref().map(|it| (it.stage, it.what)),
-                Some((Stage::Locks(_), What::Enqueue(_)))
-            )
-        };
-        match (0..self.callers.len()).filter(in_keys).find(|caller| self.is_in_circle(*caller, bounds)) {
+        match (0..self.callers.len()).find(|caller| self.is_in_circle(*caller, bounds)) {
             Some(_) => Err(Violation::new(Promise::NoDeadlock, 0)),
             None => Ok(()),
         }
     }
 
-    /// A caller waits for another one, and that one for it. On MySQL and MariaDB this can be a send back, which has
-    /// moved its job, and an enqueue, which has the key and has read that the job waits. The server rolls one of them
-    /// back.
-    pub(super) fn is_in_circle(&self, caller: usize, bounds: &Keys) -> bool {
+    /// A caller waits for others, of whom one waits for it.
+    fn is_in_circle(&self, caller: usize, bounds: &Keys) -> bool {
         let next = |caller: &usize| self.blocked_by(*caller, bounds);
         std::iter::successors(next(&caller), next).take(self.callers.len()).any(|it| it == caller)
     }
