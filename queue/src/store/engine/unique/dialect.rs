@@ -132,7 +132,8 @@ impl UniqueUntil {
 ///
 /// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
 pub(crate) struct UniqueStatements {
-    /// Locks those of these jobs that wait. Rows: id, worker, fence. None: there are no locks of rows.
+    /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None: there are
+    /// no locks of rows.
     pub(crate) hold: Option<&'static str>,
     /// The same for jobs that may run, where a transaction sees an old snapshot for ever. Their ends wait for it.
     pub(crate) hold_begun: Option<&'static str>,

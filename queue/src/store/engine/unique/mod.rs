@@ -10,9 +10,11 @@ pub(super) mod send_back;
 pub(super) mod sweep;
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::{Connection, SqlStr};
+use tokio::time::sleep;
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
@@ -27,6 +29,10 @@ use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
 const TRIES: usize = 20;
+/// So often, a lock on a holder may be missed before the enqueue waits for it.
+const MISSES: u32 = 8;
+/// Before the next try. A claim in progress takes less.
+const PAUSE: Duration = Duration::from_millis(5);
 /// The most keys in one statement.
 const CHUNK: usize = 5_000;
 
@@ -103,6 +109,9 @@ async fn place<DB: Dialect>(
         if way != Way::Locks && !pending.is_empty() {
             return Ok(None); // no second try: the holder's row may be locked, without its key
         }
+        if !pending.is_empty() {
+            sleep(PAUSE).await;
+        }
     }
     let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
     let Some(placed) = placed else { return Ok(None) };
@@ -170,8 +179,8 @@ pub(crate) fn holder(row: &impl Cells, place: usize) -> Result<Option<Holder>, s
 struct Learned {
     /// They have lost their key, although the caller's snapshot may show them for ever.
     over: HashSet<i64>,
-    /// They wait no more. They may run, or be over.
-    begun: HashSet<i64>,
+    /// How often a lock on them was missed. They are being claimed, run, or are over.
+    missed: HashMap<i64, u32>,
 }
 
 /// The holders whose keys are taken for sure. Those that wait are locked, so that they start after the caller's commit.
@@ -191,9 +200,11 @@ async fn settled<DB: Dialect>(
         HolderState::Unknown => true,
     };
     let ids = holders.iter().filter(|holder| to_lock(holder)).map(|holder| holder.id);
-    let (begun, waiting): (Vec<i64>, Vec<i64>) = ids.partition(|id| learned.begun.contains(id));
+    // a fresh snapshot tells soon what became of a job; an old one never does
+    let is_lost = |id: &i64| learned.missed.get(id).is_some_and(|misses| *misses >= MISSES);
+    let (lost, waiting): (Vec<i64>, Vec<i64>) = ids.partition(is_lost);
     let mut locked = HashMap::new();
-    for (mut ids, sql) in [(waiting, hold), (begun, DB::UNIQUE.hold_begun.unwrap_or(hold))] {
+    for (mut ids, sql) in [(waiting, hold), (lost, DB::UNIQUE.hold_begun.unwrap_or(hold))] {
         ids.sort_unstable();
         for chunk in ids.chunks(CHUNK) {
             for row in rows::<DB>(conn, sql, &[chunk.into()]).await? {
@@ -208,8 +219,11 @@ async fn settled<DB: Dialect>(
                 (Some((worker, fence)), under) if under.is_none_or(|under| under == *fence) => {
                     holder.state = if *worker == 0 { HolderState::Waits } else { HolderState::Held };
                 }
-                // it runs, or is over: a fresh snapshot can tell, and else a lock must
-                (None, None) if learned.begun.insert(holder.id) => continue,
+                (None, _) if learned.missed.get(&holder.id).is_none_or(|misses| *misses < MISSES) => {
+                    let misses = learned.missed.entry(holder.id).or_default();
+                    *misses += 1;
+                    continue;
+                }
                 _ => {
                     learned.over.insert(holder.id);
                     continue;
