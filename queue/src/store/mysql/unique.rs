@@ -58,7 +58,7 @@ impl UniqueDialect for MySql {
         way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut keys: Vec<_> = jobs.iter().enumerate().map(|(place, job)| Key::of(place, job)).collect();
-        keys.sort_unstable_by_key(Key::order);
+        keys.sort_unstable_by_key(|key| (key.kind, key.key)); // everybody locks in this order
         let mut taken = Taken::default();
         if way == Way::Bets {
             // most keys are new or taken: both can be seen without locks

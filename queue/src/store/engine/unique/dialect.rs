@@ -30,10 +30,10 @@ pub(crate) trait UniqueDialect: Database {
         way: Way,
     ) -> impl Future<Output = Result<Option<Taken>, Error>> + Send;
 
-    /// Locks keys, each once and in this order. Inserts the missing ones without a holder (`job_id` 0).
+    /// Locks keys, each once and in the order of kind and key. Inserts the missing ones without a holder (`job_id` 0).
     fn lock(conn: &mut Self::Connection, keys: &[Key<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// The holders of those locked keys that are not free. The keys are in the order of [`lock`](Self::lock).
+    /// The holders of those locked keys that are not free. The keys are in the same order.
     fn holders(
         conn: &mut Self::Connection,
         keys: &[Key<'_>],
@@ -94,11 +94,6 @@ pub(crate) struct Key<'a> {
 impl<'a> Key<'a> {
     pub(crate) fn of(place: usize, job: &'a NewJob) -> Self {
         Self { place, kind: &job.kind, key: &job.rule().key }
-    }
-
-    /// Everybody locks in this order.
-    pub(crate) fn order(&self) -> (&'a str, &'a str) {
-        (self.kind, self.key)
     }
 }
 

@@ -44,10 +44,11 @@ pub(crate) async fn enqueue<DB: Dialect>(
 ) -> Result<Vec<Enqueued>, Unwritten> {
     let groups = grouped(jobs)?;
     let shortest = if jobs.len() == 1 { DB::shortest(whose) } else { Way::Locks };
-    if shortest == Way::AtOnce && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features)) {
-        if let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await? {
-            return Ok(placed);
-        }
+    if shortest == Way::AtOnce
+        && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features))
+        && let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await?
+    {
+        return Ok(placed);
     }
     let bets = if shortest == Way::Bets { shortest } else { Way::Locks };
     for way in [bets, Way::Locks] {
