@@ -379,7 +379,10 @@ async fn a_month_of_minutes_passes_in_a_test(db: Db) {
         let began = Instant::now();
         let days = if db.dialect() == queue::Engine::Sqlite { 30 } else { 1 };
         let drained = queue.advance(Duration::from_secs(days * 86_400)).await.unwrap().expect_ok();
-        assert!(drained.completed.abs_diff(u32::try_from(days * 1_440).unwrap()) <= 1, "{drained:?}");
+        // the clock goes on while the test runs
+        let later = u32::try_from(began.elapsed().as_secs() / 60).unwrap() + 1;
+        let expected = u32::try_from(days * 1_440).unwrap();
+        assert!((expected - 1..=expected + later).contains(&drained.completed), "{drained:?}, {later}");
         println!("{days} days took {:?}", began.elapsed());
     });
 }
