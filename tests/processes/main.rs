@@ -77,7 +77,6 @@ tests! {
         pause::sigstop_around_the_lease,
         pause::what_was_claimed_is_not_begun_after_the_lease,
         claimers::thirty_two_claimers,
-        keys::thirty_two_workers_of_unique_jobs,
         abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
