@@ -11,6 +11,7 @@ on_each! {
     an_old_snapshot_is_seen_through,
     a_sweep_waits_for_nobody,
     an_enqueue_gives_up_on_a_key_that_stays_locked,
+    a_refused_enqueue_leaves_nothing_behind,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -151,4 +152,20 @@ async fn an_enqueue_gives_up_on_a_key_that_stays_locked<DB: TestDb>(db: Db<DB>) 
     // a job of its own, or the one of the request without an answer, which the server has committed since
     let placed = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]).await;
     assert_eq!(placed.expect("the pool goes on").len(), 1);
+}
+
+/// Arguments that are no JSON: the database refuses the job when its key is already written.
+async fn a_refused_enqueue_leaves_nothing_behind<DB: TestDb>(db: Db<DB>) {
+    let refused = NewJob { args: "nonsense".into(), ..keyed("a") };
+    let mut conn = db.pool.acquire().await.unwrap();
+    for _ in 0..2 {
+        let enqueued =
+            crate::store::engine::enqueue::enqueue::<DB>(&mut conn, std::slice::from_ref(&refused), Whose::Pools);
+        assert!(matches!(enqueued.await, Err(Unwritten::Sql(sqlx::Error::Database(_)))));
+        assert_eq!(db.keys().await, (0, 0));
+    }
+    let enqueued = crate::store::engine::enqueue::enqueue::<DB>(&mut conn, &[keyed("a")], Whose::Pools).await.unwrap();
+    assert!(enqueued[0].is_new());
+    drop(conn);
+    assert_eq!(db.keys().await, (1, 1), "it is committed");
 }
