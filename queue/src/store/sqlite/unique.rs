@@ -46,6 +46,10 @@ impl UniqueDialect for Sqlite {
                 let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
                 let (first, count) = take_alike(conn, &alike[..part.len()], way).await?;
                 let mut new: Vec<(usize, i64)> = part.iter().copied().zip(first..).collect();
+                if count == 0 {
+                    // outside a transaction, a holder may be over by now: then nobody is named below
+                    new.clear();
+                }
                 if count < part.len() {
                     let keys: Vec<_> = part.iter().map(|place| Key::of(*place, jobs[*place])).collect();
                     let mut others = Self::holders(conn, &keys).await?;
