@@ -139,3 +139,54 @@ async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob], way: Way) -> 
     let row = rows.first().ok_or(Error::RowNotFound)?;
     Ok((row.int(0)?, number(row.int(1)?)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use sqlx::sqlite::SqlitePoolOptions;
+
+    use super::*;
+    use crate::store::engine::unique::enqueue;
+    use crate::store::values::Features;
+    use crate::unique::{OnConflict, UniqueJob};
+
+    /// A holder may go between the transaction that misses its key and the look at who has it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_called_new_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(2).connect(&url).await.unwrap();
+        crate::migrate(&pool).await.unwrap();
+        let log = "CREATE TABLE written (id INTEGER);
+                   CREATE TRIGGER log AFTER INSERT ON queue_jobs BEGIN INSERT INTO written VALUES (new.id); END";
+        sqlx::raw_sql(log).execute(&pool).await.unwrap();
+
+        let ends = Arc::new(AtomicBool::new(false));
+        let (other, ended) = (pool.clone(), ends.clone());
+        let remover = tokio::spawn(async move {
+            while !ended.load(Ordering::Relaxed) {
+                sqlx::raw_sql("DELETE FROM queue_jobs").execute(&other).await.unwrap();
+            }
+        });
+        let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
+        let unique = UniqueJob { key: "a".into(), until, at_least: None, on_conflict, at_most: None };
+        let job = NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..NewJob::example("k") };
+        let mut conn = pool.acquire().await.unwrap();
+        let (mut new, mut kept) = (Vec::new(), 0);
+        for _ in 0..4_000 {
+            let placed = enqueue::<Sqlite>(&mut conn, std::slice::from_ref(&job), Whose::Pools).await.unwrap();
+            match placed[0].is_new() {
+                true => new.push(placed[0].id().get()),
+                false => kept += 1,
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+        remover.await.unwrap();
+        let written: Vec<i64> =
+            sqlx::query_scalar("SELECT id FROM written ORDER BY id").fetch_all(&pool).await.unwrap();
+        assert_eq!(new, written);
+        assert!(kept > 0 && new.len() > 100, "{kept} kept, {} new", new.len());
+    }
+}
