@@ -39,11 +39,15 @@ const NOTE: Rows = Rows {
 const MOST_AT_ONCE: usize = 512;
 
 impl UniqueDialect for MySql {
-    const UNIQUE: &'static UniqueStatements = unique_statements!("mysql", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: Some(include_str!("sql/unique/hold_begun.sql")));
+    const UNIQUE: &'static UniqueStatements = unique_statements!(
+        "mysql",
+        hold: Some(include_str!("sql/unique/hold.sql")),
+        hold_begun: Some(include_str!("sql/unique/hold_begun.sql"))
+    );
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
 
-    /// Not for a batch: one that loses its bet rolls new keys back, and InnoDB deadlocks those who wait for one. Nor for a
-    /// caller, who would lock a holder without its key, and then wait for the next key.
+    /// A batch does not bet: if it lost, it would roll new keys back, and InnoDB deadlocks those who wait for one. Nor
+    /// does a caller: it would lock a holder without the key, and then wait for its next key.
     fn shortest(whose: Whose) -> Way {
         match whose {
             Whose::Pools => Way::Bets,

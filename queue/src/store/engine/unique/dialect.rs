@@ -21,8 +21,8 @@ pub(crate) trait UniqueDialect: Database {
     /// Takes the keys that are free and inserts their jobs. Locks the other keys, or only reads them: then the caller
     /// locks those of their holders that must wait for it. Each key is wanted once.
     ///
-    /// `over`: holders that are over, although this transaction may still see them. None: this way does not lead there,
-    /// and what was written must be undone. [`Way::Locks`] always does.
+    /// `over`: holders that are over, although this transaction may still see them. None: this way failed, and what
+    /// was written must be undone. [`Way::Locks`] does not fail so.
     fn take(
         conn: &mut Self::Connection,
         jobs: &[&NewJob],
@@ -127,14 +127,15 @@ impl UniqueUntil {
 ///
 /// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
 pub(crate) struct UniqueStatements {
-    /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None: there are
-    /// no locks of rows.
+    /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None: this
+    /// engine has no locks of rows.
     pub(crate) hold: Option<&'static str>,
     /// The same for jobs that may run, where a transaction sees an old snapshot for ever. Their ends wait for it.
     pub(crate) hold_begun: Option<&'static str>,
     /// Gives a waiting job other values.
     pub(crate) replace: &'static str,
-    /// Rows: job, kind, key, until, fence of the jobs that [`SEND_BACK`] has found: it moves them at once, or locks them.
+    /// Rows: job, kind, key, until, fence of the jobs that [`SEND_BACK`] has found. It moves them at once, or locks
+    /// them.
     ///
     /// [`SEND_BACK`]: crate::store::engine::admin_dialect::AdminDialect::SEND_BACK
     pub(crate) noted: &'static str,

@@ -29,7 +29,7 @@ use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
 const TRIES: usize = 20;
-/// So often, a lock on a holder may be missed before the enqueue waits for it.
+/// The number of missed locks on a holder after which the enqueue waits for it.
 const MISSES: u32 = 8;
 /// Before the next try. A claim in progress takes less.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -70,7 +70,7 @@ fn too_fast() -> sqlx::Error {
     sqlx::Error::Protocol("the key of a unique job changes hands too fast: enqueue it again".into())
 }
 
-/// None: this way does not lead there, or keys changed hands at each try.
+/// None: this way failed, or keys changed hands at each try.
 async fn place<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],

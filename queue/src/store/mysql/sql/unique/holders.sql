@@ -1,5 +1,5 @@
--- Who has these keys of a kind. The rows of the keys are read as they are now. What is read in a subquery is read in the
--- caller's snapshot, and locks nothing.
+-- Who has these keys of a kind. The rows of the keys are read as they are now. A subquery reads the caller's snapshot,
+-- and locks nothing.
 SELECT k.unique_key, k.job_id, IF(k.held_until = 'start', k.fence, NULL),
        (SELECT IF(j.worker_id = 0, 1, 2) FROM queue_jobs AS j
            WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence)),

@@ -2,8 +2,8 @@
 -- lists, the places of the new jobs (from 1) and their ids.
 -- A key is free if its holder is over. ON CONFLICT sees the newest row of the key, but its subqueries see the snapshot
 -- of the statement: a holder that came later would look as if it were over. So the snapshot must know the holder.
--- (IN instead of a join: PostgreSQL expects few rows of it, and does not compile the statement first, which takes longer
--- than it runs. `s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the whole table.)
+-- (IN instead of a join: PostgreSQL would expect many rows of a join and compile the statement first. That takes longer
+-- than to run it. `s.job_id - k.job_id = 0` cannot be hashed: PostgreSQL probes the key instead of reading the table.)
 WITH wanted AS MATERIALIZED (
     SELECT *, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::smallint[], $7::integer[], $8::text[],

@@ -1,6 +1,6 @@
--- Takes the keys that are free, and inserts their jobs: several statements in one call. $1 to $5: kind, queue, priority,
--- retries and features of all; $6, $7: until when they have their keys; $8: the keys; $9: the arguments; $10: delays, or
--- NULL; $11: times, or NULL. They get the ids behind the last one, in their order.
+-- Takes the keys that are free, and inserts their jobs: several statements in one call. $1 to $5: kind, queue,
+-- priority, retries and features of all; $6, $7: until when they have their keys; $8: the keys; $9: the arguments;
+-- $10: delays, or NULL; $11: times, or NULL. The jobs get the ids behind the last one, in their order.
 
 -- Notes from before somebody set the ids back. Hardly ever any. From here on, this transaction is the only writer.
 DELETE FROM queue_unique_jobs
