@@ -27,8 +27,8 @@ pub(crate) fn spell() -> Duration {
     Duration::from_secs(seconds.map_or(3, |text| text.parse().expect("QUEUE_TEST_SECONDS is a number")))
 }
 
-/// No statement of unique jobs may deadlock with another one, or with the statements of workers. (Not on PostgreSQL: its
-/// many signals would wake the idle workers of other tests.)
+/// No statement of unique jobs may deadlock with another one, or with the statements of workers. It does not run on
+/// PostgreSQL, where its many signals would wake the idle workers of other tests.
 pub(crate) async fn thirty_two_workers_of_unique_jobs(scene: &Scene) {
     let deadlocks = Deadlocks::watch(scene).await;
     let mut workers = Vec::new();
@@ -120,7 +120,8 @@ async fn in_transaction(db: &Db, keys: &[u64]) -> Vec<Enqueued> {
     each!(db, pool => {
         let mut conn = pool.acquire().await.expect("a connection");
         if let Db::MySql(_) = db {
-            sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED").execute(&mut *conn).await.expect("a setting");
+            let level = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+            sqlx::raw_sql(level).execute(&mut *conn).await.expect("a setting");
         }
         let begin = if let Db::Sqlite(_) = db { "BEGIN IMMEDIATE" } else { "BEGIN" };
         let mut tx = conn.begin_with(begin).await.expect("a transaction");

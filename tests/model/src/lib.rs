@@ -4,8 +4,8 @@
 //! [`rows`] has the tables, and [`database`] the statements: each is one atomic step with the conditions of the SQL.
 //! [`world`] has the processes, the messages between them and the database, and the possible faults. [`step`] lists
 //! what can happen next. [`effects`] has handlers that complete their jobs in transactions of their own, and [`keys`]
-//! a world of its own for unique jobs. [`search`] visits every reachable state. [`rules`] names the guards, each of which can be
-//! removed. [`replay`] checks a [`trace`] of a real database against [`database`].
+//! a world of its own for unique jobs. [`search`] visits every reachable state. [`rules`] names the guards. A
+//! test can remove each of them. [`replay`] checks a [`trace`] of a real database against [`database`].
 
 pub mod canonical;
 pub mod database;

@@ -23,8 +23,8 @@ use crate::point::{Moment, Point};
 use crate::record::{Event, Tail, What};
 use crate::scene::{LEASE, LOOK, Scene};
 
-/// Processes that kill themselves, in the first seats. One more suspends itself. And one lives: the others are too young
-/// to have seen for a whole lease that the suspended one is gone.
+/// Processes that kill themselves, in the first seats. One more suspends itself, and one lives on. Only the last has run
+/// for a whole lease, so it can notice that the suspended one is gone.
 const MORTALS: usize = 2;
 /// Jobs at a time in each process.
 const CONCURRENCY: u32 = 4;
