@@ -27,7 +27,7 @@ use proc_macro::TokenStream;
 ///
 /// The function is unchanged and can still be called. The macro adds a struct with its name in `UpperCamelCase`, which
 /// holds the arguments. Enqueue the struct, and a worker calls the function with them. A job runs at least once, so the
-/// function must be idempotent.
+/// function must be idempotent, or commit its effects with a `Tx`.
 ///
 /// ```
 /// use queue::{Job, job};

@@ -20,13 +20,23 @@ WHERE (k.free_at IS NULL OR k.free_at <= CAST((julianday('now') - 2440587.5) * 8
   AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j
       WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence));
 
+-- Which of the keys went to these jobs. If all did, the keys need not be read again.
+INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
+SELECT last.id + 1 + w.key, $1, w.value, $6
+FROM (SELECT changes() = json_array_length($8) AS all_are_free) AS taken
+CROSS JOIN (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
+                 coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last
+CROSS JOIN json_each($8) AS w
+WHERE taken.all_are_free;
+
 INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
 SELECT k.job_id, k.kind, k.unique_key, k.held_until
-FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
+FROM (SELECT changes() = 0 AS some_are_taken) AS taken
+CROSS JOIN (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
                  coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last
 CROSS JOIN json_each($8) AS w
 CROSS JOIN queue_unique_keys AS k ON k.kind = $1 AND k.unique_key = w.value
-WHERE k.job_id = last.id + 1 + w.key;
+WHERE taken.some_are_taken AND k.job_id = last.id + 1 + w.key;
 
 -- A row: the id that the first one gets, and how many keys were free.
 SELECT last.id + 1, (SELECT count(*) FROM queue_unique_jobs WHERE job_id > last.id)
