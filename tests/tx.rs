@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// The jobs and their tests, for one driver.
 macro_rules! on_driver {
-    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal], [$($module:ident $engine:ident),+]) => {
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal], [$($module:ident $engine:ident),+]) => {
         mod $driver {
             use super::*;
 
@@ -49,8 +49,24 @@ macro_rules! on_driver {
                 Ok(())
             }
 
+            /// Looks twice.
+            #[job(name = $look)]
+            pub(crate) async fn look(
+                ctx: JobContext,
+                tx: &mut Tx<$DB>,
+                State(probe): State<Probe>,
+            ) -> Result<Vec<i64>, JobError> {
+                let mut seen = Vec::new();
+                for label in ["first", "second"] {
+                    probe.perform(&ctx, label, &[Step::hold(label)]).await?;
+                    seen.push(sqlx::query_scalar("SELECT COUNT(*) FROM effects").fetch_one(&mut **tx).await?);
+                }
+                Ok(seen)
+            }
+
             fn worker(db: &Db) -> WorkerBuilder {
-                db.worker().only_registered().register::<Charge>().register::<Plain>().register::<Eager>().register::<Note>()
+                let worker = db.worker().only_registered().register::<Charge>().register::<Plain>();
+                worker.register::<Eager>().register::<Look>().register::<Note>()
             }
 
             async fn commits_on_ok(db: Db) {
@@ -102,6 +118,21 @@ macro_rules! on_driver {
                 worker.stop().await;
                 assert_eq!((outcomes(&detail), db.count("effects").await), (vec![(2, "completed")], 1));
                 assert_eq!(db.probe.count(What::Started, "a follows"), 1);
+            }
+
+            /// So a unique job that it keeps has not ended before.
+            async fn sees_what_others_commit(db: Db) {
+                if db.engine() == Engine::Sqlite {
+                    return; // nobody else writes while its transaction is open
+                }
+                let worker = db.start(worker(&db));
+                let id = db.enqueue(Look::new()).await;
+                db.probe.release("first");
+                db.probe.wait_for(What::Started, "second", 1).await;
+                db.sql("INSERT INTO effects (label) VALUES ('x')").await;
+                db.probe.release("second");
+                assert_eq!(db.reaches(id, JobState::Completed).await.result.as_deref(), Some("[0,1]"));
+                worker.stop().await;
             }
 
             async fn the_worker_alone_completes(db: Db) {
@@ -174,7 +205,7 @@ macro_rules! on_driver {
             $(mod $module {
                 use super::*;
                 on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
-                    the_worker_alone_completes, a_worker_on_another_database_is_refused, a_test_queue_gives_one);
+                    sees_what_others_commit, the_worker_alone_completes, a_worker_on_another_database_is_refused, a_test_queue_gives_one);
             })+
         }
     };
@@ -192,9 +223,9 @@ macro_rules! on_driver {
     };
 }
 
-on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg"], [postgres Postgres]);
-on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my"], [mariadb MariaDb, mysql MySql]);
-on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite"], [sqlite Sqlite]);
+on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg"], [postgres Postgres]);
+on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my"], [mariadb MariaDb, mysql MySql]);
+on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite"], [sqlite Sqlite]);
 
 fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
     detail.attempts.iter().map(|attempt| (attempt.attempt, attempt.outcome.as_str())).collect()

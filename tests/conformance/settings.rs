@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use queue::{Enqueue, Filter, JobId, JobState};
+use queue::{Enqueue, Enqueued, Filter, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyPool, Db, Running, Step, each};
@@ -187,7 +187,30 @@ async fn enqueue_in_every_way(pool: &AnyPool) -> Result<Vec<JobId>, String> {
     jobs.extend(pool.enqueue_all((0..3).map(|n| Note::new(format!("bulk {n}")))).await.map_err(failed)?);
     let mixed = (0..3).map(|n| note("mixed").priority(n).after(Duration::from_secs(60)));
     jobs.extend(pool.enqueue_all(mixed).await.map_err(failed)?);
+    let unique = |key: &str| note(key).unique_key(key);
+    for key in ["one", "two"] {
+        let first = pool.enqueue(unique(key)).await.map_err(failed)?;
+        let second = pool.enqueue_unique(unique(key)).await.map_err(failed)?;
+        if second != Enqueued::Kept(first) {
+            return Err(format!("unique: {second:?} for {first}"));
+        }
+        jobs.push(first);
+    }
+    // they read several rows, and a session may have to read no more than one
+    let reads_too_much = |error: &queue::Error| error.to_string().contains("MAX_JOIN_SIZE=#");
+    match pool.enqueue_all_unique(["one", "three", "two"].map(unique)).await {
+        Ok(batch) if batch.iter().map(|it| it.is_new()).eq([false, true, false]) => jobs.push(batch[1].id()),
+        Ok(batch) => return Err(format!("unique: {batch:?}")),
+        Err(error) if reads_too_much(&error) => {}
+        Err(error) => return Err(failed(error)),
+    }
     let mut tx = pool.begin().await;
+    match tx.enqueue_unique(unique("one")).await {
+        Ok(Enqueued::Kept(_)) => {}
+        Ok(other) => return Err(format!("unique: {other:?}")),
+        Err(error) if reads_too_much(&error) => {}
+        Err(error) => return Err(failed(error)),
+    }
     jobs.push(tx.enqueue(note("in a transaction")).await.map_err(failed)?);
     jobs.extend(tx.enqueue_all((0..3).map(|n| Note::new(format!("in bulk {n}")))).await.map_err(failed)?);
     tx.commit().await;

@@ -22,9 +22,9 @@ pub(crate) mod sealed {
         /// The type's name in messages.
         #[doc(hidden)]
         const TYPE: &'static str;
-        /// Begins a transaction that writes, where it is not as any other.
+        /// Begins a transaction that writes.
         #[doc(hidden)]
-        const BEGIN_TX: Option<&'static str>;
+        const BEGIN_TX: &'static str;
     }
 
     impl<DB: Dialect> SealedTx for DB {
@@ -33,10 +33,7 @@ pub(crate) mod sealed {
             Engine::MySql => "MySql",
             Engine::Sqlite => "Sqlite",
         };
-        const BEGIN_TX: Option<&'static str> = match DB::ONE_WRITER {
-            true => Some(DB::BEGIN),
-            false => None,
-        };
+        const BEGIN_TX: &'static str = DB::BEGIN_IN_POOL;
     }
 }
 
@@ -44,7 +41,7 @@ pub(crate) mod sealed {
 /// at all.
 ///
 /// A handler takes it as `tx: &mut Tx<Postgres>`, `Tx<MySql>` or `Tx<Sqlite>`. The worker begins it on a connection of
-/// its pool. If the handler returns `Ok`, the worker completes the job in it and commits. If the handler fails, panics
+/// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the handler fails, panics
 /// or is dropped, everything is rolled back.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
@@ -82,10 +79,7 @@ pub struct Tx<DB: TxDatabase>(Transaction<'static, DB>);
 
 impl<DB: TxDatabase> Tx<DB> {
     pub(crate) async fn begin(pool: &Pool<DB>) -> Result<Self, Error> {
-        Ok(Self(match DB::BEGIN_TX {
-            Some(begin) => pool.begin_with(begin).await?,
-            None => pool.begin().await?,
-        }))
+        Ok(Self(pool.begin_with(DB::BEGIN_TX).await?))
     }
 
     /// The transaction of sqlx: for tests that made this of one.

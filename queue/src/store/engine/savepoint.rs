@@ -17,6 +17,8 @@ const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 pub(crate) enum Together<'c, DB: Dialect> {
     /// A transaction for them alone.
     Alone(Transaction<'c, DB>),
+    /// The same on a connection of the pool, by statements that mean the same in every session.
+    InPool(&'c mut DB::Connection),
     /// The caller's transaction, behind a savepoint. If this is dropped, some of the rows stay in that transaction.
     Part(&'c mut DB::Connection),
     /// A transaction that the caller of [`begin`](Self::begin) ends.
@@ -32,10 +34,16 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         }
     }
 
+    /// Whoever drops this before its [end](Self::end) closes the connection.
+    pub(crate) async fn begin_in_pool(conn: &'c mut DB::Connection) -> Result<Self, Error> {
+        DB::raw(conn, DB::BEGIN_IN_POOL).await?;
+        Ok(Self::InPool(conn))
+    }
+
     pub(crate) fn connection(&mut self) -> &mut DB::Connection {
         match self {
             Self::Alone(transaction) => transaction,
-            Self::Part(conn) | Self::Inside(conn) => conn,
+            Self::InPool(conn) | Self::Part(conn) | Self::Inside(conn) => conn,
         }
     }
 
@@ -44,10 +52,21 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         match (self, result) {
             (Self::Inside(_), result) => result,
             (Self::Alone(transaction), Ok(it)) => Ok(transaction.commit().await.map(|()| it)?),
+            (Self::InPool(conn), Ok(it)) => match DB::raw(conn, DB::COMMIT_IN_POOL).await {
+                Ok(()) => Ok(it),
+                Err(error) => {
+                    let _ = DB::raw(conn, DB::ROLLBACK_IN_POOL).await;
+                    Err(error.into())
+                }
+            },
             (Self::Part(conn), Ok(it)) => Ok(DB::raw(conn, RELEASE).await.map(|()| it)?),
             // the first error is the cause, even if the rollback fails, too
             (Self::Alone(transaction), Err(error)) => {
                 let _ = transaction.rollback().await;
+                Err(error)
+            }
+            (Self::InPool(conn), Err(error)) => {
+                let _ = DB::raw(conn, DB::ROLLBACK_IN_POOL).await;
                 Err(error)
             }
             (Self::Part(conn), Err(error)) => {

@@ -12,15 +12,17 @@ use crate::store::engine::unique::dialect::{
 };
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
+use crate::store::mysql::settings;
 use crate::store::mysql::statement::{fetch, with_places};
 use crate::store::values::{NewJob, Whose};
 
 /// Keys and the jobs that get those that are new; 0: none yet. Fails in a session that would change the text of a key:
-/// see settings.rs. `LAST_INSERT_ID` stays 0 if all keys are new.
+/// see settings.rs. `LAST_INSERT_ID` stays 0 if all keys are new. A key that is there may have the job 0.
 const LOCK: Rows = Rows {
     head: "INSERT INTO queue_unique_keys (kind, unique_key, job_id, held_until, free_at) VALUES ",
     row: "(IF(@@character_set_client = 'utf8mb4', ?, NULL), ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
-    tail: " ON DUPLICATE KEY UPDATE job_id = LAST_INSERT_ID(queue_unique_keys.job_id)",
+    tail: " ON DUPLICATE KEY UPDATE job_id = IF(LAST_INSERT_ID(queue_unique_keys.job_id | 1), \
+           queue_unique_keys.job_id, NULL)",
 };
 /// The rows are there, and locked. What a job holds already, it holds as long as before.
 const GIVE: Rows = Rows {
@@ -44,7 +46,11 @@ impl UniqueDialect for MySql {
         hold: Some(include_str!("sql/unique/hold.sql")),
         hold_begun: Some(include_str!("sql/unique/hold_begun.sql"))
     );
-    const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
+    // Without autocommit, the session may be in a transaction. START TRANSACTION alone would commit that too.
+    const BEGIN_IN_POOL: &'static str =
+        "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    const COMMIT_IN_POOL: &'static str = settings::COMMIT;
+    const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;
 
     /// A batch does not bet: if it lost, it would roll new keys back, and InnoDB deadlocks those who wait for one. Nor
     /// does a caller: it would lock a holder without the key, and then wait for its next key.
@@ -98,6 +104,9 @@ impl UniqueDialect for MySql {
 
     async fn holders(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
         let known = known(conn, include_str!("sql/unique/holders.sql"), keys).await?;
+        if known.len() != keys.len() {
+            return Err(Error::Protocol(format!("{} of {} locked keys were found", known.len(), keys.len())));
+        }
         Ok(known.into_iter().flatten().collect())
     }
 

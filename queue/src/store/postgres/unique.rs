@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
+use crate::store::engine::dialect::Dialect;
 use crate::store::engine::insert::fitting;
 use crate::store::engine::unique::dialect::{
     Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
@@ -16,7 +17,9 @@ use crate::store::values::{NewJob, Whose};
 impl UniqueDialect for Postgres {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
-    const BEGIN_IN_POOL: &'static str = "BEGIN";
+    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
+    const COMMIT_IN_POOL: &'static str = "COMMIT";
+    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 
     fn shortest(_whose: Whose) -> Way {
         Way::AtOnce
@@ -30,6 +33,12 @@ impl UniqueDialect for Postgres {
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         let mut rest = jobs;
+        if fitting(jobs, usize::MAX, CHUNK_BYTES) < jobs.len() {
+            // each part takes its keys in order, but everybody must take all keys in one order
+            let mut keys: Vec<_> = jobs.iter().enumerate().map(|(place, job)| Key::of(place, job)).collect();
+            keys.sort_unstable_by_key(|key| (key.kind, key.key));
+            Self::lock(conn, &keys).await?;
+        }
         while !rest.is_empty() {
             let first = jobs.len() - rest.len();
             let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));

@@ -23,6 +23,8 @@ const AT_ONCE: &str = concat!("BEGIN IMMEDIATE;\n", include_str!("sql/unique/tak
 impl UniqueDialect for Sqlite {
     const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
     const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
+    const COMMIT_IN_POOL: &'static str = "COMMIT";
+    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 
     fn shortest(whose: Whose) -> Way {
         match whose {
@@ -53,7 +55,8 @@ impl UniqueDialect for Sqlite {
                 if count < part.len() {
                     let keys: Vec<_> = part.iter().map(|place| Key::of(*place, jobs[*place])).collect();
                     let mut others = Self::holders(conn, &keys).await?;
-                    others.retain(|holder| holder.id < first);
+                    let last = first + part.len() as i64; // ids may have been set back: a holder can have a higher one
+                    others.retain(|holder| !(first..last).contains(&holder.id));
                     let places: HashSet<usize> = others.iter().map(|holder| holder.place).collect();
                     new.retain(|(place, _)| !places.contains(place));
                     taken.holders.extend(others);

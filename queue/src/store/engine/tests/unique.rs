@@ -12,6 +12,7 @@ on_each! {
     a_sweep_waits_for_nobody,
     an_enqueue_gives_up_on_a_key_that_stays_locked,
     a_refused_enqueue_leaves_nothing_behind,
+    a_key_without_a_job_hides_no_other,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -168,4 +169,16 @@ async fn a_refused_enqueue_leaves_nothing_behind<DB: TestDb>(db: Db<DB>) {
     assert!(enqueued[0].is_new());
     drop(conn);
     assert_eq!(db.keys().await, (1, 1), "it is committed");
+}
+
+/// Somebody took it with the statements of docs/sql.md, and committed although the last of them failed.
+async fn a_key_without_a_job_hides_no_other<DB: TestDb>(db: Db<DB>) {
+    let holder = db.enqueue(&[keyed("k1")]).await[0].id();
+    db.sql("INSERT INTO queue_unique_keys (kind, unique_key, job_id) VALUES ('a', 'k0', 0), ('a', 'k2', 0)").await;
+    let [zero, one, two] = db.enqueue(&["k0", "k1", "k2"].map(keyed)).await[..] else { panic!("three") };
+    assert_eq!(one, Enqueued::Kept(holder));
+    assert!(zero.is_new() && two.is_new());
+    db.sql("UPDATE queue_unique_keys SET job_id = 0 WHERE unique_key = 'k2'").await;
+    db.sql(format!("DELETE FROM queue_jobs WHERE id = {}", two.id())).await;
+    assert!(db.enqueue(&[keyed("k2")]).await[0].is_new());
 }

@@ -12,8 +12,11 @@ use crate::unique::UniqueUntil;
 /// What one engine does for unique jobs.
 pub(crate) trait UniqueDialect: Database {
     const UNIQUE: &'static UniqueStatements;
-    /// Begins a transaction that locks no gaps, in one round trip, on a connection of the user's pool.
+    /// Begins a transaction at READ COMMITTED on a connection of the user's pool, whatever the session's settings are.
     const BEGIN_IN_POOL: &'static str;
+    /// Ends it, and nothing else.
+    const COMMIT_IN_POOL: &'static str;
+    const ROLLBACK_IN_POOL: &'static str;
 
     /// The first way to try for a single job.
     fn shortest(whose: Whose) -> Way;

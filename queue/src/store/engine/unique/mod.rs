@@ -1,8 +1,8 @@
 //! Unique jobs: who holds a key, and what an enqueue does about it.
 //!
 //! A key names its holder, and nothing releases it. It is free as soon as its holder is over, which the other tables
-//! tell. Only an enqueue and the return of a dead letter read or write keys. They lock the key's row first, and decide
-//! by what is true then. A holder that is over stays over, unless it is sent back. Then it takes its key anew.
+//! tell. Only an enqueue and the return of a dead letter give keys. They lock the key's row first, and decide by what is
+//! true then. A sweep removes keys that nobody needs. A holder that is over stays over, unless it is sent back. Then it takes its key anew.
 
 pub(crate) mod dialect;
 mod group;
@@ -13,7 +13,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use sqlx::{Connection, SqlStr};
 use tokio::time::sleep;
 
 use crate::limits::micros;
@@ -28,10 +27,11 @@ use crate::store::values::{Hold, NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
-const TRIES: usize = 20;
-/// The number of missed locks on a holder after which the enqueue waits for it.
-const MISSES: u32 = 8;
-/// Before the next try. A claim in progress takes less.
+const TRIES: usize = 40;
+/// The number of missed locks on a holder after which the enqueue waits for it. A job that runs by then cannot end
+/// before this transaction, so it is more than a slow claim takes.
+const MISSES: u32 = 20;
+/// Before the next try.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The most keys in one statement.
 const CHUNK: usize = 5_000;
@@ -53,7 +53,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
     let bets = if shortest == Way::Bets { shortest } else { Way::Locks };
     for way in [bets, Way::Locks] {
         let mut together = match whose {
-            Whose::Pools => Together::Alone(conn.begin_with(SqlStr::from_static(DB::BEGIN_IN_POOL)).await?),
+            Whose::Pools => Together::<DB>::begin_in_pool(conn).await?,
             Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
         };
         let placed = place::<DB>(together.connection(), jobs, &groups, whose, way).await;

@@ -5,4 +5,5 @@ SELECT j.id, j.worker_id, j.fence
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS t) AS w
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id <= w.id AND j.id >= w.id
 WHERE j.worker_id = 0
+LIMIT 18446744073709551615
 FOR UPDATE SKIP LOCKED

@@ -8,4 +8,5 @@ SELECT k.unique_key, k.job_id, IF(k.held_until = 'start', k.fence, NULL),
        COALESCE(k.free_at > UTC_TIMESTAMP(6), FALSE)
 FROM queue_unique_keys AS k FORCE INDEX (PRIMARY)
 WHERE k.kind = ? AND k.unique_key IN (/* places */)
+LIMIT 18446744073709551615
 FOR UPDATE

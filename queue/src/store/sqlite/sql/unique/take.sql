@@ -20,7 +20,8 @@ WHERE (k.free_at IS NULL OR k.free_at <= CAST((julianday('now') - 2440587.5) * 8
   AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j
       WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence));
 
--- Which of the keys went to these jobs. If all did, the keys need not be read again.
+-- Which of the keys went to these jobs. If all did, the keys need not be read again. changes() is that of the
+-- statement just before: nothing may come between these three.
 INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
 SELECT last.id + 1 + w.key, $1, w.value, $6
 FROM (SELECT changes() = json_array_length($8) AS all_are_free) AS taken
