@@ -24,11 +24,9 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::store::engine::dialect::Dialect;
-use crate::store::engine::dialect::ids;
+use crate::store::engine::dialect::{Dialect, ids};
 use crate::store::engine::enqueue::enqueue;
-use crate::store::engine::notify::can_spare_one;
-use crate::store::engine::notify::{self, Signals};
+use crate::store::engine::notify::{self, Signals, can_spare_one};
 use crate::store::engine::steps;
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
 use crate::store::values::{Features, NewJob, Unwritten, Whose};

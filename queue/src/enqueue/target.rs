@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use crate::enqueue::group;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
-use crate::store::engine::complete;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::enqueue::enqueue;
-use crate::store::engine::notify;
 use crate::store::engine::operation::SqlStore;
+use crate::store::engine::{complete, notify};
 use crate::store::values::{Completion, NewJob, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;

@@ -14,25 +14,11 @@ use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
 use crate::store::values::{Ask, Lane, Outcome as Word, Requeue, Scope, WorkerId};
 use crate::testing::outcome::Drained;
-use crate::testing::runner::Runner;
+use crate::testing::runner::{Runner, Ticking};
 use crate::worker::Ended;
 
 /// How many ticks of one schedule are fired at once, if nothing else is due between them.
 const AT_ONCE: usize = 1_000;
-
-/// The schedules of a test.
-pub(super) struct Ticking {
-    /// How far the test's time is ahead of the clock, in microseconds.
-    ahead: i64,
-    /// What the code declares is in the database.
-    declared: bool,
-}
-
-impl Ticking {
-    pub(super) fn new() -> Self {
-        Self { ahead: 0, declared: false }
-    }
-}
 
 /// A schedule with its next ticks.
 struct Upcoming {

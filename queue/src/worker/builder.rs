@@ -13,9 +13,8 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
-use crate::signal;
 use crate::store::{Capabilities, Store};
-use crate::telemetry;
+use crate::{signal, telemetry};
 
 use crate::worker::config::{Config, DECODE_GRACE, Timing};
 #[cfg(feature = "schedules")]

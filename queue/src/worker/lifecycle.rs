@@ -13,22 +13,20 @@ use crate::error::Error;
 use crate::registry::JobDefinition;
 use crate::store::values::WorkerId;
 use crate::telemetry;
-use crate::worker::claim;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
-use crate::worker::duties;
 use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::Retention;
 #[cfg(feature = "schedules")]
 use crate::worker::duties::schedules::Schedules;
 use crate::worker::lease::heartbeat;
-use crate::worker::record;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::ended::Ended;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::{StartRequest, Starts};
 use crate::worker::run::switch::Stop;
 use crate::worker::shared::Shared;
+use crate::worker::{claim, duties, record};
 
 /// How long dropped attempts may take to end.
 const STRAGGLE: Duration = Duration::from_millis(500);

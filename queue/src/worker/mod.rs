@@ -5,7 +5,7 @@
 //!              ▲ wake-ups      │ starts                        │
 //!              │               ▼                               ▼
 //!              └──────────── the database ◄── lease: heartbeats, and who is lost
-//!                                         ◄── duties: rescue, retention
+//!                                         ◄── duties: rescue, retention, schedules, features
 //! ```
 //!
 //! | room | what it does |
@@ -14,7 +14,7 @@
 //! | [`run`] | Holds claimed jobs until a slot is free, admits them, and runs their attempts. |
 //! | [`record`] | Writes how attempts ended, in batches; sets aside what the database refuses. |
 //! | [`lease`] | Sends heartbeats, and decides which other workers are lost. |
-//! | [`duties`] | Takes back the jobs of lost workers, and removes old finished jobs. |
+//! | [`duties`] | Takes back the jobs of lost workers, removes old finished jobs, fires schedules, and sweeps. |
 //! | [`lifecycle`] | Starts the loops, and ends them: stop claiming, release, wait, cancel, leave. |
 
 mod builder;

@@ -22,11 +22,11 @@ const MOST_DEFERENCE: Duration = Duration::from_millis(250);
 pub(crate) struct Notices {
     /// Anybody to claim: something may have been enqueued.
     pub(crate) enqueued: Arc<Notify>,
-    /// Slots, results and isolation to claim: a slot may have room for a job.
+    /// Slots, recording and isolation to claim: a slot may have room for a job.
     pub(crate) room: Arc<Notify>,
     /// Claim to heartbeat: an idle worker got work, so its next heartbeat should come soon.
     pub(crate) at_work: Notify,
-    /// Slots and results to shutdown: a slot became free, or something was recorded.
+    /// Slots and recording to shutdown: a slot became free, or something was recorded.
     pub(crate) progress: Notify,
     /// Heartbeat to rescue: lost workers may have jobs.
     pub(crate) rescue: Notify,

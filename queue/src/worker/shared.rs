@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
     /// Every loop reports what the database answers.
     pub(crate) health: Health,
-    /// Slots hand over how attempts ended; the results loop writes it.
+    /// Slots hand over how attempts ended; the recording loop writes it.
     pub(crate) recorder: Recorder,
     /// Claims are noted here; heartbeats settle them.
     pub(crate) claim_records: ClaimRecords,

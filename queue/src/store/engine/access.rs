@@ -8,15 +8,13 @@ use futures_util::future::try_join;
 use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
-use crate::store::Guard;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::connection::connect;
 use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::notify::can_spare_one;
+use crate::store::engine::notify::{Signals, can_spare_one};
 use crate::store::engine::operation::{LIMIT, SqlStore};
 use crate::store::engine::{migrate, notify};
-use crate::store::{Access, Capabilities, Reply, Trouble};
+use crate::store::{Access, Capabilities, Guard, Reply, Trouble};
 
 /// The error of a worker that finds itself behind a pooler.
 const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in \

@@ -28,18 +28,18 @@ pub(crate) trait AdminDialect: Signals {
     /// Binds: queue.
     const RESUME: &'static str;
 
-    /// See [`Store::run_now`](crate::store::Store::run_now). In all changes, the value of each statement is a list of
+    /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement is a list of
     /// [`Target`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the features.
     const RUN_NOW: Script;
-    /// See [`Store::reschedule`](crate::store::Store::reschedule).
+    /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
     const RESCHEDULE: Script;
-    /// See [`Store::cancel`](crate::store::Store::cancel).
+    /// See [`AdminStore::cancel`](crate::store::AdminStore::cancel).
     const CANCEL: Script;
-    /// See [`Store::send_back`](crate::store::Store::send_back).
+    /// See [`AdminStore::send_back`](crate::store::AdminStore::send_back).
     const SEND_BACK: Script;
-    /// See [`Store::delete`](crate::store::Store::delete). It finds dead letters, then history, then waiting jobs.
+    /// See [`Upkeep::delete`](crate::store::Upkeep::delete). It finds dead letters, then history, then waiting jobs.
     const DELETE: Script;
-    /// See [`Store::edit`](crate::store::Store::edit).
+    /// See [`AdminStore::edit`](crate::store::AdminStore::edit).
     const EDIT: Script;
 }
 

@@ -25,8 +25,7 @@ use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
 use crate::store::engine::unique::dialect::UniqueDialect;
 
-use crate::store::values::Whose;
-use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, WorkerId};
+use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
 
 /// A value to bind.
 #[derive(Debug, Clone, Copy)]
@@ -511,6 +510,49 @@ macro_rules! driver {
     };
 }
 pub(crate) use driver;
+
+/// The statements of [`Dialect`] that every engine has: the files of these names in its folder `sql`.
+macro_rules! statements {
+    ($engine:literal) => {
+        #[cfg(feature = "testing")]
+        const SHIFT: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "testing/shift");
+        const UNDECODABLE: &'static str = $crate::store::engine::script::sql!($engine, "undecodable");
+        const NUMBERS: &'static str = $crate::store::engine::script::sql!($engine, "numbers");
+        const JOIN: &'static str = $crate::store::engine::script::sql!($engine, "join");
+        const HEARTBEAT: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "heartbeat");
+        const HOLDING: &'static str = $crate::store::engine::script::sql!($engine, "holding");
+        const LEAVE: &'static str = $crate::store::engine::script::sql!($engine, "leave");
+        const FEATURES_OF: &'static str = $crate::store::engine::script::sql!($engine, "features_of");
+        const STARTED: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "started");
+        const FINISH: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "finish");
+        const COMPLETE: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "complete");
+        const GUARD: &'static str = $crate::store::engine::script::sql!($engine, "guard");
+        const STILL_HELD: &'static str = $crate::store::engine::script::sql!($engine, "still_held");
+        const REQUEUE: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "requeue");
+        const BURY: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "bury");
+        const DECLARE_LOST: $crate::store::engine::script::Script =
+            $crate::store::engine::script::script!($engine, "declare_lost");
+        const LOST: &'static str = $crate::store::engine::script::sql!($engine, "lost");
+        const LOCK_LOST: &'static str = $crate::store::engine::script::sql!($engine, "lock_lost");
+        const RESCUE: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "rescue");
+        const OVER: &'static str = $crate::store::engine::script::sql!($engine, "over");
+        const PURGE: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "purge");
+        const PURGE_WORKERS: &'static str = $crate::store::engine::script::sql!($engine, "purge_workers");
+        #[cfg(feature = "schedules")]
+        const SCHEDULES: &'static $crate::store::engine::schedules::statements::ScheduleStatements =
+            $crate::store::engine::schedules::statements::schedule_statements!($engine);
+        const FEATURES: &'static [$crate::store::engine::feature::Feature<Self>] = &[
+            #[cfg(test)]
+            <Self as $crate::store::engine::tests::feature::Ledger>::LEDGER,
+        ];
+    };
+}
+pub(crate) use statements;
 
 /// Adds values to a statement's arguments in the given order. `$ints` converts lists of numbers.
 #[cfg(any(feature = "postgres", feature = "mysql"))]

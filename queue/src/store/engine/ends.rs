@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Cells, Dialect, List, execute, ids, rows};
+use crate::store::engine::dialect::{Cells, Dialect, List, execute, ids, json, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::ranges::Runs;

@@ -11,8 +11,7 @@ use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
-use crate::store::engine::operation::SqlStore;
-use crate::store::engine::operation::{Mode, Via};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engines::schema;
 use crate::store::schema::LATEST;
 

@@ -1,7 +1,7 @@
 //! Retention, and the duties of features.
 
+#[cfg(feature = "schedules")]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -21,15 +21,6 @@ use crate::store::engine::script::When;
 use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::engine::unique::sweep;
 use crate::store::{FeatureDuty, Reply, Upkeep};
-
-/// How many unique jobs one statement looks at.
-const PART: i64 = 1_000;
-/// How many parts a round looks at beyond the oldest jobs.
-const FEW_PARTS: u32 = 10;
-/// How many parts of the oldest jobs a round removes at most.
-const MOST_PARTS: u32 = 500;
-/// The pause between two rounds.
-const SWEEP: Duration = Duration::from_secs(60);
 
 impl<DB: Dialect> SqlStore<DB> {
     async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
@@ -71,40 +62,6 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    /// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first. So a round
-    /// begins with those, as long as most of a part are gone. Then it looks at a few parts behind the last job that an
-    /// earlier round has looked at, for jobs that were deleted.
-    async fn sweep_keys(&self, hand: &AtomicI64) -> Result<(), Error> {
-        for _ in 0..MOST_PARTS {
-            let (gone, last) = self.sweep_part(0).await?;
-            if gone < PART as usize / 2 || last.is_none() {
-                break;
-            }
-        }
-        for _ in 0..FEW_PARTS {
-            let (_, last) = self.sweep_part(hand.load(Ordering::Relaxed)).await?;
-            hand.store(last.unwrap_or(0), Ordering::Relaxed);
-            if last.is_none() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns how many jobs were gone, and the last one looked at, if there are more behind it.
-    async fn sweep_part(&self, behind: i64) -> Result<(usize, Option<i64>), Error> {
-        const DOING: &str = "cannot remove the keys of old unique jobs";
-        let (gone, last) = self
-            .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| sweep::over::<DB>(conn, *behind, PART).boxed())
-            .await?;
-        let count = gone.len();
-        if count > 0 {
-            self.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| sweep::sweep::<DB>(conn, gone).boxed())
-                .await?;
-        }
-        Ok((count, last))
-    }
-
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
         self.run(Via::Duties, Mode::Write, "cannot remove old workers", keep, |conn, keep| {
             async move {
@@ -141,12 +98,6 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
 
     fn feature_duties(&self) -> Vec<FeatureDuty> {
         let duties = DB::FEATURES.iter().filter_map(|feature| Some((feature.name, feature.duty.as_ref()?)));
-        let (store, hand) = (self.clone(), Arc::new(AtomicI64::new(0)));
-        let sweep = Box::new(move || {
-            let (store, hand) = (store.clone(), hand.clone());
-            async move { store.sweep_keys(&hand).await }.boxed()
-        });
-        let unique = FeatureDuty { feature: "unique jobs", every: SWEEP, round: sweep };
         duties
             .map(|(feature, duty)| {
                 let (store, run) = (self.clone(), duty.round);
@@ -160,7 +111,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
                 });
                 FeatureDuty { feature, every: duty.every, round }
             })
-            .chain([unique])
+            .chain([sweep::duty(self)])
             .collect()
     }
 }

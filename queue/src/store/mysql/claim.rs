@@ -8,8 +8,7 @@ use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
 
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 
-use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, question_marks, rows};
+use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, json, question_marks, rows};
 use crate::store::engine::many_lanes::{LANES, LanePart, ask_of, united};
 use crate::store::engine::ranges::Runs;
 use crate::store::engine::read::{claimed, lane_of, shares};

@@ -8,24 +8,16 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::engine::Engine;
-
 use crate::store::engine::admin_dialect::admin_dialect;
-use crate::store::engine::dialect::Sessions;
-use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, driver, question_marks,
-    refused_by_sqlstate, rows, without_signals,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, Sessions, add_binds, driver, json,
+    question_marks, refused_by_sqlstate, rows, statements, without_signals,
 };
-use crate::store::engine::feature::Feature;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
-#[cfg(feature = "schedules")]
-use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
-use crate::store::mysql::settings;
-use crate::store::mysql::{claim, discovery, insert};
-use crate::store::values::Whose;
-use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Reach, Share, WorkerId};
+use crate::store::mysql::{claim, discovery, insert, settings};
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -49,8 +41,6 @@ impl Dialect for MySql {
     const NOWHERE: &'static str = "mysql://nowhere/nowhere";
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str> = None;
-    #[cfg(feature = "testing")]
-    const SHIFT: Script = script!("mysql", "testing/shift");
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -78,47 +68,21 @@ impl Dialect for MySql {
         Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // workers poll often, because there is no signal
-    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
 
     const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.sql"));
-    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
-    const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const HEARTBEAT: Script = script!("mysql", "heartbeat");
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
         idle: include_str!("sql/session_idle.sql"),
         run: include_str!("sql/session_run.sql"),
     });
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
-    const LEAVE: &'static str = include_str!("sql/leave.sql");
-    #[cfg(feature = "schedules")]
-    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("mysql");
-    const FEATURES: &'static [Feature<Self>] = &[
-        #[cfg(test)]
-        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
-    ];
-    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
-    const STARTED: Script = script!("mysql", "started");
-    const FINISH: Script = script!("mysql", "finish");
-    const COMPLETE: Script = script!("mysql", "complete");
-    const GUARD: &'static str = include_str!("sql/guard.sql");
-    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
-    const REQUEUE: Script = script!("mysql", "requeue");
-    const BURY: Script = script!("mysql", "bury");
-    const DECLARE_LOST: Script = script!("mysql", "declare_lost");
+    statements!("mysql");
     const FORGET_CLAIMS: Option<Script> = Some(script!("mysql", "forget_claims"));
-    const LOST: &'static str = include_str!("sql/lost.sql");
-    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: Script = script!("mysql", "rescue");
-    const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script = script!("mysql", "purge");
-    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
         options.clone()

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
 
-use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, question_marks};
+use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, json, question_marks};
 use crate::store::engine::many_lanes::{LANES, united};
 use crate::store::engine::read::lane_head;
 use crate::store::values::{Ask, Lane, LaneHead};

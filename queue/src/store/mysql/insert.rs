@@ -10,8 +10,7 @@ use crate::store::engine::dialect::{Cells, Dialect, rows};
 use crate::store::engine::insert::fitting;
 use crate::store::engine::savepoint::Together;
 use crate::store::mysql::settings;
-use crate::store::values::NewJob;
-use crate::store::values::Whose;
+use crate::store::values::{NewJob, Whose};
 
 /// The most jobs in one INSERT.
 pub(super) const CHUNK: usize = 1_000;

@@ -5,8 +5,7 @@ use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::store::engine::notify::Signals;
 
-use crate::store::engine::dialect::json;
-use crate::store::engine::dialect::{Bind, Dialect, add_binds};
+use crate::store::engine::dialect::{Bind, Dialect, add_binds, json};
 use crate::store::values::{Ask, Place};
 
 /// Around each part of a union, which has an order, a limit and locks of its own.

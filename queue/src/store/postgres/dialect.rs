@@ -13,22 +13,17 @@ use crate::store::engine::notify::{self, Signals};
 
 use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::connection::alone;
-use crate::store::engine::dialect::Sessions;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
-    refused_by_sqlstate, rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, Sessions, add_binds,
+    driver, ids, refused_by_sqlstate, rows, statements,
 };
-use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
-#[cfg(feature = "schedules")]
-use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
 use crate::store::engine::script::{Script, script};
 use crate::store::postgres::settings;
-use crate::store::values::Whose;
-use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, Whose, WorkerId};
 
 /// The channel that announces enqueues.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -175,8 +170,6 @@ impl Dialect for Postgres {
               (SELECT count(*) FROM (SELECT FROM queue_jobs WHERE run_at > now() LIMIT 1) AS later), \
               set_config('jit', 'off', true)",
     );
-    #[cfg(feature = "testing")]
-    const SHIFT: Script = script!("postgres", "testing/shift");
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
     const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -194,47 +187,21 @@ impl Dialect for Postgres {
     const CLAIM_LOCK: Option<ClaimLock> =
         Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
-    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
     const IN_THE_WAY: Option<&'static str> = None;
-    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
-    const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = None;
-    const HEARTBEAT: Script = script!("postgres", "heartbeat");
     const SESSIONS: Option<Sessions> = Some(Sessions {
         hold: include_str!("sql/session_hold.sql"),
         busy: include_str!("sql/session_busy.sql"),
         idle: include_str!("sql/session_idle.sql"),
         run: include_str!("sql/session_run.sql"),
     });
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
-    const LEAVE: &'static str = include_str!("sql/leave.sql");
-    #[cfg(feature = "schedules")]
-    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("postgres");
-    const FEATURES: &'static [Feature<Self>] = &[
-        #[cfg(test)]
-        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
-    ];
-    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
-    const STARTED: Script = script!("postgres", "started");
-    const FINISH: Script = script!("postgres", "finish");
-    const COMPLETE: Script = script!("postgres", "complete");
-    const GUARD: &'static str = include_str!("sql/guard.sql");
-    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
-    const REQUEUE: Script = script!("postgres", "requeue");
-    const BURY: Script = script!("postgres", "bury");
-    const DECLARE_LOST: Script = script!("postgres", "declare_lost");
+    statements!("postgres");
     const FORGET_CLAIMS: Option<Script> = Some(script!("postgres", "forget_claims"));
-    const LOST: &'static str = include_str!("sql/lost.sql");
-    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: Script = script!("postgres", "rescue");
-    const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script = script!("postgres", "purge");
-    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {
         match options.get_application_name() {

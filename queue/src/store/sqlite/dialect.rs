@@ -13,23 +13,18 @@ use crate::engine::Engine;
 use crate::store::engine::notify::Signals;
 
 use crate::store::engine::admin_dialect::admin_dialect;
-use crate::store::engine::dialect::Sessions;
-use crate::store::engine::dialect::json;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, rows,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, Sessions, driver, ids,
+    json, rows, statements,
 };
-use crate::store::engine::feature::Feature;
 use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
-#[cfg(feature = "schedules")]
-use crate::store::engine::schedules::statements::{ScheduleStatements, schedule_statements};
-use crate::store::engine::script::{Script, script};
+use crate::store::engine::script::Script;
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
-use crate::store::values::Whose;
-use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Reach, Share, WorkerId};
+use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -139,8 +134,6 @@ impl Dialect for Sqlite {
     const NOWHERE: &'static str = "sqlite://nowhere";
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str> = None;
-    #[cfg(feature = "testing")]
-    const SHIFT: Script = script!("sqlite", "testing/shift");
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const BEFORE_BEGIN: Option<&'static str> = None;
@@ -157,41 +150,15 @@ impl Dialect for Sqlite {
     const DDL_IN_TRANSACTION: bool = true;
     const CLAIM_LOCK: Option<ClaimLock> = None;
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
-    const UNDECODABLE: &'static str = include_str!("sql/undecodable.sql");
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const IN_THE_WAY: Option<&'static str> = None;
-    const NUMBERS: &'static str = include_str!("sql/numbers.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
-    const JOIN: &'static str = include_str!("sql/join.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const HEARTBEAT: Script = script!("sqlite", "heartbeat");
     const SESSIONS: Option<Sessions> = None;
-    const HOLDING: &'static str = include_str!("sql/holding.sql");
-    const LEAVE: &'static str = include_str!("sql/leave.sql");
-    #[cfg(feature = "schedules")]
-    const SCHEDULES: &'static ScheduleStatements = schedule_statements!("sqlite");
-    const FEATURES: &'static [Feature<Self>] = &[
-        #[cfg(test)]
-        <Self as crate::store::engine::tests::feature::Ledger>::LEDGER,
-    ];
-    const FEATURES_OF: &'static str = include_str!("sql/features_of.sql");
-    const STARTED: Script = script!("sqlite", "started");
-    const FINISH: Script = script!("sqlite", "finish");
-    const COMPLETE: Script = script!("sqlite", "complete");
-    const GUARD: &'static str = include_str!("sql/guard.sql");
-    const STILL_HELD: &'static str = include_str!("sql/still_held.sql");
-    const REQUEUE: Script = script!("sqlite", "requeue");
-    const BURY: Script = script!("sqlite", "bury");
-    const DECLARE_LOST: Script = script!("sqlite", "declare_lost");
+    statements!("sqlite");
     const FORGET_CLAIMS: Option<Script> = None;
-    const LOST: &'static str = include_str!("sql/lost.sql");
-    const LOCK_LOST: &'static str = include_str!("sql/lock_lost.sql");
-    const RESCUE: Script = script!("sqlite", "rescue");
-    const OVER: &'static str = include_str!("sql/over.sql");
-    const PURGE: Script = script!("sqlite", "purge");
-    const PURGE_WORKERS: &'static str = include_str!("sql/purge_workers.sql");
 
     fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
         options.clone()

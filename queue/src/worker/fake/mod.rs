@@ -22,13 +22,12 @@ use tokio::time::{Instant, timeout};
 use crate::context::JobContext;
 use crate::error::Error;
 use crate::registry::{JobDefinition, Running};
-use crate::store::Guard;
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
     Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
     Share, WorkerId,
 };
-use crate::store::{Access, Capabilities, FeatureDuty, Jobs, Leases, Reply, Trouble, Upkeep};
+use crate::store::{Access, Capabilities, FeatureDuty, Guard, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::Row;
-use crate::store::Reply;
-use crate::store::ScheduleStore;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
+use crate::store::{Reply, ScheduleStore};
 
 /// Counts what it is asked.
 #[derive(Default)]

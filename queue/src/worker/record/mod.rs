@@ -17,11 +17,11 @@ use std::task::Poll;
 use tokio::sync::mpsc;
 
 use crate::store::values::{Bury, Finish, Requeue, WorkerId};
+use crate::worker::record::recorder::{BACKLOG, BATCH};
+use crate::worker::record::refused::Aside;
 use crate::worker::run::attempt::until;
 use crate::worker::run::ended::{Ended, Unsettled};
 use crate::worker::shared::Shared;
-use recorder::{BACKLOG, BATCH};
-use refused::Aside;
 
 /// With fewer ends than this, the loop first lets other jobs end that are about to.
 const FEW: usize = 32;

@@ -17,7 +17,7 @@ pub(crate) struct Held {
     pub(crate) worker: WorkerId,
     pub(crate) definition: Arc<JobDefinition>,
     pub(crate) switch: Arc<Switch>,
-    /// Index into `Shared::slots`.
+    /// Index into `Work::slots`.
     pub(crate) slots: usize,
     /// Empty while the attempt waits for its turn to begin.
     pub(crate) started: OnceLock<Instant>,

@@ -14,14 +14,13 @@ use futures_util::FutureExt;
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::Row;
-use crate::store::Reply;
-use crate::store::ScheduleStore;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{list, number};
 use crate::store::engine::script::When;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
+use crate::store::{Reply, ScheduleStore};
 
 /// The most schedules that one look finds.
 const MOST_DUE: i64 = 1_000;

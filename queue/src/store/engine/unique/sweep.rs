@@ -1,7 +1,68 @@
 //! Keys of jobs that are nowhere any more.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::error::Error;
+use crate::store::FeatureDuty;
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
+use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::script::When;
+
+/// How many unique jobs one statement looks at.
+const PART: i64 = 1_000;
+/// How many parts a round looks at beyond the oldest jobs.
+const FEW_PARTS: u32 = 10;
+/// How many parts of the oldest jobs a round removes at most.
+const MOST_PARTS: u32 = 500;
+/// The pause between two rounds.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The background work of unique jobs.
+pub(crate) fn duty<DB: Dialect>(store: &SqlStore<DB>) -> FeatureDuty {
+    let (store, hand) = (store.clone(), Arc::new(AtomicI64::new(0)));
+    let round = Box::new(move || {
+        let (store, hand) = (store.clone(), hand.clone());
+        async move { round(&store, &hand).await }.boxed()
+    });
+    FeatureDuty { feature: "unique jobs", every: PAUSE, round }
+}
+
+/// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first. So a round
+/// begins with those, as long as most of a part are gone. Then it looks at a few parts behind the last job that an
+/// earlier round has looked at, for jobs that were deleted.
+async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64) -> Result<(), Error> {
+    for _ in 0..MOST_PARTS {
+        let (gone, last) = sweep_part(store, 0).await?;
+        if gone < PART as usize / 2 || last.is_none() {
+            break;
+        }
+    }
+    for _ in 0..FEW_PARTS {
+        let (_, last) = sweep_part(store, hand.load(Ordering::Relaxed)).await?;
+        hand.store(last.unwrap_or(0), Ordering::Relaxed);
+        if last.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns how many jobs were gone, and the last one looked at, if there are more behind it.
+async fn sweep_part<DB: Dialect>(store: &SqlStore<DB>, behind: i64) -> Result<(usize, Option<i64>), Error> {
+    const DOING: &str = "cannot remove the keys of old unique jobs";
+    let (gone, last) = store
+        .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| over::<DB>(conn, *behind, PART).boxed())
+        .await?;
+    let count = gone.len();
+    if count > 0 {
+        store.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| sweep::<DB>(conn, gone).boxed()).await?;
+    }
+    Ok((count, last))
+}
 
 /// The jobs behind this one that are nowhere any more, and the last one looked at (none: there are no more behind it).
 pub(crate) async fn over<DB: Dialect>(
