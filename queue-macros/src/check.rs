@@ -5,7 +5,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, Type};
 
-use crate::attr::{self, Options};
+use crate::attr::Options;
+use crate::entry;
 use crate::errors::Errors;
 use crate::model::{Function, Job, Parameter};
 use crate::types;
@@ -321,7 +322,7 @@ fn has_unsized(job: &Job) -> bool {
 fn kinds(job: &Job, errors: &mut Errors) {
     let kind = job.kind();
     if job.options.name.is_none()
-        && let Some(fault) = attr::name_fault(&kind)
+        && let Some(fault) = entry::name_fault(&kind)
     {
         errors.at(
             &job.function.sig.ident,

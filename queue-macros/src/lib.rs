@@ -4,6 +4,7 @@ mod attr;
 mod backoff;
 mod check;
 mod duration;
+mod entry;
 mod errors;
 mod expand;
 #[cfg(feature = "schedules")]

@@ -7,7 +7,7 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Expr, FnArg, Lit, LitStr};
 
-use crate::attr::{self, Entry, Spanned, Value};
+use crate::entry::{self, Entry, Spanned, Value};
 use crate::errors::Errors;
 use crate::model::{Argument, Job};
 use crate::renames::{self, Rules};
@@ -109,7 +109,7 @@ impl Unique {
     fn list(&mut self, list: TokenStream, errors: &mut Errors) {
         // `unique(user, day)` is one mistake
         let mut unnamed: Vec<Ident> = Vec::new();
-        for piece in attr::pieces(list, errors) {
+        for piece in entry::pieces(list, errors) {
             let result = match bare(&piece) {
                 Some(Bare::Name(name)) => {
                     unnamed.push(name);
@@ -141,7 +141,7 @@ impl Unique {
         let result = match keyword {
             Some(error) => Err(error),
             None => syn::parse2::<Entry>(piece).and_then(|entry| match entry.key() {
-                key if self.has(&key) => Err(syn::Error::new_spanned(&entry.key, attr::given_twice(&key))),
+                key if self.has(&key) => Err(syn::Error::new_spanned(&entry.key, entry::given_twice(&key))),
                 _ => self.set(&entry, errors),
             }),
         };
@@ -153,7 +153,7 @@ impl Unique {
         match entry.key().as_str() {
             "by" => self.by = arguments(entry, errors)?,
             "until" => self.until = Some(until(entry)?),
-            "for" => self.at_least = Some(attr::duration_literal("for = ", entry.value()?, entry)?.value),
+            "for" => self.at_least = Some(entry::duration_literal("for = ", entry.value()?, entry)?.value),
             "on_conflict" => {
                 let tokens = entry.value()?.to_token_stream();
                 self.on_conflict = Some(Spanned { value: choice(entry, &ON_CONFLICT)?, tokens });
@@ -202,8 +202,8 @@ impl Unique {
 
 /// `unique = …`
 fn with_value(value: &Expr) -> String {
-    let text = attr::string(value).map(LitStr::value).unwrap_or_default();
-    match attr::peel(value) {
+    let text = entry::string(value).map(LitStr::value).unwrap_or_default();
+    match entry::peel(value) {
         Expr::Lit(literal) if matches!(&literal.lit, Lit::Bool(no) if !no.value) => {
             "a job is not unique by default: leave `unique` out".to_owned()
         }
@@ -264,7 +264,7 @@ fn meant(key: &str) -> Option<&'static str> {
 fn unknown(key: &str) -> String {
     match meant(key) {
         Some(meant) => format!("unknown option `{key}` of `unique`; did you mean `{meant}`?"),
-        None => format!("unknown option `{key}` of `unique`; its options are {}", attr::listed(&KEYS)),
+        None => format!("unknown option `{key}` of `unique`; its options are {}", entry::listed(&KEYS)),
     }
 }
 
@@ -296,11 +296,11 @@ fn arguments(entry: &Entry, errors: &mut Errors) -> syn::Result<Vec<Ident>> {
             .elems
             .iter()
             .filter_map(|element| {
-                let name = attr::word(element);
+                let name = entry::word(element);
                 if name.is_none() {
                     errors.at(
                         element,
-                        match attr::string(element).and_then(|text| name_in(&text.value(), text.span())) {
+                        match entry::string(element).and_then(|text| name_in(&text.value(), text.span())) {
                             Some(text) => format!("`by` takes names of arguments: write `{text}`, without quotes"),
                             None => format!("`by` takes names of arguments: {BY}"),
                         },
@@ -313,7 +313,7 @@ fn arguments(entry: &Entry, errors: &mut Errors) -> syn::Result<Vec<Ident>> {
             Some(names) => entry.error(format!("`by` takes names in parentheses: write `{}`", by(&names))),
             None => generic(),
         }),
-        value => match (attr::word(value), attr::string(value)) {
+        value => match (entry::word(value), entry::string(value)) {
             (Some(name), _) => Ok(vec![name.clone()]),
             (None, Some(text)) => {
                 let names = text.value();
@@ -340,7 +340,7 @@ fn name_in(text: &str, span: Span) -> Option<Ident> {
 
 /// A list of nothing but names, with or without quotes.
 fn named(list: TokenStream) -> Option<Vec<Ident>> {
-    let pieces = attr::pieces(list, &mut Errors::default());
+    let pieces = entry::pieces(list, &mut Errors::default());
     let names = pieces.into_iter().map(|piece| match syn::parse2::<LitStr>(piece.clone()) {
         Ok(text) => name_in(&text.value(), text.span()),
         Err(_) => syn::parse2::<Ident>(piece).ok(),
@@ -349,7 +349,7 @@ fn named(list: TokenStream) -> Option<Vec<Ident>> {
 }
 
 fn until(entry: &Entry) -> syn::Result<&'static str> {
-    if let Some(text) = attr::string(entry.value()?).map(LitStr::value)
+    if let Some(text) = entry::string(entry.value()?).map(LitStr::value)
         && duration::parse(&text).is_ok()
     {
         return Err(entry.error(format!("`until` takes no duration: write `for = \"{text}\"`")));
@@ -362,7 +362,7 @@ fn choice(entry: &Entry, words: &[&'static str]) -> syn::Result<&'static str> {
     let (key, value) = (entry.key(), entry.value()?);
     let (written, quoted) = match value {
         Expr::Path(path) => (path.path.segments.last().map(|last| last.ident.to_string()), false),
-        value => (attr::string(value).map(LitStr::value), true),
+        value => (entry::string(value).map(LitStr::value), true),
     };
     let written = written.unwrap_or_default();
     let example = |word: &str| format!("`{key} = \"{word}\"`");
@@ -409,7 +409,7 @@ fn keys(unique: &Unique, job: &Job, errors: &mut Errors) -> Vec<String> {
         for (number, name) in unique.by.iter().enumerate() {
             let plain = name.unraw();
             if unique.by[..number].iter().any(|other| other.unraw() == plain) {
-                errors.at(name, attr::given_twice(&plain.to_string()));
+                errors.at(name, entry::given_twice(&plain.to_string()));
                 continue;
             }
             match job.arguments().find(|argument| argument.ident.unraw() == plain) {
@@ -439,7 +439,7 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let all = match arguments.as_slice() {
         [one] => format!("the argument `{one}`"),
-        several => format!("the arguments {}", attr::listed(several)),
+        several => format!("the arguments {}", entry::listed(several)),
     };
     let special = job.function.sig.inputs.iter().find_map(|input| match input {
         FnArg::Typed(typed) => {
