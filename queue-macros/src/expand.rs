@@ -4,8 +4,6 @@
 //! It uses the traits `Argument`, `StateValue`, `ReturnValue` and `ReturnedError` of `queue::__private`, in expressions
 //! with the span of the type from end to end: the compiler prints equal messages at one span only once.
 
-use std::time::Duration;
-
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Attribute;
@@ -14,6 +12,7 @@ use syn::ext::IdentExt as _;
 use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
 use crate::stored::{self, Layout};
+use crate::tokens::{call, duration, ends, on_argument, on_type};
 use crate::types::{self, Pass};
 
 /// The function, its struct, and the implementations.
@@ -116,48 +115,6 @@ fn constructor(job: &Job) -> TokenStream {
             #vis fn new(#(#parameters),*) -> Self { #body }
         }
     }
-}
-
-/// `<Type as bound>::item` on a user's type, with the type's span on every token.
-fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
-    let (first, last) = ends(ty);
-    let item = Ident::new(item, last);
-    let open = quote_spanned!(first=> <);
-    let bound = respanned(quote!(as #bound), last);
-    quote_spanned!(last=> #open #ty #bound > :: #item)
-}
-
-/// The same tokens with `span`.
-fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
-    let tokens = tokens.into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    tokens.collect()
-}
-
-/// `(arguments)`, at the end of `ty`.
-fn call(ty: &TokenStream, arguments: TokenStream) -> TokenStream {
-    let (_, last) = ends(ty);
-    quote_spanned!(last=> (#arguments))
-}
-
-/// The spans of the first and the last token.
-fn ends(tokens: &TokenStream) -> (Span, Span) {
-    let mut spans = tokens.clone().into_iter().map(|token| token.span());
-    let first = spans.next().unwrap_or_else(Span::call_site);
-    (first, spans.last().unwrap_or(first))
-}
-
-pub(crate) fn on_argument(
-    argument: &Argument,
-    private: &TokenStream,
-    method: &str,
-    arguments: TokenStream,
-) -> TokenStream {
-    let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
-    let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
-    quote!(#path #call)
 }
 
 fn clone_and_debug(job: &Job, plain: bool, private: &TokenStream) -> [TokenStream; 2] {
@@ -402,9 +359,4 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         #(#backoff)*
         #unique
     }
-}
-
-pub(crate) fn duration(duration: Duration) -> TokenStream {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    quote!(::core::time::Duration::from_millis(#millis))
 }

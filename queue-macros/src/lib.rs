@@ -19,6 +19,7 @@ mod renames;
 #[cfg(feature = "schedules")]
 mod schedule;
 mod stored;
+mod tokens;
 mod types;
 mod unique;
 

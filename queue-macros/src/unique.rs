@@ -11,7 +11,7 @@ use crate::entry::{self, Entry, Spanned, Value};
 use crate::errors::Errors;
 use crate::model::{Argument, Job};
 use crate::renames::{self, Rules};
-use crate::{duration, expand, names, types};
+use crate::{duration, names, tokens, types};
 
 /// The options in `unique(…)`, in the order in which the messages list them.
 const KEYS: [&str; 4] = ["by", "until", "for", "on_conflict"];
@@ -190,7 +190,7 @@ impl Unique {
         let keys = &self.keys;
         let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
         let until = self.until.map(word).map(|until| quote!(.until(#krate::UniqueUntil::#until)));
-        let at_least = self.at_least.map(expand::duration).map(|period| quote!(.at_least(#period)));
+        let at_least = self.at_least.map(tokens::duration).map(|period| quote!(.at_least(#period)));
         let on_conflict = self.on_conflict.as_ref().map(|conflict| word(conflict.value));
         let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::OnConflict::#conflict)));
         quote! {
