@@ -5,15 +5,17 @@
 //! with the span of the type from end to end: the compiler prints equal messages at one span only once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Attribute;
 use syn::ext::IdentExt as _;
 
 use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
+use crate::names;
 use crate::stored::{self, Layout};
 use crate::tokens::{call, duration, ends, on_argument, on_type};
 use crate::types::{self, Pass};
+use crate::unique::Unique;
 
 /// The function, its struct, and the implementations.
 ///
@@ -348,7 +350,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         };
         quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
     });
-    let unique = options.unique.as_ref().map(|unique| unique.constant(krate));
+    let unique = options.unique.as_ref().map(|unique| unique_constant(unique, krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
@@ -358,5 +360,20 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         #(#timeout)*
         #(#backoff)*
         #unique
+    }
+}
+
+/// The constant `UNIQUE`.
+pub(crate) fn unique_constant(unique: &Unique, krate: &TokenStream) -> TokenStream {
+    let word = |word: &str| format_ident!("{}", names::upper_camel(word));
+    let keys = &unique.keys;
+    let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
+    let until = unique.until.map(word).map(|until| quote!(.until(#krate::UniqueUntil::#until)));
+    let at_least = unique.at_least.map(duration).map(|period| quote!(.at_least(#period)));
+    let on_conflict = unique.on_conflict.as_ref().map(|conflict| word(conflict.value));
+    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::OnConflict::#conflict)));
+    quote! {
+        const UNIQUE: ::core::option::Option<#krate::Unique> =
+            ::core::option::Option::Some(#krate::Unique::#by #until #at_least #on_conflict);
     }
 }

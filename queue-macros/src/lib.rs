@@ -22,6 +22,7 @@ mod stored;
 mod tokens;
 mod types;
 mod unique;
+mod unique_check;
 
 use proc_macro::TokenStream;
 

@@ -12,7 +12,6 @@ use syn::{Expr, Lit};
 use crate::entry::{self, Entry, Spanned, Value};
 use crate::errors::Errors;
 use crate::expression::Expression;
-use crate::model::Job;
 use crate::{duration, names};
 
 /// The options in `schedule(…)`, in the order in which the messages list them.
@@ -46,7 +45,7 @@ const LONGEST_JITTER: Duration = Duration::from_secs(30 * 86_400);
 /// One `schedule`. `None` means the default of the library.
 pub(crate) struct Schedule {
     /// The word `schedule`, for what is missing.
-    key: Ident,
+    pub(crate) key: Ident,
     /// The options that the list has, whether or not their values are valid.
     given: Vec<Ident>,
     /// For `queue::Schedule::cron`.
@@ -62,7 +61,7 @@ pub(crate) struct Schedule {
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) queue: Option<String>,
     pub(crate) priority: Option<i16>,
-    sound: bool,
+    pub(crate) sound: bool,
 }
 
 /// `missed = …`
@@ -152,7 +151,7 @@ impl Schedule {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.given.iter().any(|key| key.unraw() == name)
     }
 
@@ -200,7 +199,7 @@ impl Schedule {
     }
 
     /// The advice to add an option.
-    fn with(&self, option: &str) -> String {
+    pub(crate) fn with(&self, option: &str) -> String {
         match self.given.as_slice() {
             [] => format!("write `schedule({}, {option})`", self.when()),
             _ => format!("add `{option}`"),
@@ -296,38 +295,11 @@ fn missed(entry: &Entry) -> syn::Result<Missed> {
     Ok(Missed::All(window.value))
 }
 
-/// Checks the schedules together with their job, and drops those with mistakes.
-pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
-    let kind = job.kind();
-    let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
-    let several = schedules.len() > 1;
-    let mut names: Vec<&str> = Vec::new();
-    for schedule in schedules.iter() {
-        let key = &schedule.key;
-        match &schedule.name {
-            Some(name) if names.contains(&name.value.as_str()) => errors.at(
-                &name.tokens,
-                format!("another schedule is called `{}`, too: give each a name of its own", name.value),
-            ),
-            Some(name) => names.push(&name.value),
-            None if several && !schedule.has("name") => errors.at(
-                key,
-                format!("of several schedules, each has a name: {}", schedule.with(&format!("name = \"{kind}-…\""))),
-            ),
-            None => {}
-        }
-        if has_arguments && !schedule.has("args") {
-            let cure = schedule.with(&format!("args = {} {{ … }}", job.struct_ident));
-            errors.at(key, format!("this job has arguments, and its schedule does not give them: {cure}"));
-        }
-    }
-    schedules.retain(|schedule| schedule.sound && (schedule.args.is_some() || !has_arguments));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::attr::Options;
+    use crate::model::Job;
 
     fn read(text: &str) -> (Vec<Schedule>, usize) {
         let mut errors = Errors::default();
