@@ -7,7 +7,7 @@ use quote::ToTokens as _;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprPath, LitStr, Token};
 
-use crate::attr::{self, Entry, Spanned, Value};
+use crate::entry::{self, Entry, Spanned, Value};
 use crate::errors::Errors;
 use crate::{duration, names};
 
@@ -29,13 +29,13 @@ impl Backoff {
         let all = "`exponential(\"2s\", max = \"10m\")`, `linear(\"10s\", max = \"5m\")`, `fixed(\"30s\")` or `custom(path::to::function)`";
         let key = "backoff";
         let value = match &entry.value {
-            Value::Equals(value) => attr::peel(value),
+            Value::Equals(value) => entry::peel(value),
             Value::List(list) => return Err(entry.error(format!("write `{key} = {list}`"))),
             Value::None => return Err(entry.error(format!("`{key}` has no value: write {all}"))),
         };
-        let Some((shape, arguments)) = attr::call(value) else {
-            let text = attr::string(value).map(LitStr::value);
-            let bare = attr::word(value).map(Ident::to_string);
+        let Some((shape, arguments)) = entry::call(value) else {
+            let text = entry::string(value).map(LitStr::value);
+            let bare = entry::word(value).map(Ident::to_string);
             return Err(entry.error(match (bare.as_deref(), text.as_deref()) {
                 (Some(shape), _) if SHAPES.contains(&shape) => format!("write `backoff = {}`", shape_example(shape)),
                 (_, Some(shape)) if SHAPES.contains(&shape) => {
@@ -102,9 +102,9 @@ fn delays(
             if max.is_some() {
                 return Err(syn::Error::new_spanned(&assign.left, "`max` is given twice: keep one of the two"));
             }
-            max = Some(attr::duration_literal("max = ", attr::peel(&assign.right), entry)?);
+            max = Some(entry::duration_literal("max = ", entry::peel(&assign.right), entry)?);
         } else if base.is_none() {
-            base = Some(attr::duration_literal("", attr::peel(argument), entry)?);
+            base = Some(entry::duration_literal("", entry::peel(argument), entry)?);
         } else if capped {
             let message = format!("name the longest delay: write `max = {}`", argument.to_token_stream());
             return Err(syn::Error::new_spanned(argument, message));

@@ -5,7 +5,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, Type};
 
-use crate::attr::{self, Options};
+use crate::attr::Options;
+use crate::entry;
 use crate::errors::Errors;
 use crate::model::{Function, Job, Parameter};
 use crate::types;
@@ -93,8 +94,8 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     }
     kinds(job, errors);
     #[cfg(feature = "schedules")]
-    crate::schedule::check(job, errors);
-    crate::unique::check(job, errors);
+    schedules(job, errors);
+    crate::unique_check::check(job, errors);
 }
 
 fn qualifiers(function: &Function, errors: &mut Errors) {
@@ -321,7 +322,7 @@ fn has_unsized(job: &Job) -> bool {
 fn kinds(job: &Job, errors: &mut Errors) {
     let kind = job.kind();
     if job.options.name.is_none()
-        && let Some(fault) = attr::name_fault(&kind)
+        && let Some(fault) = entry::name_fault(&kind)
     {
         errors.at(
             &job.function.sig.ident,
@@ -338,6 +339,35 @@ fn kinds(job: &Job, errors: &mut Errors) {
         }
         seen.push(&alias.value);
     }
+}
+
+/// Checks the schedules together with their job, and drops those with mistakes.
+#[cfg(feature = "schedules")]
+fn schedules(job: &mut Job, errors: &mut Errors) {
+    let kind = job.kind();
+    let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
+    let several = schedules.len() > 1;
+    let mut names: Vec<&str> = Vec::new();
+    for schedule in schedules.iter() {
+        let key = &schedule.key;
+        match &schedule.name {
+            Some(name) if names.contains(&name.value.as_str()) => errors.at(
+                &name.tokens,
+                format!("another schedule is called `{}`, too: give each a name of its own", name.value),
+            ),
+            Some(name) => names.push(&name.value),
+            None if several && !schedule.has("name") => errors.at(
+                key,
+                format!("of several schedules, each has a name: {}", schedule.with(&format!("name = \"{kind}-…\""))),
+            ),
+            None => {}
+        }
+        if has_arguments && !schedule.has("args") {
+            let cure = schedule.with(&format!("args = {} {{ … }}", job.struct_ident));
+            errors.at(key, format!("this job has arguments, and its schedule does not give them: {cure}"));
+        }
+    }
+    schedules.retain(|schedule| schedule.sound && (schedule.args.is_some() || !has_arguments));
 }
 
 /// Whether the function is a method: it has `self`, names `Self`, or has no body.

@@ -4,17 +4,18 @@
 //! It uses the traits `Argument`, `StateValue`, `ReturnValue` and `ReturnedError` of `queue::__private`, in expressions
 //! with the span of the type from end to end: the compiler prints equal messages at one span only once.
 
-use std::time::Duration;
-
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Attribute;
 use syn::ext::IdentExt as _;
 
 use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
+use crate::names;
 use crate::stored::{self, Layout};
+use crate::tokens::{call, duration, ends, on_argument, on_type};
 use crate::types::{self, Pass};
+use crate::unique::Unique;
 
 /// The function, its struct, and the implementations.
 ///
@@ -118,48 +119,6 @@ fn constructor(job: &Job) -> TokenStream {
     }
 }
 
-/// `<Type as bound>::item` on a user's type, with the type's span on every token.
-fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
-    let (first, last) = ends(ty);
-    let item = Ident::new(item, last);
-    let open = quote_spanned!(first=> <);
-    let bound = respanned(quote!(as #bound), last);
-    quote_spanned!(last=> #open #ty #bound > :: #item)
-}
-
-/// The same tokens with `span`.
-fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
-    let tokens = tokens.into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    tokens.collect()
-}
-
-/// `(arguments)`, at the end of `ty`.
-fn call(ty: &TokenStream, arguments: TokenStream) -> TokenStream {
-    let (_, last) = ends(ty);
-    quote_spanned!(last=> (#arguments))
-}
-
-/// The spans of the first and the last token.
-fn ends(tokens: &TokenStream) -> (Span, Span) {
-    let mut spans = tokens.clone().into_iter().map(|token| token.span());
-    let first = spans.next().unwrap_or_else(Span::call_site);
-    (first, spans.last().unwrap_or(first))
-}
-
-pub(crate) fn on_argument(
-    argument: &Argument,
-    private: &TokenStream,
-    method: &str,
-    arguments: TokenStream,
-) -> TokenStream {
-    let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
-    let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
-    quote!(#path #call)
-}
-
 fn clone_and_debug(job: &Job, plain: bool, private: &TokenStream) -> [TokenStream; 2] {
     let ident = &job.struct_ident;
     let text = ident.unraw().to_string();
@@ -217,7 +176,7 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
         },
     };
     let context = Ident::new("context", Span::mixed_site());
-    let body = run_body(job, private, &context);
+    let body = Body::new(job, private, &context).tokens();
     let requires = requires(job, private);
     #[cfg(feature = "schedules")]
     let schedules = crate::periodic::schedules(job, krate);
@@ -248,84 +207,116 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     }
 }
 
-fn run_body(job: &Job, private: &TokenStream, context: &Ident) -> TokenStream {
-    let this = Ident::new("this", Span::mixed_site());
-    let function = &job.function.sig.ident;
-    let mut states = Vec::new();
-    let tx = Ident::new("tx", Span::mixed_site());
-    let tx_type = job.tx();
-    let mut passed = Vec::new();
-    for parameter in &job.parameters {
-        passed.push(match parameter {
-            Parameter::Context { borrowed: true } => quote!(&#context),
-            Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
-            Parameter::State { borrowed, ty } => {
-                let state = Ident::new(&format!("state_{}", states.len()), Span::mixed_site());
-                let ty = ty.to_token_stream();
-                let get = on_type(&ty, quote!(#private::StateParameter<_>), "get");
-                let call = call(&ty, quote!(&#context));
-                states.push(quote!(let #state = #get #call;));
-                if *borrowed { quote!(&#state) } else { quote!(#state) }
-            }
-            Parameter::Tx { .. } => quote!(&mut #tx),
-            Parameter::Argument(Argument { ident, pass, .. }) => match pass {
-                Pass::Value => quote!(#this.#ident),
-                Pass::Borrowed => quote!(&#this.#ident),
-                Pass::AsRef => quote!(::core::option::Option::as_ref(&#this.#ident)),
-                Pass::AsDeref => quote!(::core::option::Option::as_deref(&#this.#ident)),
-                Pass::CowOwned => quote!(::std::borrow::Cow::Owned(#this.#ident)),
-            },
-        });
+/// The body of `run`, and the names of its variables.
+struct Body<'a> {
+    job: &'a Job,
+    private: &'a TokenStream,
+    context: &'a Ident,
+    this: Ident,
+    tx: Ident,
+}
+
+impl<'a> Body<'a> {
+    fn new(job: &'a Job, private: &'a TokenStream, context: &'a Ident) -> Self {
+        let name = |name: &str| Ident::new(name, Span::mixed_site());
+        Self { job, private, context, this: name("this"), tx: name("tx") }
     }
-    let called = quote!(#function(#(#passed),*));
-    let value = if job.function.sig.asyncness.is_some() {
-        quote!(#called.await)
-    } else {
-        quote!(#private::blocking(move || #called).await)
-    };
-    let on_tx = |method: &str, arguments: TokenStream| {
-        tx_type.map(|ty| {
+
+    fn tokens(&self) -> TokenStream {
+        let Self { context, this, tx, .. } = self;
+        let (passed, states) = self.passed_and_states();
+        let begin = self.on_tx("begin", quote!(&#context)).map(|begin| quote!(let mut #tx = #begin?;));
+        let value = self.value(&passed);
+        let end = match &self.job.output {
+            None => self.end_of_nothing(&value),
+            Some(ty) => self.end_of_result(&value, &ty.to_token_stream()),
+        };
+        quote! {
+            let #this = self;
+            let _ = (&#this, &#context);
+            #(#states)*
+            #begin
+            #end
+        }
+    }
+
+    /// What the function is called with, and the statements that fetch the states among that.
+    fn passed_and_states(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        let Self { job, private, context, this, tx } = self;
+        let (mut passed, mut states) = (Vec::new(), Vec::new());
+        for parameter in &job.parameters {
+            passed.push(match parameter {
+                Parameter::Context { borrowed: true } => quote!(&#context),
+                Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
+                Parameter::State { borrowed, ty } => {
+                    let state = Ident::new(&format!("state_{}", states.len()), Span::mixed_site());
+                    let ty = ty.to_token_stream();
+                    let get = on_type(&ty, quote!(#private::StateParameter<_>), "get");
+                    let call = call(&ty, quote!(&#context));
+                    states.push(quote!(let #state = #get #call;));
+                    if *borrowed { quote!(&#state) } else { quote!(#state) }
+                }
+                Parameter::Tx { .. } => quote!(&mut #tx),
+                Parameter::Argument(Argument { ident, pass, .. }) => match pass {
+                    Pass::Value => quote!(#this.#ident),
+                    Pass::Borrowed => quote!(&#this.#ident),
+                    Pass::AsRef => quote!(::core::option::Option::as_ref(&#this.#ident)),
+                    Pass::AsDeref => quote!(::core::option::Option::as_deref(&#this.#ident)),
+                    Pass::CowOwned => quote!(::std::borrow::Cow::Owned(#this.#ident)),
+                },
+            });
+        }
+        (passed, states)
+    }
+
+    /// The call of the function, up to its value.
+    fn value(&self, passed: &[TokenStream]) -> TokenStream {
+        let (private, sig) = (self.private, &self.job.function.sig);
+        let function = &sig.ident;
+        let called = quote!(#function(#(#passed),*));
+        if sig.asyncness.is_some() { quote!(#called.await) } else { quote!(#private::blocking(move || #called).await) }
+    }
+
+    /// A call on the transaction, if the function takes one.
+    fn on_tx(&self, method: &str, arguments: TokenStream) -> Option<TokenStream> {
+        let private = self.private;
+        self.job.tx().map(|ty| {
             let ty = ty.to_token_stream();
             let (path, call) = (on_type(&ty, quote!(#private::TxParameter), method), call(&ty, arguments));
             quote!(#path #call.await)
         })
-    };
-    let begin = on_tx("begin", quote!(&#context)).map(|begin| quote!(let mut #tx = #begin?;));
-    let end = match &job.output {
-        None => {
-            let commit = on_tx("commit", quote!(#tx, &#context, &())).map(|commit| quote!(#commit?;));
-            quote!({ let () = #value; #commit ::core::result::Result::Ok(()) })
-        }
-        Some(ty) => {
-            let ty = ty.to_token_stream();
-            let result = Ident::new("result", Span::mixed_site());
-            let error = Ident::new("error", Span::mixed_site());
-            let split = on_type(&ty, quote!(#private::ReturnValue), "into_result");
-            let split_call = call(&ty, quote!(#result));
-            let error_type = on_type(&ty, quote!(#private::ReturnValue), "Error");
-            let failed = on_type(&error_type, quote!(#private::ReturnedError<_>), "into_job_error");
-            let failed_call = call(&ty, quote!(#error));
-            let commit = on_tx("commit", quote!(#tx, &#context, &#result)).map(|commit| quote!(#commit?;));
-            let roll_back = on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back;));
-            quote! {{
-                let #result = #value;
-                match #split #split_call {
-                    ::core::result::Result::Ok(#result) => { #commit ::core::result::Result::Ok(#result) }
-                    ::core::result::Result::Err(#error) => {
-                        let #error = #failed #failed_call;
-                        #roll_back
-                        ::core::result::Result::Err(#error)
-                    }
+    }
+
+    /// Calls a function that returns nothing.
+    fn end_of_nothing(&self, value: &TokenStream) -> TokenStream {
+        let Self { context, tx, .. } = self;
+        let commit = self.on_tx("commit", quote!(#tx, &#context, &())).map(|commit| quote!(#commit?;));
+        quote!({ let () = #value; #commit ::core::result::Result::Ok(()) })
+    }
+
+    /// Calls a function that returns a `Result`, with the type `ty`.
+    fn end_of_result(&self, value: &TokenStream, ty: &TokenStream) -> TokenStream {
+        let Self { private, context, tx, .. } = self;
+        let result = Ident::new("result", Span::mixed_site());
+        let error = Ident::new("error", Span::mixed_site());
+        let split = on_type(ty, quote!(#private::ReturnValue), "into_result");
+        let split_call = call(ty, quote!(#result));
+        let error_type = on_type(ty, quote!(#private::ReturnValue), "Error");
+        let failed = on_type(&error_type, quote!(#private::ReturnedError<_>), "into_job_error");
+        let failed_call = call(ty, quote!(#error));
+        let commit = self.on_tx("commit", quote!(#tx, &#context, &#result)).map(|commit| quote!(#commit?;));
+        let roll_back = self.on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back;));
+        quote! {{
+            let #result = #value;
+            match #split #split_call {
+                ::core::result::Result::Ok(#result) => { #commit ::core::result::Result::Ok(#result) }
+                ::core::result::Result::Err(#error) => {
+                    let #error = #failed #failed_call;
+                    #roll_back
+                    ::core::result::Result::Err(#error)
                 }
-            }}
-        }
-    };
-    quote! {
-        let #this = self;
-        let _ = (&#this, &#context);
-        #(#states)*
-        #begin
-        #end
+            }
+        }}
     }
 }
 
@@ -391,7 +382,7 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
         };
         quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
     });
-    let unique = options.unique.as_ref().map(|unique| unique.constant(krate));
+    let unique = options.unique.as_ref().map(|unique| unique_constant(unique, krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
@@ -404,7 +395,17 @@ pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
     }
 }
 
-pub(crate) fn duration(duration: Duration) -> TokenStream {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    quote!(::core::time::Duration::from_millis(#millis))
+/// The constant `UNIQUE`.
+pub(crate) fn unique_constant(unique: &Unique, krate: &TokenStream) -> TokenStream {
+    let word = |word: &str| format_ident!("{}", names::upper_camel(word));
+    let keys = &unique.keys;
+    let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
+    let until = unique.until.map(word).map(|until| quote!(.until(#krate::UniqueUntil::#until)));
+    let at_least = unique.at_least.map(duration).map(|period| quote!(.at_least(#period)));
+    let on_conflict = unique.on_conflict.as_ref().map(|conflict| word(conflict.value));
+    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::OnConflict::#conflict)));
+    quote! {
+        const UNIQUE: ::core::option::Option<#krate::Unique> =
+            ::core::option::Option::Some(#krate::Unique::#by #until #at_least #on_conflict);
+    }
 }

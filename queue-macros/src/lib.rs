@@ -4,6 +4,7 @@ mod attr;
 mod backoff;
 mod check;
 mod duration;
+mod entry;
 mod errors;
 mod expand;
 #[cfg(feature = "schedules")]
@@ -18,8 +19,10 @@ mod renames;
 #[cfg(feature = "schedules")]
 mod schedule;
 mod stored;
+mod tokens;
 mod types;
 mod unique;
+mod unique_check;
 
 use proc_macro::TokenStream;
 

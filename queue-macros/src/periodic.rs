@@ -3,9 +3,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::expand;
 use crate::model::Job;
 use crate::schedule::{Missed, Schedule};
+use crate::tokens;
 
 /// Nothing for a job without schedules: the trait has a default.
 pub(crate) fn schedules(job: &Job, krate: &TokenStream) -> Option<TokenStream> {
@@ -54,14 +54,14 @@ fn when(schedule: &Schedule, krate: &TokenStream) -> TokenStream {
     let rules = rules.into_iter().flatten();
     let missed = match &schedule.missed {
         Some(Missed::All(within)) => {
-            let within = expand::duration(*within);
+            let within = tokens::duration(*within);
             Some(quote!(.missed(#krate::Missed::All { within: #within })))
         }
         Some(Missed::Word(word)) => rule("missed", Some(word)),
         None => None,
     };
     let jitter = schedule.jitter.map(|jitter| {
-        let jitter = expand::duration(jitter);
+        let jitter = tokens::duration(jitter);
         quote!(.jitter(#jitter))
     });
     quote!(#krate::Schedule::cron(#text)? #(.zone(#zone)?)* #(#rules)* #missed #jitter)

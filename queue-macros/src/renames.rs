@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 use syn::{Attribute, Expr, LitStr, Token};
 
-use crate::attr;
+use crate::entry;
 use crate::model::Argument;
 
 /// What keeps an argument out of the JSON of some jobs, or takes away its name.
@@ -62,12 +62,12 @@ fn words(attrs: &[Attribute], mut read: impl FnMut(&str, Option<String>)) {
             let word = meta.path.get_ident().map(Ident::to_string).unwrap_or_default();
             let mut text = None;
             if meta.input.peek(Token![=]) {
-                text = attr::string(&meta.value()?.parse::<Expr>()?).map(LitStr::value);
+                text = entry::string(&meta.value()?.parse::<Expr>()?).map(LitStr::value);
             } else if meta.input.peek(syn::token::Paren) {
                 meta.parse_nested_meta(|side| {
                     let value = side.value()?.parse::<Expr>()?;
                     if side.path.is_ident("serialize") {
-                        text = attr::string(&value).map(LitStr::value);
+                        text = entry::string(&value).map(LitStr::value);
                     }
                     Ok(())
                 })?;

@@ -9,10 +9,9 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Expr, Lit};
 
-use crate::attr::{self, Entry, Spanned, Value};
+use crate::entry::{self, Entry, Spanned, Value};
 use crate::errors::Errors;
 use crate::expression::Expression;
-use crate::model::Job;
 use crate::{duration, names};
 
 /// The options in `schedule(…)`, in the order in which the messages list them.
@@ -46,7 +45,7 @@ const LONGEST_JITTER: Duration = Duration::from_secs(30 * 86_400);
 /// One `schedule`. `None` means the default of the library.
 pub(crate) struct Schedule {
     /// The word `schedule`, for what is missing.
-    key: Ident,
+    pub(crate) key: Ident,
     /// The options that the list has, whether or not their values are valid.
     given: Vec<Ident>,
     /// For `queue::Schedule::cron`.
@@ -62,7 +61,7 @@ pub(crate) struct Schedule {
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) queue: Option<String>,
     pub(crate) priority: Option<i16>,
-    sound: bool,
+    pub(crate) sound: bool,
 }
 
 /// `missed = …`
@@ -107,10 +106,10 @@ impl Schedule {
     }
 
     fn list(&mut self, list: TokenStream, errors: &mut Errors) {
-        for piece in attr::pieces(list, errors) {
+        for piece in entry::pieces(list, errors) {
             let (meant, entry) = option(piece);
             let result = entry.and_then(|entry| match entry.key() {
-                key if self.has(&key) => Err(syn::Error::new_spanned(&entry.key, attr::given_twice(&key))),
+                key if self.has(&key) => Err(syn::Error::new_spanned(&entry.key, entry::given_twice(&key))),
                 _ => self.set(&entry),
             });
             self.given.extend(meant);
@@ -152,7 +151,7 @@ impl Schedule {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.given.iter().any(|key| key.unraw() == name)
     }
 
@@ -165,11 +164,11 @@ impl Schedule {
                 }
             }
             "every" => {
-                let interval = attr::duration_literal("every = ", entry.value()?, entry)?;
+                let interval = entry::duration_literal("every = ", entry.value()?, entry)?;
                 Expression::every(interval.value)
                     .map_err(|message| syn::Error::new_spanned(&interval.tokens, message))?;
                 self.text =
-                    format!("every {}", attr::string(entry.value()?).map(syn::LitStr::value).unwrap_or_default());
+                    format!("every {}", entry::string(entry.value()?).map(syn::LitStr::value).unwrap_or_default());
             }
             "zone" => self.zone = Some(entry.text("Europe/Berlin")??),
             "gap" => self.gap = Some(word(entry, &["shift", "skip"])?),
@@ -177,15 +176,15 @@ impl Schedule {
             "missed" => self.missed = Some(missed(entry)?),
             "overlap" => self.overlap = Some(word(entry, &["allow", "skip"])?),
             "jitter" => {
-                let jitter = attr::duration_literal("jitter = ", entry.value()?, entry)?;
+                let jitter = entry::duration_literal("jitter = ", entry.value()?, entry)?;
                 if jitter.value > LONGEST_JITTER {
                     return Err(entry.error("this jitter is too long: the longest is \"30d\""));
                 }
                 self.jitter = Some(jitter.value);
             }
             "args" => self.args = Some(entry.value()?.clone()),
-            "name" => self.name = Some(entry.text("sync-7")?.and_then(attr::checked_name)?),
-            "queue" => self.queue = Some(entry.text("mail")?.and_then(attr::checked_name)?.value),
+            "name" => self.name = Some(entry.text("sync-7")?.and_then(entry::checked_name)?),
+            "queue" => self.queue = Some(entry.text("mail")?.and_then(entry::checked_name)?.value),
             "priority" => self.priority = Some(entry.priority()?),
             other => return Err(syn::Error::new_spanned(&entry.key, unknown(other))),
         }
@@ -200,7 +199,7 @@ impl Schedule {
     }
 
     /// The advice to add an option.
-    fn with(&self, option: &str) -> String {
+    pub(crate) fn with(&self, option: &str) -> String {
         match self.given.as_slice() {
             [] => format!("write `schedule({}, {option})`", self.when()),
             _ => format!("add `{option}`"),
@@ -238,7 +237,7 @@ fn meant(key: &str) -> Option<&'static str> {
 fn unknown(key: &str) -> String {
     match meant(key) {
         Some(meant) => format!("unknown option `{key}` of a schedule; did you mean `{meant}`?"),
-        None => format!("unknown option `{key}` of a schedule; its options are {}", attr::listed(&KEYS)),
+        None => format!("unknown option `{key}` of a schedule; its options are {}", entry::listed(&KEYS)),
     }
 }
 
@@ -247,7 +246,7 @@ fn word(entry: &Entry, words: &[&'static str]) -> syn::Result<&'static str> {
     let (key, value) = (entry.key(), entry.value()?);
     let (written, quoted) = match value {
         Expr::Path(path) => (path.path.segments.last().map(|last| last.ident.to_string()), false),
-        value => (attr::string(value).map(syn::LitStr::value), true),
+        value => (entry::string(value).map(syn::LitStr::value), true),
     };
     let written = written.unwrap_or_default();
     let example = |word: &str| match word {
@@ -272,7 +271,7 @@ fn word(entry: &Entry, words: &[&'static str]) -> syn::Result<&'static str> {
 fn missed(entry: &Entry) -> syn::Result<Missed> {
     const ALL: &str = "write `missed = all(\"6h\")`";
     let value = entry.value()?;
-    let Some((function, arguments)) = attr::call(value) else {
+    let Some((function, arguments)) = entry::call(value) else {
         return match word(entry, &["none", "last", "all"])? {
             "all" => Err(entry.error(format!("`all` needs to know for how long: {ALL}"))),
             word => Ok(Missed::Word(word)),
@@ -289,45 +288,18 @@ fn missed(entry: &Entry) -> syn::Result<Missed> {
     let (Some(window), 1) = (arguments.first(), arguments.len()) else {
         return Err(entry.error(format!("`all` takes one duration: {ALL}")));
     };
-    let window = attr::duration_literal("", attr::peel(window), entry)?;
+    let window = entry::duration_literal("", entry::peel(window), entry)?;
     if window.value.subsec_nanos() != 0 {
         return Err(syn::Error::new_spanned(&window.tokens, format!("`all` takes whole seconds, at least one: {ALL}")));
     }
     Ok(Missed::All(window.value))
 }
 
-/// Checks the schedules together with their job, and drops those with mistakes.
-pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
-    let kind = job.kind();
-    let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
-    let several = schedules.len() > 1;
-    let mut names: Vec<&str> = Vec::new();
-    for schedule in schedules.iter() {
-        let key = &schedule.key;
-        match &schedule.name {
-            Some(name) if names.contains(&name.value.as_str()) => errors.at(
-                &name.tokens,
-                format!("another schedule is called `{}`, too: give each a name of its own", name.value),
-            ),
-            Some(name) => names.push(&name.value),
-            None if several && !schedule.has("name") => errors.at(
-                key,
-                format!("of several schedules, each has a name: {}", schedule.with(&format!("name = \"{kind}-…\""))),
-            ),
-            None => {}
-        }
-        if has_arguments && !schedule.has("args") {
-            let cure = schedule.with(&format!("args = {} {{ … }}", job.struct_ident));
-            errors.at(key, format!("this job has arguments, and its schedule does not give them: {cure}"));
-        }
-    }
-    schedules.retain(|schedule| schedule.sound && (schedule.args.is_some() || !has_arguments));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::attr::Options;
+    use crate::model::Job;
 
     fn read(text: &str) -> (Vec<Schedule>, usize) {
         let mut errors = Errors::default();

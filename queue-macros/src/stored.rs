@@ -6,8 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitStr, Token};
 
-use crate::expand::on_argument;
 use crate::model::Job;
+use crate::tokens::on_argument;
 
 /// The names of all arguments, for `queue::__private::Layout`.
 pub(crate) struct Layout {
