@@ -6,7 +6,7 @@ use crate::admin::Admin;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Enqueue, Job};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth};
 use crate::periodic::Periodic;
 use crate::registry::linked;
 use crate::schedule::Schedule;
@@ -179,8 +179,7 @@ impl Admin {
     /// # Errors
     /// [`Error::NoSchedule`].
     pub async fn ticks(&self, name: &str, before: Option<DateTime<Utc>>) -> Result<Vec<TickInfo>, Error> {
-        const FOREVER: i64 = 253_370_764_800_000_000; // the year 9999
-        let before = before.map_or(FOREVER, |before| before.timestamp_micros().clamp(0, FOREVER));
+        let before = before.map_or(START_OF_9999, |before| before.timestamp_micros().clamp(0, START_OF_9999));
         let found = named(name, self.store.schedules().history(name, before, PAGE).await?)?;
         Ok(found.into_iter().map(tick).collect())
     }

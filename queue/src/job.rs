@@ -14,15 +14,13 @@ use crate::enqueue::target::Target;
 use crate::error::{Doing, Error};
 use crate::finite;
 use crate::id::JobId;
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth, micros};
+use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
 use crate::outcome::JobError;
 use crate::store::values::{Features, NewJob, Unwritten};
 use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
 /// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
 const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
-/// Later times are lowered to this one, in the last year that every engine can store.
-const YEAR_9999: i64 = 253_370_764_800_000_000;
 
 /// A unit of work that is stored in the database and runs later in a worker.
 ///
@@ -450,7 +448,7 @@ impl<J: Job> Enqueue<J> {
             }
             (Due::Now, None) => (None, None),
             (Due::After(delay), None) => (Some(micros(delay)), None),
-            (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, YEAR_9999))),
+            (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, START_OF_9999))),
         };
         let unique = match (unique, J::UNIQUE) {
             (None, None) => None,

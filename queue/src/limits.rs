@@ -18,6 +18,11 @@ pub(crate) const MAX_RESULT_BYTES: usize = 1024 * 1024;
 pub(crate) const MAX_ERROR_BYTES: usize = 8 * 1024;
 /// The longest name of a kind or queue, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 128;
+/// The first and the last second that every engine can store, in microseconds since 1970.
+pub(crate) const YEAR_1: i64 = -62_135_596_800_000_000;
+pub(crate) const END_OF_9999: i64 = 253_402_300_799_000_000;
+/// The first second of the last year that every engine can store. Computing with it stays in range.
+pub(crate) const START_OF_9999: i64 = 253_370_764_800_000_000;
 
 /// How deeply JSON nests: 1 for `{}`, 0 for a number.
 pub(crate) fn depth(json: &str) -> usize {

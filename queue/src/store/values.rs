@@ -8,6 +8,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::id::JobId;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+use crate::limits::END_OF_9999;
 use crate::unique::UniqueJob;
 
 /// Whose connection writes the jobs.
@@ -216,7 +218,7 @@ impl Reach {
 
 /// After every due place: 9999 is the last year that each engine can compute with.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) const NEVER: Place = (253_402_300_799_000_000, i64::MIN);
+pub(crate) const NEVER: Place = (END_OF_9999, i64::MIN);
 
 /// The features of this library that a job uses: one bit for each. This build ignores bits that it does not know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]

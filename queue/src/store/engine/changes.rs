@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::id::JobId;
+use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
 use crate::store::engine::feature::Edge;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{YEAR_1, YEAR_9999, without_attempt};
+use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::engine::unique::send_back::take_again;
@@ -50,7 +51,7 @@ pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
     ids: &[i64],
     run_at: i64,
 ) -> Result<Vec<i64>, Error> {
-    let with = With { run_at: Some(run_at.clamp(YEAR_1, YEAR_9999)), ..With::default() };
+    let with = With { run_at: Some(run_at.clamp(YEAR_1, END_OF_9999)), ..With::default() };
     let changed = change(store, "cannot reschedule jobs", None, DB::RESCHEDULE, ids, with).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)

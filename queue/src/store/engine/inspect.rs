@@ -5,13 +5,13 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::id::JobId;
+use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::changes::{cancel, edit, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
-use crate::store::engine::read::{YEAR_1, YEAR_9999};
 use crate::store::engine::{migrate, unique};
 use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
@@ -54,7 +54,7 @@ async fn page<DB: Dialect + AdminDialect>(
     let after = filter.after.map_or(i64::MIN, JobId::get);
     let limit = size as i64 + 1; // the extra row tells whether there is another page
     let micros =
-        |time: Option<DateTime<Utc>>| Bind::Int(time.map(|time| time.timestamp_micros().clamp(YEAR_1, YEAR_9999)));
+        |time: Option<DateTime<Utc>>| Bind::Int(time.map(|time| time.timestamp_micros().clamp(YEAR_1, END_OF_9999)));
     let in_state = |state: Option<JobState>| -> [Bind<'_>; 12] {
         [
             after.into(),
@@ -245,7 +245,7 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
 }
 
 fn time(micros: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(micros.clamp(YEAR_1, YEAR_9999)).unwrap_or(DateTime::UNIX_EPOCH)
+    DateTime::from_timestamp_micros(micros.clamp(YEAR_1, END_OF_9999)).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 fn unsigned(number: i64) -> u32 {

@@ -8,10 +8,6 @@ use crate::id::JobId;
 use crate::store::engine::dialect::{Cells, Seen};
 use crate::store::values::{Ask, Claimed, Features, Hold, Lane, LaneHead, Share};
 
-/// Microseconds since 1970 of the first and the last second that every engine can store.
-pub(crate) const YEAR_1: i64 = -62_135_596_800_000_000;
-pub(crate) const YEAR_9999: i64 = 253_402_300_799_000_000;
-
 /// A whole number of another width. Anything else was not written by us.
 pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T, sqlx::Error> {
     T::try_from(value).map_err(|_| sqlx::Error::Decode(format!("{value} is out of range").into()))

@@ -3,16 +3,16 @@
 use sqlx::mysql::MySqlRow;
 use sqlx::{Error, MySql, MySqlConnection};
 
-use crate::store::engine::notify::Signals;
-
+use crate::limits::YEAR_1;
 use crate::store::engine::dialect::{Bind, Dialect, add_binds, json};
+use crate::store::engine::notify::Signals;
 use crate::store::values::{Ask, Place};
 
 /// Around each part of a union, which has an order, a limit and locks of its own.
 pub(super) const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
-pub(super) const FIRST: Place = (-62_135_596_800_000_000, -1); // year 1, the first that the server computes with
+pub(super) const FIRST: Place = (YEAR_1, -1);
 
 impl Signals for MySql {
     const NOTIFIES: bool = false;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::limits::YEAR_1;
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
 use crate::worker::claim::budget::{Cost, LONGEST_SCAN, RESCAN};
 
@@ -14,8 +15,6 @@ use crate::worker::claim::budget::{Cost, LONGEST_SCAN, RESCAN};
 const NEAR: i64 = 2_000_000;
 /// A lane that is due further ahead than this is checked again after this time.
 const FAR: Duration = Duration::from_secs(60 * 60);
-/// Times before this one may differ in the database: not every time that it can store fits in 64 bits of microseconds.
-const YEAR_1: i64 = -62_135_596_800_000_000;
 /// While discovery is expensive, a lane that gave a job within this time is kept, even if discovery finds it empty. Its
 /// next jobs are claimed by its cursor.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
@@ -75,6 +74,7 @@ impl Known {
     fn start(&self, now: Instant) -> Option<Place> {
         let near = || before(self.cursor.0.saturating_sub(NEAR));
         let start = if self.may_scan(now) { near() } else { self.cursor };
+        // earlier times may differ in the database: not each that it can store fits in 64 bits of microseconds
         Some(start).filter(|start| !self.newest_first && start.0 >= YEAR_1)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::limits::START_OF_9999;
 use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::KnownKind;
@@ -23,7 +24,6 @@ on_each!(
 );
 
 const DAY: i64 = 86_400_000_000;
-const YEAR_9999: i64 = 253_370_764_800_000_000;
 
 fn definition(name: &str, schedule: Schedule, kind: &'static str) -> Definition {
     let job = NewJob { args: r#"{"a":"it's \"x\""}"#.into(), ..NewJob::example(kind) };
@@ -73,10 +73,10 @@ async fn a_tick_becomes_one_job<DB: TestDb>(db: Db<DB>) {
     let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
     assert_eq!((row.last_at, row.last_job_id, row.next_at), (Some(tick), Some(job.id.get()), Some(tick + DAY)));
     assert!(watched, "the worker of the test knows the kind");
-    assert_eq!(db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap().len(), 1);
+    assert_eq!(db.store.history("one", START_OF_9999, 9).await.unwrap().unwrap().len(), 1);
     // much later, the last of all
     assert!((1..=2).contains(&fire(&db, &by, 600 * DAY).await), "the last one");
-    let told = db.store.history("one", YEAR_9999, 9).await.unwrap().unwrap();
+    let told = db.store.history("one", START_OF_9999, 9).await.unwrap().unwrap();
     let told: Vec<_> = told.iter().map(|it| (it.outcome.as_str(), it.skipped > 500)).collect();
     assert_eq!(told.iter().filter(|it| **it == ("missed", true)).count(), 1, "{told:?}");
 }
