@@ -39,22 +39,13 @@ pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 pub struct JobContext(Arc<ContextData>);
 
 struct ContextData {
-    id: JobId,
-    attempt: u32,
-    max_attempts: u32,
-    kind: Arc<str>,
-    queue: Arc<str>,
-    enqueued_at: DateTime<Utc>,
-    cancelled: Cancellation,
-    states: Arc<States>,
-    row: Row,
+    parts: ContextParts,
     /// The handler completes the job itself, or has begun to.
     completes: AtomicBool,
-    #[cfg(feature = "schedules")]
-    ticks: Ticks,
 }
 
-/// The parts of a [`JobContext`].
+/// What a [`JobContext`] is made of.
+#[derive(Clone)]
 pub(crate) struct ContextParts {
     pub(crate) id: JobId,
     pub(crate) attempt: u32,
@@ -62,7 +53,7 @@ pub(crate) struct ContextParts {
     pub(crate) kind: Arc<str>,
     pub(crate) queue: Arc<str>,
     pub(crate) enqueued_at: DateTime<Utc>,
-    pub(crate) token: CancellationToken,
+    pub(crate) cancelled: Cancellation,
     pub(crate) states: Arc<States>,
     pub(crate) row: Row,
     #[cfg(feature = "schedules")]
@@ -123,20 +114,7 @@ pub(crate) enum Ticks {
 
 impl JobContext {
     pub(crate) fn new(parts: ContextParts) -> Self {
-        Self(Arc::new(ContextData {
-            id: parts.id,
-            attempt: parts.attempt,
-            max_attempts: parts.max_attempts,
-            kind: parts.kind,
-            queue: parts.queue,
-            enqueued_at: parts.enqueued_at,
-            cancelled: Cancellation(parts.token),
-            states: parts.states,
-            row: parts.row,
-            completes: AtomicBool::new(false),
-            #[cfg(feature = "schedules")]
-            ticks: parts.ticks,
-        }))
+        Self(Arc::new(ContextData { parts, completes: AtomicBool::new(false) }))
     }
 
     /// A context to call a handler directly in a test: the first and only attempt of job 1. Its token fires when the
@@ -164,7 +142,7 @@ impl JobContext {
             kind: Arc::from("test"),
             queue: Arc::from("default"),
             enqueued_at: Utc::now(),
-            token: CancellationToken::new(),
+            cancelled: Cancellation(CancellationToken::new()),
             states: Arc::default(),
             row: Row::None,
             #[cfg(feature = "schedules")]
@@ -176,69 +154,45 @@ impl JobContext {
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_attempt(&self, attempt: u32, max_attempts: u32) -> Self {
-        let ContextData { id, kind, queue, enqueued_at, cancelled, states, .. } = &*self.0;
-        Self::new(ContextParts {
-            id: *id,
-            attempt,
-            max_attempts,
-            kind: kind.clone(),
-            queue: queue.clone(),
-            enqueued_at: *enqueued_at,
-            token: cancelled.0.clone(),
-            states: states.clone(),
-            row: self.0.row.clone(),
-            #[cfg(feature = "schedules")]
-            ticks: self.0.ticks.clone(),
-        })
+        Self::new(ContextParts { attempt, max_attempts, ..self.0.parts.clone() })
     }
 
     /// The same context for the job of a tick. For tests.
     #[cfg(all(feature = "testing", feature = "schedules"))]
     #[must_use]
     pub fn with_tick(&self, schedule: impl Into<String>, at: DateTime<Utc>) -> Self {
-        let ContextData { id, attempt, max_attempts, kind, queue, enqueued_at, cancelled, states, .. } = &*self.0;
-        Self::new(ContextParts {
-            id: *id,
-            attempt: *attempt,
-            max_attempts: *max_attempts,
-            kind: kind.clone(),
-            queue: queue.clone(),
-            enqueued_at: *enqueued_at,
-            token: cancelled.0.clone(),
-            states: states.clone(),
-            row: self.0.row.clone(),
-            ticks: Ticks::Told(Tick { schedule: schedule.into(), at, by_hand: false }),
-        })
+        let tick = Tick { schedule: schedule.into(), at, by_hand: false };
+        Self::new(ContextParts { ticks: Ticks::Told(tick), ..self.0.parts.clone() })
     }
 
     /// The job's number.
     pub fn id(&self) -> JobId {
-        self.0.id
+        self.0.parts.id
     }
 
     /// The number of this attempt; 1 is the first. Snoozes and releases do not count.
     pub fn attempt(&self) -> u32 {
-        self.0.attempt
+        self.0.parts.attempt
     }
 
     /// How many attempts the job has in all: its retries plus one.
     pub fn max_attempts(&self) -> u32 {
-        self.0.max_attempts
+        self.0.parts.max_attempts
     }
 
     /// The job's kind as stored in its row: an alias, if it was enqueued under one.
     pub fn kind(&self) -> &str {
-        &self.0.kind
+        &self.0.parts.kind
     }
 
     /// The queue that the job waited in.
     pub fn queue(&self) -> &str {
-        &self.0.queue
+        &self.0.parts.queue
     }
 
     /// When the job was enqueued, by the database's clock.
     pub fn enqueued_at(&self) -> DateTime<Utc> {
-        self.0.enqueued_at
+        self.0.parts.enqueued_at
     }
 
     /// Fires when the attempt must end early: its timeout passed, somebody cancelled the job, the worker lost its
@@ -246,7 +200,7 @@ impl JobContext {
     /// [`cancel_grace`](crate::WorkerBuilder::cancel_grace). After a lost lease it is dropped at once, because another
     /// worker may have the job by now.
     pub fn cancelled(&self) -> &Cancellation {
-        &self.0.cancelled
+        &self.0.parts.cancelled
     }
 
     /// The tick of a schedule that this job stands for, so that a late run still reports the right day. `None`: no
@@ -270,7 +224,7 @@ impl JobContext {
     /// Safe to drop.
     #[cfg(feature = "schedules")]
     pub async fn tick(&self) -> Result<Option<Tick>, Error> {
-        match &self.0.ticks {
+        match &self.0.parts.ticks {
             Ticks::None => Ok(None),
             #[cfg(feature = "testing")]
             Ticks::Told(tick) => Ok(Some(tick.clone())),
@@ -279,7 +233,7 @@ impl JobContext {
     }
 
     pub(crate) fn row(&self) -> &Row {
-        &self.0.row
+        &self.0.parts.row
     }
 
     /// The handler begins to complete the job itself. False: it has done so before.
@@ -299,18 +253,18 @@ impl JobContext {
     }
 
     pub(crate) fn state<T: Clone + 'static>(&self) -> Option<T> {
-        self.0.states.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+        self.0.parts.states.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
     }
 }
 
 impl std::fmt::Debug for JobContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JobContext")
-            .field("id", &self.0.id)
-            .field("kind", &self.0.kind)
-            .field("queue", &self.0.queue)
-            .field("attempt", &self.0.attempt)
-            .field("max_attempts", &self.0.max_attempts)
+            .field("id", &self.0.parts.id)
+            .field("kind", &self.0.parts.kind)
+            .field("queue", &self.0.parts.queue)
+            .field("attempt", &self.0.parts.attempt)
+            .field("max_attempts", &self.0.parts.max_attempts)
             .finish_non_exhaustive()
     }
 }
@@ -327,7 +281,7 @@ impl std::fmt::Debug for JobContext {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Cancellation(CancellationToken);
+pub struct Cancellation(pub(crate) CancellationToken);
 
 impl Deref for Cancellation {
     type Target = CancellationToken;

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use crate::context::{ContextParts, JobContext, Row, States};
+use crate::context::{Cancellation, ContextParts, JobContext, Row, States};
 #[cfg(feature = "schedules")]
 use crate::context::{Tick, Ticks};
 use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
@@ -207,7 +207,7 @@ impl Execution {
             kind: job.lane.kind.clone(),
             queue: job.lane.queue.clone(),
             enqueued_at: job.enqueued_at,
-            token: self.switch.token.clone(),
+            cancelled: Cancellation(self.switch.token.clone()),
             states: self.states.clone(),
             row,
             #[cfg(feature = "schedules")]
