@@ -37,8 +37,8 @@ pub(crate) mod notify;
 pub(crate) mod operation;
 mod pauses;
 pub(crate) mod poisoned;
-pub(crate) mod ranges;
 pub(crate) mod read;
+pub(crate) mod runs;
 pub(crate) mod savepoint;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;

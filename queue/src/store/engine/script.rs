@@ -19,7 +19,7 @@ pub(crate) enum When {
     Each,
     /// `refused`: if some jobs were not accepted. It reads which were.
     Refused,
-    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::ranges::Runs). These are bound
+    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::runs::Runs). These are bound
     /// behind the other values.
     Runs,
     /// `scattered`: otherwise.

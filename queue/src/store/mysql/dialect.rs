@@ -13,6 +13,7 @@ use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, Sessions, add_binds, driver, json,
     question_marks, refused_by_sqlstate, rows, statements, without_signals,
 };
+use crate::store::engine::notify::Signals;
 use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
 use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
@@ -26,6 +27,19 @@ impl Cells for MySqlRow {
 
     fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
         self.try_get_unchecked(column)
+    }
+}
+
+impl Signals for MySql {
+    const NOTIFIES: bool = false;
+
+    fn address(pool: &Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
+    }
+
+    async fn notify(_: &mut MySqlConnection, _: &str) -> Result<(), Error> {
+        Ok(())
     }
 }
 

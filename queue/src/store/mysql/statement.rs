@@ -5,7 +5,6 @@ use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::YEAR_1;
 use crate::store::engine::dialect::{Bind, Dialect, add_binds, json};
-use crate::store::engine::notify::Signals;
 use crate::store::values::{Ask, Place};
 
 /// Around each part of a union, which has an order, a limit and locks of its own.
@@ -13,19 +12,6 @@ pub(super) const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
 pub(super) const FIRST: Place = (YEAR_1, -1);
-
-impl Signals for MySql {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        let options = pool.connect_options();
-        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
-    }
-
-    async fn notify(_: &mut MySqlConnection, _: &str) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-}
 
 pub(super) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
     [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]

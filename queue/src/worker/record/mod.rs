@@ -6,7 +6,7 @@
 //! retried in ever smaller parts and after growing pauses, while all other ends continue.
 
 pub(crate) mod claims;
-mod edge;
+mod end_of_run;
 pub(crate) mod recorder;
 mod refused;
 mod unsettled;

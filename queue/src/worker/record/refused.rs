@@ -10,7 +10,7 @@ use crate::store::Trouble;
 use crate::store::values::WorkerId;
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::record::edge::{EndOfRun, in_bytes, plainer};
+use crate::worker::record::end_of_run::{EndOfRun, in_bytes, plainer};
 use crate::worker::run::ended::Ended;
 use crate::worker::shared::Shared;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::edge::plainer;
+use super::end_of_run::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
