@@ -33,7 +33,7 @@ pub(crate) mod sealed {
             Engine::MySql => "MySql",
             Engine::Sqlite => "Sqlite",
         };
-        const BEGIN_TX: &'static str = DB::BEGIN_IN_POOL;
+        const BEGIN_TX: &'static str = DB::BEGIN_ANEW;
     }
 }
 

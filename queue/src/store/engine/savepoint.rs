@@ -36,7 +36,12 @@ impl<'c, DB: Dialect> Together<'c, DB> {
 
     /// Whoever drops this before its [end](Self::end) closes the connection.
     pub(crate) async fn begin_in_pool(conn: &'c mut DB::Connection) -> Result<Self, Error> {
-        DB::raw(conn, DB::BEGIN_IN_POOL).await?;
+        if let Err(error) = DB::raw(conn, DB::BEGIN_IN_POOL).await {
+            if !matches!(error, Error::Database(_)) || DB::BEGIN_ANEW == DB::BEGIN_IN_POOL {
+                return Err(error);
+            }
+            DB::raw(conn, DB::BEGIN_ANEW).await?;
+        }
         Ok(Self::InPool(conn))
     }
 

@@ -46,8 +46,9 @@ impl UniqueDialect for MySql {
         hold: Some(include_str!("sql/unique/hold.sql")),
         hold_begun: Some(include_str!("sql/unique/hold_begun.sql"))
     );
-    // Without autocommit, the session may be in a transaction. START TRANSACTION alone would commit that too.
-    const BEGIN_IN_POOL: &'static str =
+    const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    // without autocommit, the session may be in a transaction: START TRANSACTION alone would commit that too
+    const BEGIN_ANEW: &'static str =
         "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     const COMMIT_IN_POOL: &'static str = settings::COMMIT;
     const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;

@@ -18,6 +18,7 @@ impl UniqueDialect for Postgres {
     const UNIQUE: &'static UniqueStatements =
         unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
     const BEGIN_IN_POOL: &'static str = Self::BEGIN;
+    const BEGIN_ANEW: &'static str = Self::BEGIN;
     const COMMIT_IN_POOL: &'static str = "COMMIT";
     const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 

@@ -22,7 +22,8 @@ const AT_ONCE: &str = concat!("BEGIN IMMEDIATE;\n", include_str!("sql/unique/tak
 
 impl UniqueDialect for Sqlite {
     const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
-    const BEGIN_IN_POOL: &'static str = "BEGIN IMMEDIATE";
+    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
+    const BEGIN_ANEW: &'static str = Self::BEGIN;
     const COMMIT_IN_POOL: &'static str = "COMMIT";
     const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 

@@ -12,8 +12,10 @@ use crate::unique::UniqueUntil;
 /// What one engine does for unique jobs.
 pub(crate) trait UniqueDialect: Database {
     const UNIQUE: &'static UniqueStatements;
-    /// Begins a transaction at READ COMMITTED on a connection of the user's pool, whatever the session's settings are.
+    /// Begins a transaction at READ COMMITTED on a connection of the user's pool.
     const BEGIN_IN_POOL: &'static str;
+    /// The same, where the session's settings may have begun one already. It costs a little more.
+    const BEGIN_ANEW: &'static str;
     /// Ends it, and nothing else.
     const COMMIT_IN_POOL: &'static str;
     const ROLLBACK_IN_POOL: &'static str;
