@@ -1,4 +1,4 @@
-//! Unique jobs on PostgreSQL: one statement takes the free keys and inserts their jobs.
+//! Unique jobs on PostgreSQL: one statement takes the free keys and inserts their jobs. A single job has one of its own.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ impl UniqueDialect for Postgres {
         conn: &mut PgConnection,
         jobs: &[&NewJob],
         _over: &HashSet<i64>,
-        _way: Way,
+        way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         let mut rest = jobs;
@@ -43,7 +43,10 @@ impl UniqueDialect for Postgres {
         while !rest.is_empty() {
             let first = jobs.len() - rest.len();
             let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
-            taken.new.extend(insert(conn, part).await?.map(|(place, id)| (first + place, id)));
+            match part {
+                [job] if way == Way::AtOnce => taken.new.extend(insert_one(conn, job).await?.map(|id| (first, id))),
+                _ => taken.new.extend(insert(conn, part).await?.map(|(place, id)| (first + place, id))),
+            }
             rest = later;
         }
         if taken.new.len() < jobs.len() {
@@ -67,6 +70,25 @@ impl UniqueDialect for Postgres {
     async fn give(conn: &mut PgConnection, keys: &[Given<'_>]) -> Result<(), Error> {
         on_each_part::<Self, _>(conn, include_str!("sql/unique/give.sql"), keys).await
     }
+}
+
+/// The id of the new job. None: its key is taken, and it may be locked or not.
+async fn insert_one(conn: &mut PgConnection, job: &NewJob) -> Result<Option<i64>, Error> {
+    let rule = job.rule();
+    sqlx::query_scalar(include_str!("sql/unique/take_one.sql"))
+        .bind(&*job.kind)
+        .bind(&rule.key)
+        .bind(rule.until.word())
+        .bind(rule.at_least.map(micros))
+        .bind(&*job.queue)
+        .bind(job.priority)
+        .bind(job.max_retries)
+        .bind(job.args.as_str())
+        .bind(job.delay_us)
+        .bind(job.run_at_us)
+        .bind(i64::from(job.features) as i16)
+        .fetch_optional(conn)
+        .await
 }
 
 /// The places and ids of the new jobs.
