@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 /// The jobs and their tests, for one driver.
 macro_rules! on_driver {
-    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal], [$($module:ident $engine:ident),+]) => {
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal],
+        [$($module:ident $engine:ident),+]) => {
         mod $driver {
             use super::*;
 
@@ -205,7 +206,8 @@ macro_rules! on_driver {
             $(mod $module {
                 use super::*;
                 on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
-                    sees_what_others_commit, the_worker_alone_completes, a_worker_on_another_database_is_refused, a_test_queue_gives_one);
+                    sees_what_others_commit, the_worker_alone_completes, a_worker_on_another_database_is_refused,
+                    a_test_queue_gives_one);
             })+
         }
     };

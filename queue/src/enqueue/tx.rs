@@ -41,8 +41,8 @@ pub(crate) mod sealed {
 /// at all.
 ///
 /// A handler takes it as `tx: &mut Tx<Postgres>`, `Tx<MySql>` or `Tx<Sqlite>`. The worker begins it on a connection of
-/// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the handler fails, panics
-/// or is dropped, everything is rolled back.
+/// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the
+/// handler fails, panics or is dropped, everything is rolled back.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
 ///

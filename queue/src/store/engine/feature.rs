@@ -1,7 +1,7 @@
 //! Features: what jobs can do beyond running once.
 //!
-//! None has steps yet, but the ledger of the tests. Unique jobs use their bit alone: they act when a job is enqueued or
-//! sent back, in [`unique`](crate::store::engine::unique).
+//! No feature has steps yet, except the ledger in the tests. Unique jobs use only their bit. They act when a job is
+//! enqueued or sent back, in [`unique`](crate::store::engine::unique).
 //!
 //! A feature owns its tables, a folder with its statements, its steps at the edges of a job's life, and its duty. A row
 //! names the features that its job uses (`features`, one bit for each). So every process that has the feature runs its

@@ -34,7 +34,7 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         }
     }
 
-    /// Whoever drops this before its [end](Self::end) closes the connection.
+    /// Close the connection if this is dropped before its [end](Self::end): the transaction is still open.
     pub(crate) async fn begin_in_pool(conn: &'c mut DB::Connection) -> Result<Self, Error> {
         if let Err(error) = DB::raw(conn, DB::BEGIN_IN_POOL).await {
             if !matches!(error, Error::Database(_)) || DB::BEGIN_ANEW == DB::BEGIN_IN_POOL {

@@ -14,7 +14,7 @@ pub(crate) trait UniqueDialect: Database {
     const UNIQUE: &'static UniqueStatements;
     /// Begins a transaction at READ COMMITTED on a connection of the user's pool.
     const BEGIN_IN_POOL: &'static str;
-    /// The same, where the session's settings may have begun one already. It costs a little more.
+    /// The same in a session that may be in a transaction already, because of its settings. It costs a little more.
     const BEGIN_ANEW: &'static str;
     /// Ends it, and nothing else.
     const COMMIT_IN_POOL: &'static str;

@@ -2,7 +2,8 @@
 //!
 //! A key names its holder, and nothing releases it. It is free as soon as its holder is over, which the other tables
 //! tell. Only an enqueue and the return of a dead letter give keys. They lock the key's row first, and decide by what is
-//! true then. A sweep removes keys that nobody needs. A holder that is over stays over, unless it is sent back. Then it takes its key anew.
+//! true then. A sweep removes keys that nobody needs. A holder that is over stays over, unless it is sent back. Then it
+//! takes its key anew.
 
 pub(crate) mod dialect;
 mod group;
@@ -28,8 +29,8 @@ use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
 const TRIES: usize = 40;
-/// The number of missed locks on a holder after which the enqueue waits for it. A job that runs by then cannot end
-/// before this transaction, so it is more than a slow claim takes.
+/// The number of missed locks on a holder after which the enqueue waits for it. A job that is running by then cannot end
+/// before this transaction does. So the enqueue first waits longer than a slow claim takes.
 const MISSES: u32 = 20;
 /// Before the next try.
 const PAUSE: Duration = Duration::from_millis(5);
