@@ -13,6 +13,7 @@ on_each! {
     an_enqueue_gives_up_on_a_key_that_stays_locked,
     a_refused_enqueue_leaves_nothing_behind,
     a_key_without_a_job_hides_no_other,
+    a_kept_key_is_not_written,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -181,4 +182,13 @@ async fn a_key_without_a_job_hides_no_other<DB: TestDb>(db: Db<DB>) {
     db.sql("UPDATE queue_unique_keys SET job_id = 0 WHERE unique_key = 'k2'").await;
     db.sql(format!("DELETE FROM queue_jobs WHERE id = {}", two.id())).await;
     assert!(db.enqueue(&[keyed("k2")]).await[0].is_new());
+}
+
+/// PostgreSQL writes a row that it locks, and a write waits for the disk. Elsewhere a lock leaves no trace to look at.
+async fn a_kept_key_is_not_written<DB: TestDb>(db: Db<DB>) {
+    let holder = db.enqueue(&[keyed("a")]).await[0].id();
+    assert_eq!(db.enqueue(&[keyed("a")]).await, [Enqueued::Kept(holder)]);
+    if DB::KIND == crate::Engine::Postgres {
+        assert_eq!(db.int("SELECT count(*) FROM queue_unique_keys WHERE xmax::text <> '0'").await, 0);
+    }
 }
