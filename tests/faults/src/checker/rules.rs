@@ -205,16 +205,27 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the database refused this end, and the process learned of it before it started the job again.
+    /// Whether the database refused this end, and the process learned of it before it started the job again. A worker
+    /// does not even send the ends of attempts that it dropped with its lease.
     fn was_refused(&self, job: &Story<'_>, end: &Event, id: i64) -> bool {
-        let again = job
-            .runs
-            .iter()
-            .find(|it| it.process == end.process && it.at > end.at && matches!(it.what, What::Started { .. }));
-        let until = again.map_or(i64::MAX, |again| again.at);
-        let events = self.processes.get(&end.process).into_iter().flatten();
-        let refused = |it: &&&Event| matches!(it.what, What::Refused { job } if job == id);
-        events.filter(refused).any(|it| (end.at..until).contains(&it.at))
+        let own = job.runs.iter().filter(|it| it.process == end.process);
+        let mut starts = own.filter(|it| matches!(it.what, What::Started { .. })).map(|it| it.at);
+        let began = starts.clone().take_while(|at| *at <= end.at).last().unwrap_or(end.at);
+        let until = starts.find(|at| *at > end.at).unwrap_or(i64::MAX);
+        self.of(end.process).any(|it| match it.what {
+            What::Refused { job } => job == id && (end.at..until).contains(&it.at),
+            What::LeaseLost => (began..=end.at).contains(&it.at) || self.is_uncounted(job, end, it.at, until),
+            _ => false,
+        })
+    }
+
+    /// Whether the end came a moment before the process wrote down that its lease was lost, and the database does not
+    /// know of the attempt's start.
+    fn is_uncounted(&self, job: &Story<'_>, end: &Event, lost: i64, until: i64) -> bool {
+        let What::Ended { attempt, .. } = end.what else { return false };
+        let of_process = |worker: i64| self.of_worker.get(&worker) == Some(&end.process);
+        let mut attempts = job.attempts.iter().filter(|it| it.attempt == attempt && of_process(it.worker));
+        (end.at..until).contains(&lost) && attempts.any(|it| it.outcome == "unstarted")
     }
 }
 

@@ -454,17 +454,26 @@ fn a_job_before_its_time() {
     again("lost", 2).breaks(&[]);
     again("snoozed", 1).breaks(&[Rule::Early]);
     // the attempt did not count, so that another one has its number: its pause is kept
-    let uncounted = |refused: bool| {
-        let pause = How::Snoozed { retry_ms: 1500 };
-        let mut plot = Plot::committed(retries(3)).start(3, ONE, 1).end(4, ONE, 1, pause);
-        if refused {
-            plot = plot.event(4, ONE, What::Refused { job: 70 });
+    let uncounted = |first: &str, learned: Option<(i64, What)>| {
+        let pause = How::Snoozed { retry_ms: 2500 };
+        let mut plot = Plot::committed(retries(3)).start(3, ONE, 1);
+        if let Some((at, what)) = learned {
+            plot = plot.event(at, ONE, what);
         }
-        let plot = plot.start(5, ONE, 1).end(6, ONE, 1, pause).start(8, ONE, 1).end(9, ONE, 1, How::Ok);
-        plot.attempt(1, 1, 1, "unstarted").attempt(2, 1, 1, "snoozed").row("completed", 1, 3, 1)
+        let plot = plot.end(5, ONE, 1, pause).start(7, ONE, 1).end(8, ONE, 1, pause);
+        let plot = plot.start(11, ONE, 1).end(12, ONE, 1, How::Ok);
+        plot.attempt(1, 1, 1, first).attempt(2, 1, 1, "snoozed").row("completed", 1, 3, 1)
     };
-    uncounted(true).breaks(&[]);
-    uncounted(false).breaks(&[Rule::Early]);
+    uncounted("unstarted", None).breaks(&[Rule::Early]);
+    uncounted("unstarted", Some((5, What::Refused { job: 70 }))).breaks(&[]);
+    // dropped with the lease, it was not even sent; the process may write that down a moment later
+    uncounted("unstarted", Some((4, What::LeaseLost))).breaks(&[]);
+    uncounted("unstarted", Some((6, What::LeaseLost))).breaks(&[]);
+    // a lease that was lost before or after these two excuses nothing
+    uncounted("unstarted", Some((2, What::LeaseLost))).breaks(&[Rule::Early]);
+    uncounted("unstarted", Some((9, What::LeaseLost))).breaks(&[Rule::Early]);
+    // an accepted end is kept, although the lease was lost after it
+    uncounted("snoozed", Some((6, What::LeaseLost))).breaks(&[Rule::Early]);
     // by the database's clock it is due, when that is put forward in between; not when that was before
     retried(2500).event(5, ONE, What::ClockForward).breaks(&[]);
     retried(2500).event(3, ONE, What::ClockForward).breaks(&[Rule::Early]);
