@@ -376,6 +376,10 @@ async fn a_month_of_minutes_passes_in_a_test(db: Db) {
     db.admin().schedule("silent", Schedule::cron("* * * * *").expect("minutes"), Silent {}).await.expect("made");
     each!(AnyPool, db.pool(), pool => {
         let mut queue = TestQueue::new(pool).state(db.pool().clone()).state(db.probe.clone()).schedules();
+        // from now on this process is told for a minute that jobs may have been committed; that must not slow it down
+        let mut tx = pool.begin().await.expect("begins");
+        Silent {}.enqueue(&mut *tx).await.expect("enqueued");
+        tx.rollback().await.expect("rolled back");
         let began = Instant::now();
         let days = if db.dialect() == queue::Engine::Sqlite { 30 } else { 1 };
         let drained = queue.advance(Duration::from_secs(days * 86_400)).await.unwrap().expect_ok();

@@ -15,7 +15,7 @@ pub(crate) const LATE: i64 = 60 * SECOND;
 /// When a row with an error is tried again, if its own ticks do not say so.
 const AGAIN: i64 = 10 * 60 * SECOND;
 /// The most jobs that one schedule gets in one transaction.
-const MOST: usize = 1_000;
+pub(crate) const MOST: usize = 1_000;
 /// The most ticks that are walked over and counted, one by one.
 const MOST_WALKED: i32 = 100_000;
 const SECOND: i64 = 1_000_000;

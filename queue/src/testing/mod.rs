@@ -201,7 +201,7 @@ impl<C: Lent> TestQueue<C> {
     /// ```
     #[cfg(feature = "schedules")]
     pub fn schedules(mut self) -> Self {
-        self.runner.ticking = Some(runner::Ticking::default());
+        self.runner.ticking = Some(ticks::Ticking::new());
         self
     }
 

@@ -48,17 +48,7 @@ pub(crate) struct Runner {
     unfinished: bool,
     /// None: schedules do not fire.
     #[cfg(feature = "schedules")]
-    pub(super) ticking: Option<Ticking>,
-}
-
-/// The schedules of a test.
-#[cfg(feature = "schedules")]
-#[derive(Default)]
-pub(super) struct Ticking {
-    /// How far the test's time is ahead of the clock, in microseconds.
-    pub(super) ahead: i64,
-    /// What the code declares is in the database.
-    pub(super) declared: bool,
+    pub(super) ticking: Option<super::ticks::Ticking>,
 }
 
 impl Runner {
