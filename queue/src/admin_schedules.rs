@@ -11,7 +11,7 @@ use crate::periodic::Periodic;
 use crate::registry::linked;
 use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::Row;
+use crate::schedule::plan::ScheduleRow;
 use crate::store::schedules::{Change, NotThere, Noted};
 use crate::store::values::{Features, NewJob};
 
@@ -201,7 +201,7 @@ fn named<T>(name: &str, found: Result<T, NotThere>) -> Result<T, Error> {
     })
 }
 
-fn info(row: Row, watched: bool) -> ScheduleInfo {
+fn info(row: ScheduleRow, watched: bool) -> ScheduleInfo {
     let definition = row.definition;
     ScheduleInfo {
         name: definition.name,

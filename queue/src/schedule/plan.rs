@@ -22,7 +22,7 @@ const SECOND: i64 = 1_000_000;
 
 /// A row of `queue_schedules`.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct ScheduleRow {
     pub(crate) id: i64,
     pub(crate) app: String,
     pub(crate) definition: Definition,
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
 /// Ticks in a row that are passed over.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Passed {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: TickOutcome,
     /// The last one.
     pub(crate) tick: i64,
     /// How many before it; at least, if that is [`MOST_WALKED`].
@@ -73,7 +73,7 @@ pub(crate) struct Passed {
 
 /// What happened at a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum TickOutcome {
     Fired,
     Hand,
     Missed,
@@ -81,7 +81,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl TickOutcome {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Fired => "fired",
@@ -94,7 +94,7 @@ impl Outcome {
 }
 
 /// Decides what becomes of a row that is due.
-pub(crate) fn plan(row: &Row, kind: KnownKind) -> Plan {
+pub(crate) fn plan(row: &ScheduleRow, kind: KnownKind) -> Plan {
     if row.paused_at.is_some() || row.retired_at.is_some() {
         return Plan::default();
     }
@@ -105,16 +105,16 @@ pub(crate) fn plan(row: &Row, kind: KnownKind) -> Plan {
     let due = Due::of(row, &schedule);
     if let Err(error) = (kind.decodes)(&row.definition.args) {
         let error = format!("the arguments do not fit `{}`: {error}", row.definition.kind);
-        return due.pass_all(Outcome::Failed, Some(error));
+        return due.pass_all(TickOutcome::Failed, Some(error));
     }
     if row.busy {
-        return due.pass_all(Outcome::Overlap, None);
+        return due.pass_all(TickOutcome::Overlap, None);
     }
     due.fire(row, &schedule)
 }
 
 /// Nothing can be done for the row until somebody mends it, or a worker knows more.
-pub(crate) fn refuse(row: &Row, error: String) -> Plan {
+pub(crate) fn refuse(row: &ScheduleRow, error: String) -> Plan {
     Plan { next: Some(row.now + AGAIN), error: Some(error), ..Plan::default() }
 }
 
@@ -134,7 +134,7 @@ fn ticks_after(calendar: &Calendar, after: i64) -> impl Iterator<Item = i64> {
 }
 
 impl Due {
-    fn of(row: &Row, schedule: &Schedule) -> Self {
+    fn of(row: &ScheduleRow, schedule: &Schedule) -> Self {
         let calendar = schedule.calendar();
         let since = row.changed_at.max(row.last_at.unwrap_or(i64::MIN));
         // a tick is a fact once it is in the row, even if another worker's time zones would compute another one
@@ -197,10 +197,10 @@ impl Due {
 
     fn passed_missed(&self) -> Option<Passed> {
         let (before, _, tick) = self.missed?;
-        Some(Passed { outcome: Outcome::Missed, tick, before, note: None })
+        Some(Passed { outcome: TickOutcome::Missed, tick, before, note: None })
     }
 
-    fn pass_all(self, outcome: Outcome, note: Option<String>) -> Plan {
+    fn pass_all(self, outcome: TickOutcome, note: Option<String>) -> Plan {
         let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
         if let Some(last) = self.ticks.last() {
             let before = i32::try_from(self.ticks.len() - 1).unwrap_or(i32::MAX);
@@ -209,14 +209,14 @@ impl Due {
         Plan { fire: Vec::new(), passed, next: self.next, error: note }
     }
 
-    fn fire(self, row: &Row, schedule: &Schedule) -> Plan {
+    fn fire(self, row: &ScheduleRow, schedule: &Schedule) -> Plan {
         let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
         let mut ticks = self.ticks;
         if schedule.overlap == Overlap::Skip && ticks.len() > 1 {
             let before = ticks.len() - 2;
             let last = ticks.split_off(ticks.len() - 1);
             passed.push(Passed {
-                outcome: Outcome::Overlap,
+                outcome: TickOutcome::Overlap,
                 tick: ticks[before],
                 before: i32::try_from(before).unwrap_or(i32::MAX),
                 note: None,

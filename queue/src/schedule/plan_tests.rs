@@ -14,8 +14,8 @@ fn at(text: &str) -> i64 {
 }
 
 /// A row that was made at 08:00 and is due.
-fn row(schedule: Schedule, next: &str, now: &str) -> Row {
-    Row {
+fn row(schedule: Schedule, next: &str, now: &str) -> ScheduleRow {
+    ScheduleRow {
         id: 1,
         app: String::new(),
         definition: Definition::new("one".into(), &schedule, NewJob::example("k")).expect("a definition"),
@@ -40,7 +40,7 @@ fn fired(plan: &Plan) -> Vec<i64> {
 }
 
 fn missed(plan: &Plan) -> Option<(i64, i32)> {
-    plan.passed.iter().find(|it| it.outcome == Outcome::Missed).map(|it| (it.tick, it.before))
+    plan.passed.iter().find(|it| it.outcome == TickOutcome::Missed).map(|it| (it.tick, it.before))
 }
 
 #[test]
@@ -110,7 +110,10 @@ fn an_overlap_is_passed_over() {
     let mut busy = row(cron("0 * * * *").overlap(Overlap::Skip), "09:00:00", "09:00:00");
     busy.busy = true;
     let found = plan(&busy, DECODES);
-    assert_eq!((found.fire.len(), found.passed[0].outcome, found.next), (0, Outcome::Overlap, Some(at("10:00:00"))));
+    assert_eq!(
+        (found.fire.len(), found.passed[0].outcome, found.next),
+        (0, TickOutcome::Overlap, Some(at("10:00:00")))
+    );
     let several = Schedule::every(Duration::from_secs(1)).expect("a second").overlap(Overlap::Skip);
     let found = plan(&row(several, "09:00:00", "09:00:05"), DECODES);
     assert_eq!(fired(&found), [at("09:00:05")]);
@@ -138,7 +141,7 @@ fn what_cannot_be_fired_says_why_and_moves_on() {
     let undecodable = KnownKind { decodes: |_| serde_json::from_str::<u8>("{}").map(drop), ..DECODES };
     let found = plan(&row(cron("0 * * * *"), "09:00:00", "09:00:01"), undecodable);
     assert!(found.error.as_ref().is_some_and(|error| error.starts_with("the arguments do not fit `k`")), "{found:?}");
-    assert_eq!((found.passed[0].outcome, found.next), (Outcome::Failed, Some(at("10:00:00"))));
+    assert_eq!((found.passed[0].outcome, found.next), (TickOutcome::Failed, Some(at("10:00:00"))));
     for (column, text) in [("expression", "0 9 * *"), ("zone", "Mars/Base"), ("missed", "never"), ("gap", "jump")] {
         let mut bad = row(cron("0 * * * *"), "09:00:00", "09:00:01");
         match column {
@@ -155,8 +158,8 @@ fn what_cannot_be_fired_says_why_and_moves_on() {
 
 #[test]
 fn paused_and_retired_rows_have_no_next_tick() {
-    let paused = Row { paused_at: Some(1), ..row(cron("0 * * * *"), "09:00:00", "09:30:00") };
-    let retired = Row { retired_at: Some(1), ..row(cron("0 * * * *"), "09:00:00", "09:30:00") };
+    let paused = ScheduleRow { paused_at: Some(1), ..row(cron("0 * * * *"), "09:00:00", "09:30:00") };
+    let retired = ScheduleRow { retired_at: Some(1), ..row(cron("0 * * * *"), "09:00:00", "09:30:00") };
     assert_eq!([plan(&paused, DECODES), plan(&retired, DECODES)], [Plan::default(), Plan::default()]);
 }
 

@@ -23,7 +23,7 @@ use futures_util::future::BoxFuture;
 use crate::error::Error;
 use crate::id::JobId;
 #[cfg(feature = "schedules")]
-use crate::schedule::{definition::Definition, plan::Row};
+use crate::schedule::{definition::Definition, plan::ScheduleRow};
 use crate::state::JobState;
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
@@ -326,7 +326,7 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>>;
 
     /// Schedules by name, and whether a live worker knows their kind.
-    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(Row, bool)>>;
+    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(ScheduleRow, bool)>>;
 
     fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>>;
 

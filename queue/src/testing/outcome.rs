@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::id::JobId;
-use crate::store::values::Outcome as Word;
+use crate::store::values::AttemptOutcome;
 use crate::worker::Ended;
 
 /// How an attempt ended, and what happens to its job.
@@ -50,9 +50,11 @@ impl Outcome {
         let after = |micros: Option<i64>| Duration::from_micros(micros.unwrap_or(0).unsigned_abs());
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         match ended {
-            Ended::Finish(end) if word(ended) == Word::Completed => Self::completed(end.result.as_deref()),
+            Ended::Finish(end) if word(ended) == AttemptOutcome::Completed => Self::completed(end.result.as_deref()),
             Ended::Finish(end) => Self::Cancelled { reason: text(&end.error) },
-            Ended::Requeue(end) if end.outcome == Word::Snoozed => Self::Snoozed { after: after(end.delay_us) },
+            Ended::Requeue(end) if end.outcome == AttemptOutcome::Snoozed => {
+                Self::Snoozed { after: after(end.delay_us) }
+            }
             Ended::Requeue(end) => Self::Retried { after: after(end.delay_us), error: text(&end.error) },
             Ended::Bury(end) => Self::Dead { error: end.error.clone() },
             Ended::Unsettled(_) => unreachable!("it was settled before"),
@@ -65,7 +67,7 @@ impl Outcome {
 }
 
 /// The word of an end in `queue_attempts`.
-fn word(ended: &Ended) -> Word {
+fn word(ended: &Ended) -> AttemptOutcome {
     match ended {
         Ended::Finish(end) => end.state,
         Ended::Requeue(end) => end.outcome,

@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use crate::error::Error;
 use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::{KnownKind, MOST, Row};
+use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
 use crate::schedule::rules::Overlap;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
-use crate::store::values::{Ask, Lane, Outcome as Word, Requeue, Scope, WorkerId};
+use crate::store::values::{Ask, AttemptOutcome, Lane, Requeue, Scope, WorkerId};
 use crate::testing::outcome::Drained;
 use crate::testing::runner::Runner;
 use crate::worker::Ended;
@@ -40,7 +40,7 @@ impl Ticking {
 
 /// A schedule with its next ticks.
 struct Upcoming {
-    row: Row,
+    row: ScheduleRow,
     schedule: Schedule,
     next: i64,
 }
@@ -173,7 +173,7 @@ impl Runner {
         &mut self,
         worker: WorkerId,
         scope: &Scope,
-        row: &Row,
+        row: &ScheduleRow,
         ticks: &[i64],
         drained: &mut Drained,
     ) -> Result<usize, Error> {
@@ -229,7 +229,7 @@ impl Runner {
 
 /// A job whose tick is still to come in the test.
 fn put_off(hold: crate::store::values::Hold, delay_us: i64) -> Requeue {
-    let (outcome, delay_us) = (Word::Released, Some(delay_us));
+    let (outcome, delay_us) = (AttemptOutcome::Released, Some(delay_us));
     Requeue { hold, ran_us: 0, outcome, delay_us, uncount: 1, record: false, error: None }
 }
 

@@ -12,7 +12,7 @@ use crate::store::engine::read::number;
 use crate::store::engine::runs::Runs;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::values::{Bury, Finish, Hold, Outcome, Requeue, Start, WorkerId};
+use crate::store::values::{AttemptOutcome, Bury, Finish, Hold, Requeue, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
 /// older ones.
@@ -146,7 +146,7 @@ impl Ending for Finish {
         self.hold
     }
     fn recorded(&self) -> bool {
-        self.state != Outcome::Completed
+        self.state != AttemptOutcome::Completed
     }
     fn error(&mut self) -> Option<&mut String> {
         self.error.as_mut()

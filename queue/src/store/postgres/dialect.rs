@@ -23,7 +23,7 @@ use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares}
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::script::{Script, script};
 use crate::store::postgres::settings;
-use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Outcome, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, AttemptOutcome, Claimed, Finish, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// The channel that announces enqueues.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -82,7 +82,7 @@ struct PgAsk<'a> {
 #[derive(Serialize)]
 struct Rare<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<Vec<Option<Outcome>>>,
+    state: Option<Vec<Option<AttemptOutcome>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Vec<Option<&'a str>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ impl<'a> Rare<'a> {
             ends.iter().any(|end| of(end).is_some()).then(|| ends.iter().map(|end| of(end)).collect())
         }
         let told = Self {
-            state: list(ends, |end| Some(end.state).filter(|state| *state != Outcome::Completed)),
+            state: list(ends, |end| Some(end.state).filter(|state| *state != AttemptOutcome::Completed)),
             result: list(ends, |end| end.result.as_deref()),
             error: list(ends, |end| end.error.as_deref()),
         };
@@ -433,7 +433,7 @@ mod tests {
         let end = |id, fence| Finish {
             hold: Hold::example(id, fence),
             ran_us: 9,
-            state: Outcome::Completed,
+            state: AttemptOutcome::Completed,
             result: None,
             error: None,
         };
@@ -441,7 +441,7 @@ mod tests {
         let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
         assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
         let with_result = Finish { result: Some("[]".into()), ..end(2, 3) };
-        let cancelled = Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
+        let cancelled = Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
         let list = Postgres::finish_list(&[end(1, 1), with_result.clone()]);
         assert_eq!(list.text.unwrap(), r#"{"result":[null,"[]"]}"#);
         let list = Postgres::finish_list(&[with_result, cancelled]);
@@ -454,7 +454,7 @@ mod tests {
         let end = |id, fence| Finish {
             hold: Hold::example(id, fence),
             ran_us: 9,
-            state: Outcome::Completed,
+            state: AttemptOutcome::Completed,
             result: None,
             error: None,
         };

@@ -24,7 +24,7 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::script::Script;
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
-use crate::store::values::{Ask, Claimed, Finish, Hold, Lane, NewJob, Outcome, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, AttemptOutcome, Claimed, Finish, Hold, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -68,7 +68,7 @@ enum End<'a> {
     /// Completed without a result, as nearly all are: the fence, and above its bits the run time in milliseconds.
     Plain(i64),
     /// Fence, run time in microseconds, state, result, error.
-    Other(i32, i64, Outcome, Option<&'a str>, Option<&'a str>),
+    Other(i32, i64, AttemptOutcome, Option<&'a str>, Option<&'a str>),
 }
 
 impl End<'_> {
@@ -79,7 +79,7 @@ impl End<'_> {
         let (low, high) = (i64::from(*fence), ran_us / 1000);
         let fits = (0..1 << Self::FENCE_BITS).contains(&low) && (0..1 << (63 - Self::FENCE_BITS)).contains(&high);
         match (state, result, error) {
-            (Outcome::Completed, None, None) if fits => End::Plain(high << Self::FENCE_BITS | low),
+            (AttemptOutcome::Completed, None, None) if fits => End::Plain(high << Self::FENCE_BITS | low),
             _ => End::Other(*fence, *ran_us, *state, result.as_deref(), error.as_deref()),
         }
     }
@@ -379,8 +379,13 @@ mod tests {
 
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
-        let end =
-            Finish { hold: Hold::example(7, 3), ran_us: 5_999, state: Outcome::Completed, result: None, error: None };
+        let end = Finish {
+            hold: Hold::example(7, 3),
+            ran_us: 5_999,
+            state: AttemptOutcome::Completed,
+            result: None,
+            error: None,
+        };
         let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
         let list = |end: &Finish| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
@@ -393,7 +398,7 @@ mod tests {
             Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
             Finish { ran_us: -1000, ..end.clone() },
             Finish { result: Some("1".into()), ..end.clone() },
-            Finish { state: Outcome::Cancelled, error: Some("why".into()), ..end.clone() },
+            Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..end.clone() },
         ];
         for other in others {
             let (fence, ran_us) = (other.hold.fence, other.ran_us);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::Row;
+use crate::schedule::plan::ScheduleRow;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::{Reply, ScheduleStore};
 
@@ -50,7 +50,7 @@ impl ScheduleStore for NoSchedules {
         fn define(definition: &'a Definition) -> Named<()>;
         fn change(name: &'a str, change: Change) -> Named<()>;
         fn fire_by_hand(name: &'a str, max_retries: fn(&str) -> u32) -> Named<i64>;
-        fn list(after: &'a str, limit: u32) -> Vec<(Row, bool)>;
+        fn list(after: &'a str, limit: u32) -> Vec<(ScheduleRow, bool)>;
         fn history(name: &'a str, before: i64, limit: u32) -> Named<Vec<Noted>>;
         fn tick_of(job: i64) -> Option<(String, i64, String)>;
     }

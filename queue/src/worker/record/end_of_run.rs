@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::limits::{ascii, ascii_json, bytes_in_json, cut, micros};
 use crate::state::JobState;
 use crate::store::Store;
-use crate::store::values::{Bury, Finish, Hold, Outcome, Requeue, WorkerId};
+use crate::store::values::{AttemptOutcome, Bury, Finish, Hold, Requeue, WorkerId};
 use crate::telemetry;
 use crate::worker::run::ended::Ended;
 
@@ -108,7 +108,7 @@ macro_rules! edge {
                 error,
                 "the end of a job could not be recorded"
             );
-            let (hold, ran_us, outcome) = (self.hold, self.ran_us, Outcome::Failed);
+            let (hold, ran_us, outcome) = (self.hold, self.ran_us, AttemptOutcome::Failed);
             Ended::Bury(Bury { hold, ran_us, outcome, error: cut(error) })
         }
     };

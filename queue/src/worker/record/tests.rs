@@ -9,7 +9,7 @@ use super::end_of_run::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
-use crate::store::values::{Hold, Outcome};
+use crate::store::values::{AttemptOutcome, Hold};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
 use crate::worker::run::ended::Settled;
@@ -30,7 +30,7 @@ impl Scene {
 
     fn finish(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (fence, ran_us, state) = (1, 0, Outcome::Completed);
+            let (fence, ran_us, state) = (1, 0, AttemptOutcome::Completed);
             let end = Finish { hold: Hold::example(id, fence), ran_us, state, result: None, error: None };
             self.shared.recorder.record(1, Ended::Finish(end));
         }
@@ -38,7 +38,7 @@ impl Scene {
 
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (fence, ran_us, outcome) = (1, 0, Outcome::Failed);
+            let (fence, ran_us, outcome) = (1, 0, AttemptOutcome::Failed);
             self.shared
                 .recorder
                 .record(1, Ended::Bury(Bury { hold: Hold::example(id, fence), ran_us, outcome, error: "no".into() }));
@@ -244,7 +244,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
 }
 
 fn finish_with(id: i64, result: Option<String>) -> Finish {
-    Finish { hold: Hold::example(id, 1), ran_us: 0, state: Outcome::Completed, result, error: None }
+    Finish { hold: Hold::example(id, 1), ran_us: 0, state: AttemptOutcome::Completed, result, error: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +270,7 @@ fn an_end_gets_plainer_and_stays_what_it_is() {
     assert_eq!(ascii.error.as_deref(), Some(r"gr\u{f6}\u{df}er"));
     for bare in [plainer(&ascii, &error, false), plainer(&end, &error, true)] {
         let bare = bare.expect("without texts");
-        assert_eq!((bare.state, bare.result.clone()), (Outcome::Completed, None));
+        assert_eq!((bare.state, bare.result.clone()), (AttemptOutcome::Completed, None));
         assert_eq!(bare.error.as_deref(), Some("the database rejected the text: refused"));
         assert!(plainer(&bare, &error, false).is_none());
     }
@@ -282,7 +282,7 @@ impl Scene {
     fn completes_itself(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
             let hold = Hold::example(id, 1);
-            let (ran_us, outcome, error) = (0, Outcome::Failed, "not committed".to_owned());
+            let (ran_us, outcome, error) = (0, AttemptOutcome::Failed, "not committed".to_owned());
             let settle = move |is_held| match is_held {
                 true => Settled::Ended(Ended::Bury(Bury { hold, ran_us, outcome, error })),
                 false => Settled::Completed { result: None },

@@ -17,7 +17,7 @@ use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::Store;
-use crate::store::values::{Bury, Claimed, Finish, Outcome, Requeue, WorkerId};
+use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Requeue, WorkerId};
 use crate::telemetry;
 use crate::worker::run::ended::{Ended, Settled, Unsettled};
 use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
@@ -161,7 +161,7 @@ impl Execution {
                 Settled::Completed { result: None }
             }
             Raw::Returned(Ok(_)) => {
-                Settled::Ended(self.failed(Outcome::Failed, None, NOT_COMMITTED.to_owned(), duration_ms))
+                Settled::Ended(self.failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned(), duration_ms))
             }
             raw => self.classify(raw).map_or(Settled::Lost, Settled::Ended),
         }
@@ -179,7 +179,7 @@ impl Execution {
                 Ok(found.map(|(schedule, at, outcome)| Tick {
                     schedule,
                     at: chrono::DateTime::from_timestamp_micros(at).unwrap_or_default(),
-                    by_hand: outcome == crate::schedule::plan::Outcome::Hand.as_str(),
+                    by_hand: outcome == crate::schedule::plan::TickOutcome::Hand.as_str(),
                 }))
             }
             .boxed()
@@ -271,32 +271,36 @@ impl Execution {
             Raw::Returned(Ok(result)) => {
                 tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
                 let result = result.filter(|json| may_be_kept(json));
-                Ended::Finish(Finish { hold, ran_us, state: Outcome::Completed, result, error: None })
+                Ended::Finish(Finish { hold, ran_us, state: AttemptOutcome::Completed, result, error: None })
             }
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
                 let delay_us = micros(delay);
                 tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
-                self.requeue(Outcome::Snoozed, Some(delay_us), 1, None)
+                self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, None)
             }
             Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
             Raw::Returned(Err(JobError(Failure::Dead { error }))) => {
-                self.bury(Outcome::Failed, chain(&error), duration_ms)
+                self.bury(AttemptOutcome::Failed, chain(&error), duration_ms)
             }
             // it failed after it was told to stop: the reason for stopping decides
             Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
                 Some(Stop::Shutdown) => self.released(),
                 Some(Stop::Cancelled) => self.cancelled(chain(&error)),
-                Some(Stop::Timeout) => self.failed(Outcome::TimedOut, after, self.timeout_text(), duration_ms),
-                _ => self.failed(Outcome::Failed, after, chain(&error), duration_ms),
+                Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text(), duration_ms),
+                _ => self.failed(AttemptOutcome::Failed, after, chain(&error), duration_ms),
             },
-            Raw::Panicked(text) => self.failed(Outcome::Panicked, None, format!("panicked: {text}"), duration_ms),
+            Raw::Panicked(text) => {
+                self.failed(AttemptOutcome::Panicked, None, format!("panicked: {text}"), duration_ms)
+            }
             Raw::Dropped(Stop::Shutdown) => self.released(),
-            Raw::Dropped(Stop::Timeout) => self.failed(Outcome::TimedOut, None, self.timeout_text(), duration_ms),
+            Raw::Dropped(Stop::Timeout) => {
+                self.failed(AttemptOutcome::TimedOut, None, self.timeout_text(), duration_ms)
+            }
             Raw::Dropped(_) => self.cancelled("cancelled while running".to_owned()),
-            Raw::Undecodable(text) => self.bury(Outcome::Undecodable, self.misfit(&text), duration_ms),
+            Raw::Undecodable(text) => self.bury(AttemptOutcome::Undecodable, self.misfit(&text), duration_ms),
             Raw::TooLong(bytes) => {
                 let text = self.misfit(&format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
-                self.bury(Outcome::Undecodable, text, duration_ms)
+                self.bury(AttemptOutcome::Undecodable, text, duration_ms)
             }
         })
     }
@@ -338,12 +342,12 @@ impl Execution {
         tracing::warn!(
             event = telemetry::JOB_FAILED,
             job.duration_ms = self.started.elapsed().as_secs_f64() * 1e3,
-            job.outcome = Outcome::Undecodable.as_str(),
+            job.outcome = AttemptOutcome::Undecodable.as_str(),
             job.retry_in_ms = delay_us / 1000,
-            error = self.logged(Outcome::Undecodable, &text),
+            error = self.logged(AttemptOutcome::Undecodable, &text),
             "the arguments do not decode; they are tried again until the grace period is over"
         );
-        Some(self.requeue(Outcome::Undecodable, Some(delay_us), 1, Some(self.misfit(&text))))
+        Some(self.requeue(AttemptOutcome::Undecodable, Some(delay_us), 1, Some(self.misfit(&text))))
     }
 
     /// Stands in for an attempt whose own task cannot say how it ended.
@@ -372,7 +376,7 @@ impl Execution {
     ) -> Ended {
         let attempt = Self::remains(job, definition, ran, log_errors);
         let text = attempt.timeout_text();
-        attempt.failed(Outcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
+        attempt.failed(AttemptOutcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
     }
 
     /// An attempt that panicked outside the handler: while its error was formatted, or while it was dropped.
@@ -384,10 +388,15 @@ impl Execution {
         log_errors: bool,
     ) -> Ended {
         let text = format!("panicked: {}", panic_text(panic));
-        Self::remains(job, definition, ran, log_errors).failed(Outcome::Panicked, None, text, ran.as_secs_f64() * 1e3)
+        Self::remains(job, definition, ran, log_errors).failed(
+            AttemptOutcome::Panicked,
+            None,
+            text,
+            ran.as_secs_f64() * 1e3,
+        )
     }
 
-    fn failed(&self, outcome: Outcome, after: Option<Duration>, error: String, duration_ms: f64) -> Ended {
+    fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String, duration_ms: f64) -> Ended {
         if self.job.attempt > self.job.max_retries {
             return self.bury(outcome, error, duration_ms);
         }
@@ -406,10 +415,10 @@ impl Execution {
 
     fn released(&self) -> Ended {
         tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
-        self.requeue(Outcome::Released, None, 1, None)
+        self.requeue(AttemptOutcome::Released, None, 1, None)
     }
 
-    fn requeue(&self, outcome: Outcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
+    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
         Ended::Requeue(Requeue {
             hold: self.job.hold(),
             ran_us: micros(self.started.elapsed()),
@@ -427,13 +436,13 @@ impl Execution {
         Ended::Finish(Finish {
             hold: self.job.hold(),
             ran_us: micros(elapsed),
-            state: Outcome::Cancelled,
+            state: AttemptOutcome::Cancelled,
             result: None,
             error: Some(storable(why)),
         })
     }
 
-    fn bury(&self, outcome: Outcome, error: String, duration_ms: f64) -> Ended {
+    fn bury(&self, outcome: AttemptOutcome, error: String, duration_ms: f64) -> Ended {
         tracing::error!(
             event = telemetry::JOB_DEAD,
             job.duration_ms = duration_ms,
@@ -450,9 +459,9 @@ impl Execution {
     }
 
     /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.
-    fn logged(&self, outcome: Outcome, error: &str) -> Option<String> {
+    fn logged(&self, outcome: AttemptOutcome, error: &str) -> Option<String> {
         self.log_errors.then(|| match outcome {
-            Outcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
+            AttemptOutcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
             _ => error.replace(CAUSED_BY, ": "),
         })
     }

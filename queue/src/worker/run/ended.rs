@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::micros;
-use crate::store::values::{Bury, Claimed, Finish, Hold, Outcome, Requeue};
+use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Hold, Requeue};
 
 /// How an attempt ended: the edge that the job takes.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Ended {
 
     /// The arguments did not decode, and another worker may be able to.
     pub(crate) fn is_misfit(&self) -> bool {
-        matches!(self, Self::Requeue(it) if it.outcome == Outcome::Undecodable)
+        matches!(self, Self::Requeue(it) if it.outcome == AttemptOutcome::Undecodable)
     }
 
     /// Releases a job that was running, without counting the attempt.
@@ -36,7 +36,7 @@ impl Ended {
         Self::Requeue(Requeue {
             hold: job.hold(),
             ran_us: micros(ran),
-            outcome: Outcome::Released,
+            outcome: AttemptOutcome::Released,
             delay_us: None,
             uncount: 1,
             record: true,
@@ -49,7 +49,7 @@ impl Ended {
         Self::Requeue(Requeue {
             hold,
             ran_us: 0,
-            outcome: Outcome::Released,
+            outcome: AttemptOutcome::Released,
             delay_us: None,
             uncount: 1,
             record: false,

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::{Outcome, Row};
+use crate::schedule::plan::{ScheduleRow, TickOutcome};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -14,7 +14,7 @@ use crate::store::schedules::{Change, Named, NotThere, Noted};
 use crate::store::values::Whose;
 
 /// Locks the schedule with this name, if it exists and was not removed.
-async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Option<Row>, sqlx::Error> {
+async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Option<ScheduleRow>, sqlx::Error> {
     let found = ids::<DB>(conn, DB::SCHEDULES.named, &[name.into()]).await?;
     let rows = read::<DB>(conn, &found, 0).await?;
     Ok(rows.into_iter().map(|(row, _)| row).find(|row| row.retired_at.is_none()))
@@ -78,7 +78,7 @@ pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
                 let new = job(&row, max_retries(&row.definition.kind), None);
                 let inserted = DB::insert(conn, &[new], Whose::InTransaction).await?;
                 let job_id = *inserted.first().ok_or(sqlx::Error::RowNotFound)?;
-                let (id, outcome, next_us) = (row.id, Outcome::Hand.as_str(), row.next_at);
+                let (id, outcome, next_us) = (row.id, TickOutcome::Hand.as_str(), row.next_at);
                 let tick = Tick { id, tick_us: row.now, job_id: Some(job_id), outcome, skipped: 0, note: None };
                 execute::<DB>(conn, DB::SCHEDULES.ticks, &[json(&[tick]).as_str().into()]).await?;
                 let error = row.error.as_deref();
@@ -99,7 +99,7 @@ pub(super) async fn list<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     after: &str,
     limit: u32,
-) -> Result<Vec<(Row, bool)>, Error> {
+) -> Result<Vec<(ScheduleRow, bool)>, Error> {
     let args = (after.to_owned(), i64::from(limit));
     store
         .run(Via::Pool, Mode::Read, "cannot list schedules", args, |conn, (after, limit)| {

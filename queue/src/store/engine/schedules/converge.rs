@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::Row;
+use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -60,7 +60,7 @@ struct Difference<'a> {
 impl<'a> Difference<'a> {
     /// `rows`: the schedules of the application and those with declared names, each with whether a live worker belongs
     /// to its application.
-    fn between(app: &str, declared: &'a [Definition], rows: &[(Row, bool)]) -> Self {
+    fn between(app: &str, declared: &'a [Definition], rows: &[(ScheduleRow, bool)]) -> Self {
         let mut difference = Self::default();
         for definition in declared {
             match rows.iter().find(|(row, _)| row.definition.name == definition.name) {

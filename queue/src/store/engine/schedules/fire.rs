@@ -5,7 +5,7 @@ use serde::Serialize;
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::schedule::plan::{self, Outcome, Plan, Row};
+use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -38,7 +38,7 @@ pub(super) struct Moved<'a> {
 }
 
 /// The job of a schedule.
-pub(super) fn job(row: &Row, max_retries: u32, run_at_us: Option<i64>) -> NewJob {
+pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -> NewJob {
     let definition = &row.definition;
     NewJob {
         kind: definition.kind.clone().into(),
@@ -215,7 +215,7 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
 /// names and errors of those that were not fired.
 async fn carry_out<DB: Dialect>(
     conn: &mut DB::Connection,
-    plans: &[(Row, Plan, u32)],
+    plans: &[(ScheduleRow, Plan, u32)],
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
     if plans.is_empty() {
         return Ok(Vec::new());
@@ -241,7 +241,7 @@ async fn carry_out<DB: Dialect>(
         let mut job_id = None;
         for (tick, _) in &plan.fire {
             job_id = inserted.next();
-            let outcome = Outcome::Fired.as_str();
+            let outcome = TickOutcome::Fired.as_str();
             ticks.push(Tick { id: row.id, tick_us: *tick, job_id, outcome, skipped: 0, note: None });
             last = last.max(Some(*tick));
         }

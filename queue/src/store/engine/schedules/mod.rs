@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::Row;
+use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -30,13 +30,13 @@ async fn read<DB: Dialect>(
     conn: &mut DB::Connection,
     ids: &[i64],
     ahead: i64,
-) -> Result<Vec<(Row, bool)>, sqlx::Error> {
+) -> Result<Vec<(ScheduleRow, bool)>, sqlx::Error> {
     let found = rows::<DB>(conn, DB::SCHEDULES.rows, &[ids.into(), ahead.into()]).await?;
     found.iter().map(|found| Ok((row(found)?, found.int(25)? != 0))).collect()
 }
 
-fn row(row: &impl Cells) -> Result<Row, sqlx::Error> {
-    Ok(Row {
+fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
+    Ok(ScheduleRow {
         id: row.int(0)?,
         app: row.text(2)?,
         definition: Definition {
@@ -159,7 +159,7 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
         admin::fire_by_hand(self, name, max_retries).boxed()
     }
 
-    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(Row, bool)>> {
+    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(ScheduleRow, bool)>> {
         admin::list(self, after, limit).boxed()
     }
 

@@ -17,7 +17,7 @@ async fn only_the_current_attempt_completes<DB: TestDb>(db: Db<DB>) {
     let released = Requeue {
         hold: earlier.hold(),
         ran_us: 1,
-        outcome: Outcome::Released,
+        outcome: AttemptOutcome::Released,
         delay_us: None,
         uncount: 1,
         record: true,

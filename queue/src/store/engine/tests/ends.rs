@@ -28,7 +28,7 @@ async fn an_end_waits_for_a_transaction_that_moves_the_job<DB: TestDb>(db: Db<DB
         let ends = store.clone();
         let ids = (kept.id.get(), moved.id.get());
         let mut end = tokio::spawn(async move {
-            let cancelled = |job| Finish { state: Outcome::Cancelled, error: Some("no".into()), ..done(job) };
+            let cancelled = |job| Finish { state: AttemptOutcome::Cancelled, error: Some("no".into()), ..done(job) };
             match number {
                 0 => ends.finish(worker, &[done(&kept), done(&moved)]).await,
                 1 => ends.finish(worker, &[cancelled(&kept), cancelled(&moved)]).await,
@@ -58,7 +58,7 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
             delay_us: None,
             uncount: 1,
             record: false,
-            outcome: Outcome::Released,
+            outcome: AttemptOutcome::Released,
             error: None,
             ..back(j)
         })
@@ -111,7 +111,7 @@ async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
         plain(&jobs[1], DAY_US),
         plain(&jobs[2], 200 * DAY_US),
         Finish { ran_us: DAY_US, result: Some("3".into()), ..done(&jobs[3]) },
-        Finish { state: Outcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
+        Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
         Finish { hold: Hold { fence: jobs[5].fence + 1, ..jobs[5].hold() }, ..plain(&jobs[5], DAY_US) },
     ];
     let mut accepted = db.store.finish(worker, &batch).await.unwrap();
@@ -148,7 +148,7 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
         let mut jobs = db.take(worker, 1).await;
         let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {fence}"));
         assert_eq!(job.fence, fence);
-        let outcome = if fence % 3 == 0 { Outcome::Released } else { Outcome::Snoozed };
+        let outcome = if fence % 3 == 0 { AttemptOutcome::Released } else { AttemptOutcome::Snoozed };
         let snoozed = Requeue { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
         if fence == 300 {
             let stale = Requeue { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
@@ -227,7 +227,8 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 1);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 1);
     // by its own will, with the attempt on record
-    let cancelled = Finish { state: Outcome::Cancelled, error: Some("why".into()), result: None, ..done(&jobs[1]) };
+    let cancelled =
+        Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), result: None, ..done(&jobs[1]) };
     assert_eq!(db.store.finish(worker, &[cancelled]).await.unwrap(), [asked[1]]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'cancelled' AND error = 'why'").await, 1);
     // lost meanwhile

@@ -60,8 +60,8 @@ use super::notify::Signals;
 use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Outcome, Reach, Requeue, Rescued, Scope, Share,
-    Start, Whose, WorkerId,
+    Ask, AttemptOutcome, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Reach, Requeue, Rescued, Scope,
+    Share, Start, Whose, WorkerId,
 };
 use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
 
@@ -197,7 +197,7 @@ fn done(job: &Claimed) -> Finish {
     Finish {
         hold: job.hold(),
         ran_us: 2_000_000,
-        state: Outcome::Completed,
+        state: AttemptOutcome::Completed,
         result: Some("{\"a\":\"\\u0000é\"}".into()),
         error: None,
     }
@@ -207,7 +207,7 @@ fn back(job: &Claimed) -> Requeue {
     Requeue {
         hold: job.hold(),
         ran_us: 5,
-        outcome: Outcome::Failed,
+        outcome: AttemptOutcome::Failed,
         delay_us: Some(3_600_000_000),
         uncount: 0,
         record: true,
@@ -216,7 +216,7 @@ fn back(job: &Claimed) -> Requeue {
 }
 
 fn buried(job: &Claimed) -> Bury {
-    Bury { hold: job.hold(), ran_us: 5, outcome: Outcome::Failed, error: "gone \0".into() }
+    Bury { hold: job.hold(), ran_us: 5, outcome: AttemptOutcome::Failed, error: "gone \0".into() }
 }
 
 #[cfg(feature = "sqlite")]

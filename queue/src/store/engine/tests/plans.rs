@@ -19,7 +19,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
     }
     let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
     let cancelled =
-        Finish { hold: Hold::example(1, 1), ran_us: 1, state: Outcome::Cancelled, result: None, error: None };
+        Finish { hold: Hold::example(1, 1), ran_us: 1, state: AttemptOutcome::Cancelled, result: None, error: None };
     let finished = DB::finish_list(&[cancelled]);
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];

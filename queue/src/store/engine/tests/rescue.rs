@@ -117,7 +117,10 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     let jobs = db.store.claim(three, &asks(&["fresh", "began"]), None).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.losses).collect::<Vec<_>>(), [2, 2]);
     let ends = |kind, outcome| Requeue { outcome, ..back(&of(&jobs, kind)) };
-    db.store.requeue(three, &[ends("fresh", Outcome::Failed), ends("began", Outcome::Released)]).await.unwrap();
+    db.store
+        .requeue(three, &[ends("fresh", AttemptOutcome::Failed), ends("began", AttemptOutcome::Released)])
+        .await
+        .unwrap();
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
 }
 
@@ -130,7 +133,7 @@ async fn an_attempt_that_did_not_decode_clears_no_suspicion<DB: TestDb>(db: Db<D
     db.lose(lost).await;
     assert_eq!(db.rescue(1).await.ready, 1);
     let well = db.worker().await;
-    for (outcome, losses) in [(Outcome::Undecodable, 1), (Outcome::Failed, 0)] {
+    for (outcome, losses) in [(AttemptOutcome::Undecodable, 1), (AttemptOutcome::Failed, 0)] {
         let job = db.take(well, 1).await.remove(0);
         assert_eq!(job.losses, 1);
         db.store.requeue(well, &[Requeue { outcome, delay_us: None, ..back(&job) }]).await.unwrap();

@@ -29,7 +29,7 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn complete(&self, worker: WorkerId, job: &Claimed) {
-        let end = Finish { hold: job.hold(), ran_us: 1, state: Outcome::Completed, result: None, error: None };
+        let end = Finish { hold: job.hold(), ran_us: 1, state: AttemptOutcome::Completed, result: None, error: None };
         assert_eq!(self.store.finish(worker, &[end]).await.unwrap(), [job.id.get()]);
     }
 
