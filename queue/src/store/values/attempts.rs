@@ -1,0 +1,206 @@
+//! A claimed job, and the ways in which its attempt ends.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::id::JobId;
+use crate::store::values::lanes::Lane;
+use crate::store::values::workers::WorkerId;
+
+/// The features of this library that a job uses: one bit for each. This build ignores bits that it does not know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct Features(u16);
+
+impl From<Features> for i64 {
+    fn from(features: Features) -> Self {
+        features.0.into()
+    }
+}
+
+impl Features {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// As the database has it. A row may hold any number.
+    pub(crate) fn of(column: i64) -> Self {
+        Self((column & i64::from(u16::MAX)) as u16)
+    }
+
+    /// Unique jobs.
+    pub(crate) const UNIQUE: Self = Self::bit(0);
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    pub(crate) const fn bit(number: u32) -> Self {
+        assert!(number < 15, "the column has 16 bits, one of them for the sign");
+        Self(1 << number)
+    }
+
+    pub(crate) const fn has_any_of(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+/// A job that a worker holds, as every write of the attempt names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct Hold {
+    pub(crate) id: i64,
+    /// The number of the claim.
+    pub(crate) fence: i32,
+    #[serde(skip)]
+    pub(crate) features: Features,
+}
+
+impl Hold {
+    /// Of a job that uses no feature.
+    #[cfg(test)]
+    pub(crate) fn example(id: i64, fence: i32) -> Self {
+        Self { id, fence, features: Features::NONE }
+    }
+
+    /// The id and the fence.
+    pub(crate) fn key(self) -> (i64, i32) {
+        (self.id, self.fence)
+    }
+}
+
+/// A job as it was claimed.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimed {
+    pub(crate) id: JobId,
+    /// The fence: the number of this claim of the job. Every write of the attempt names it.
+    pub(crate) fence: i32,
+    pub(crate) attempt: u32,
+    pub(crate) max_retries: u32,
+    pub(crate) lane: Lane,
+    /// Microseconds since 1970.
+    pub(crate) run_at: i64,
+    pub(crate) enqueued_at: DateTime<Utc>,
+    /// JSON. Only its size if that is over [`ARGS_AT_CLAIM_BYTES`](crate::limits::ARGS_AT_CLAIM_BYTES); then the
+    /// arguments are fetched when the attempt begins.
+    pub(crate) args: Result<String, i64>,
+    /// How many workers were lost with it since an attempt last ended by itself.
+    pub(crate) losses: u32,
+    pub(crate) features: Features,
+    /// The id of the claim record, on engines that have them.
+    pub(crate) claim: Option<i64>,
+}
+
+impl Claimed {
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { id: self.id.get(), fence: self.fence, features: self.features }
+    }
+}
+
+#[cfg(test)]
+impl Claimed {
+    /// For tests: the first attempt of three, of a job without arguments.
+    pub(crate) fn example(lane: Lane, run_at: i64, id: i64) -> Self {
+        Self {
+            id: id.into(),
+            fence: 1,
+            attempt: 1,
+            max_retries: 2,
+            lane,
+            run_at,
+            enqueued_at: Utc::now(),
+            args: Ok("null".into()),
+            losses: 0,
+            features: Features::NONE,
+            claim: None,
+        }
+    }
+}
+
+/// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes words of its own).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AttemptOutcome {
+    Completed,
+    Failed,
+    Panicked,
+    TimedOut,
+    Undecodable,
+    Cancelled,
+    Snoozed,
+    Released,
+}
+
+impl AttemptOutcome {
+    /// The word that is stored and logged.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed_out",
+            Self::Undecodable => "undecodable",
+            Self::Cancelled => "cancelled",
+            Self::Snoozed => "snoozed",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// An attempt that begins or has begun.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Start {
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
+    /// How many other jobs its worker runs beside it at most. None: any number.
+    pub(crate) max_neighbours: Option<u32>,
+}
+
+/// A running job that ends as completed or cancelled.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Finish {
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
+    /// How long the attempt ran, in microseconds.
+    pub(crate) ran_us: i64,
+    /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
+    pub(crate) state: AttemptOutcome,
+    /// JSON, as text.
+    pub(crate) result: Option<String>,
+    /// The reason for a cancellation.
+    pub(crate) error: Option<String>,
+}
+
+/// The end of an attempt in a transaction of its handler's.
+#[derive(Debug, Clone)]
+pub(crate) struct Completion {
+    pub(crate) hold: Hold,
+    pub(crate) worker: WorkerId,
+    /// Microseconds since 1970. It tells another database apart, in which the numbers could be the same.
+    pub(crate) enqueued_us: i64,
+    pub(crate) ran_us: i64,
+    /// JSON, as text.
+    pub(crate) result: Option<String>,
+}
+
+/// A running job that returns to waiting: a failure with retries left, a snooze or a release.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Requeue {
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
+    pub(crate) ran_us: i64,
+    pub(crate) outcome: AttemptOutcome,
+    /// Microseconds until it may run again. None keeps `run_at`, and so its place.
+    pub(crate) delay_us: Option<i64>,
+    /// 0 or 1: what is subtracted from the attempt counter.
+    pub(crate) uncount: i32,
+    /// Whether the attempt goes into `queue_attempts`. One that never started does not.
+    pub(crate) record: bool,
+    pub(crate) error: Option<String>,
+}
+
+/// A running job that goes to the dead letters.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Bury {
+    #[serde(flatten)]
+    pub(crate) hold: Hold,
+    pub(crate) ran_us: i64,
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) error: String,
+}

@@ -1,0 +1,13 @@
+//! The values that the workers and the store exchange.
+
+mod attempts;
+mod lanes;
+mod new_jobs;
+mod workers;
+
+pub(crate) use attempts::{AttemptOutcome, Bury, Claimed, Completion, Features, Finish, Hold, Requeue, Start};
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) use lanes::NEVER;
+pub(crate) use lanes::{Ask, Found, Lane, LaneHead, Place, Rank, Reach, Scope, Share};
+pub(crate) use new_jobs::{NewJob, Refusal, Unwritten, Whose};
+pub(crate) use workers::{Heartbeat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};

@@ -1,0 +1,70 @@
+//! Jobs to write, and why they were not written.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::store::values::attempts::Features;
+use crate::unique::UniqueJob;
+
+/// Whose connection writes the jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The caller's. It may be in a transaction, begun by sqlx or by SQL that sqlx does not know of.
+    Callers,
+    /// Taken from the pool for these jobs alone, so it need not be checked for an open transaction.
+    Pools,
+    /// Either of them, in a transaction or behind a savepoint that undoes all after an error.
+    InTransaction,
+}
+
+/// A job to insert.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct NewJob {
+    pub(crate) kind: Cow<'static, str>,
+    pub(crate) queue: Cow<'static, str>,
+    pub(crate) priority: i16,
+    pub(crate) max_retries: i32,
+    /// From now, in microseconds.
+    pub(crate) delay_us: Option<i64>,
+    /// Microseconds since 1970.
+    pub(crate) run_at_us: Option<i64>,
+    /// JSON, as text.
+    pub(crate) args: String,
+    #[serde(skip_serializing_if = "Features::is_none")]
+    pub(crate) features: Features,
+    #[serde(skip)]
+    pub(crate) unique: Option<Box<UniqueJob>>,
+}
+
+impl NewJob {
+    /// How a unique job is unique.
+    pub(crate) fn rule(&self) -> &UniqueJob {
+        self.unique.as_deref().expect("a job that wants a key is unique")
+    }
+}
+
+/// A dead letter that cannot be sent back, because another job has its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) id: i64,
+    pub(crate) key: String,
+    pub(crate) holder: i64,
+}
+
+/// Why jobs were not written.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    Sql(sqlx::Error),
+    /// A job that must not be enqueued twice. `existing` has its key. None: another job of the batch.
+    Duplicate {
+        key: String,
+        existing: Option<i64>,
+    },
+}
+
+impl From<sqlx::Error> for Unwritten {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
