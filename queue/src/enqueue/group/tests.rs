@@ -1,6 +1,12 @@
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use tokio::runtime;
+use tokio::time::{Instant, sleep};
 
+use super::desk::DESKS;
+use super::insert::LIMIT;
 use super::*;
 
 const SOON: Duration = Duration::from_secs(5);

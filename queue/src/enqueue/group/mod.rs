@@ -1,0 +1,230 @@
+//! Single enqueues through a pool: concurrent ones are written by one statement.
+//!
+//! An enqueue writes its own job if no other enqueue writes at that moment. Jobs that arrive meanwhile go to a task,
+//! which writes them together. Sixteen concurrent enqueues then cost a few round trips and commits instead of sixteen.
+//!
+//! No enqueue depends on a future that its owner may have stopped polling. An enqueue writes only its own job, and the
+//! task uses another connection. If the pool has only one connection, or the database only one writer at a time, the
+//! task writes every job.
+//!
+//! If an enqueue is dropped midway, a task finishes it, so that no connection stays inside a statement. A used
+//! connection is kept for a moment, for the next enqueue.
+
+mod batch;
+mod desk;
+mod finished;
+mod insert;
+mod pending;
+#[cfg(all(test, feature = "sqlite"))]
+mod tests;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Error, Pool};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+pub(crate) use batch::write_all;
+
+use crate::enqueue::group::desk::{Desk, DeskOf, LINGER};
+use crate::enqueue::group::finished::Finished;
+use crate::enqueue::group::insert::{can_announce, insert_in_time};
+use crate::enqueue::group::pending::PendingInsert;
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::notify::{self, Signals};
+use crate::store::engine::write_queue::{Errand, Turn, Turns};
+use crate::store::values::NewJob;
+
+/// The most jobs in one statement.
+pub(crate) const MOST: usize = 256;
+/// About how many bytes of arguments one statement may have.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Writes one job and returns its id.
+pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
+    let place = DeskOf::of(pool);
+    let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
+    if place.has_room() && place.desk(alone) {
+        let alone = Alone(place);
+        return Finished::new(async move { alone.write(job).await }).await;
+    }
+    let (written, number) = oneshot::channel();
+    place.hand_over(PendingInsert { job, written });
+    // the task answers every enqueue, unless its runtime ends
+    number.await.unwrap_or(Err(Error::WorkerCrashed))
+}
+
+/// An enqueue that writes its own job.
+struct Alone<DB: Dialect + Signals>(DeskOf<DB>);
+
+impl<DB: Dialect + Signals> Alone<DB> {
+    async fn write(self, job: NewJob) -> Result<i64, Error> {
+        let pool = &self.0.pool;
+        let (mut conn, first_for_a_while) = self.0.connection().await?;
+        // the statement also sends the signal, which saves a round trip
+        let announce = first_for_a_while && can_announce::<DB>(&job);
+        let announce = announce.then(|| notify::from(pool));
+        let turns = Turns::of(pool);
+        let turn = turns.next(Errand::Other).await;
+        let written = insert_in_time(&mut conn, &turns, turn, &[job], announce.as_deref()).await;
+        if written.is_ok() {
+            self.0.keep(conn);
+        }
+        notify::committed(pool, announce.is_some());
+        written?.first().copied().ok_or(Error::RowNotFound)
+    }
+}
+
+impl<DB: Dialect + Signals> Drop for Alone<DB> {
+    fn drop(&mut self) {
+        self.0.desk(|desk| desk.alone = false);
+    }
+}
+
+impl<DB: Dialect + Signals> DeskOf<DB> {
+    /// Hands a job to the task. Starts the task if none runs.
+    fn hand_over(&self, waiting: PendingInsert) {
+        // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
+        let begun = self.desk(|desk| {
+            let waiting = match &desk.task {
+                Some(task) => match task.send(waiting) {
+                    Ok(()) => return None,
+                    Err(mpsc::error::SendError(back)) => back, // its runtime has ended
+                },
+                None => waiting,
+            };
+            let (jobs, receiver) = mpsc::unbounded_channel();
+            let _ = jobs.send(waiting);
+            desk.task = Some(jobs);
+            Some(receiver)
+        });
+        if let Some(receiver) = begun {
+            let task = Task { place: self.clone(), receiver };
+            tokio::spawn(async move { task.run().await });
+        }
+    }
+}
+
+/// The task that writes the jobs of several enqueues.
+struct Task<DB: Dialect + Signals> {
+    place: DeskOf<DB>,
+    receiver: mpsc::UnboundedReceiver<PendingInsert>,
+}
+
+impl<DB: Dialect + Signals> Drop for Task<DB> {
+    fn drop(&mut self) {
+        // if the runtime ended the task, the desk still refers to it
+        self.receiver.close();
+        self.place.desk(|desk| desk.task.take_if(|task| task.is_closed()));
+    }
+}
+
+impl<DB: Dialect + Signals> Task<DB> {
+    /// Writes groups of jobs, until no more than one arrives at a time.
+    async fn run(mut self) {
+        let (place, receiver) = (&self.place, &mut self.receiver);
+        let turns = Turns::of(&place.pool);
+        let mut go_on = false;
+        loop {
+            let first = match receiver.try_recv() {
+                Ok(first) => Some(first),
+                Err(_) if go_on && place.may_keep() => timeout(LINGER, receiver.recv()).await.unwrap_or(None),
+                Err(_) => None,
+            };
+            let Some(first) = first else {
+                let over = place.desk(|desk| {
+                    let over = receiver.is_empty();
+                    if over {
+                        desk.task = None;
+                    }
+                    over
+                });
+                if over {
+                    return;
+                }
+                continue;
+            };
+            let (mut conn, first_for_a_while) = match place.connection().await {
+                Ok(found) => found,
+                Err(error) => {
+                    // the others would only wait for the same error
+                    let others = std::iter::from_fn(|| receiver.try_recv().ok());
+                    refuse(std::iter::once(first).chain(others).collect(), error);
+                    continue;
+                }
+            };
+            let turn = turns.next(Errand::Other).await;
+            let group = gather(first, receiver);
+            // after a group of one, the next enqueue can write its own job
+            go_on = group.len() > 1 || !place.has_room();
+            // if the task writes every job, a single one is sent together with its signal
+            let lone = !place.has_room() && first_for_a_while && group.len() == 1;
+            let announce = lone && can_announce::<DB>(&group[0].job);
+            let announce = announce.then(|| notify::from(&place.pool));
+            if write_group(&mut conn, &turns, turn, group, announce.as_deref()).await {
+                place.keep(conn);
+            }
+            notify::committed(&place.pool, announce.is_some());
+        }
+    }
+}
+
+/// Collects the jobs that have arrived, as many as fit into one statement.
+fn gather(first: PendingInsert, receiver: &mut mpsc::UnboundedReceiver<PendingInsert>) -> Vec<PendingInsert> {
+    let mut bytes = first.job.args.len();
+    let mut group = vec![first];
+    while group.len() < MOST && bytes < MOST_BYTES {
+        let Ok(next) = receiver.try_recv() else { break };
+        bytes += next.job.args.len();
+        group.push(next);
+    }
+    group
+}
+
+/// Writes the jobs of a group and answers each enqueue. With `announce`, the statement also sends that signal. Returns
+/// whether the connection may be kept. After an error it may be dead: the pool checks that.
+async fn write_group<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    turn: Turn,
+    group: Vec<PendingInsert>,
+    announce: Option<&str>,
+) -> bool {
+    let (jobs, answers): (Vec<NewJob>, Vec<_>) = group.into_iter().map(|w| (w.job, w.written)).unzip();
+    let error = match insert_in_time(conn, turns, turn, &jobs, announce).await {
+        Ok(numbers) => {
+            for (answer, number) in answers.into_iter().zip(numbers) {
+                let _ = answer.send(Ok(number)); // an error here: the caller no longer waits
+            }
+            return true;
+        }
+        Err(error) => error,
+    };
+    if jobs.len() > 1 && matches!(error, Error::Database(_)) {
+        // Nothing was written. Written one by one, only the bad jobs get an error.
+        let mut sound = true;
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            let result = insert_in_time(conn, turns, turns.next(Errand::Other).await, &[job], announce).await;
+            sound &= result.is_ok();
+            let _ = answer.send(result.and_then(|numbers| numbers.first().copied().ok_or(Error::RowNotFound)));
+        }
+        return sound;
+    }
+    refuse(jobs.into_iter().zip(answers).map(|(job, written)| PendingInsert { job, written }).collect(), error);
+    false
+}
+
+/// Answers every enqueue of the group with the same error.
+fn refuse(group: Vec<PendingInsert>, error: Error) {
+    let again = |error: &Error| match error {
+        Error::PoolTimedOut => Error::PoolTimedOut,
+        Error::PoolClosed => Error::PoolClosed,
+        Error::Io(error) => Error::Io(std::io::Error::new(error.kind(), error.to_string())),
+        error => Error::Io(std::io::Error::other(error.to_string())),
+    };
+    let mut group = group.into_iter();
+    let Some(first) = group.next() else { return };
+    for waiting in group {
+        let _ = waiting.written.send(Err(again(&error)));
+    }
+    let _ = first.written.send(Err(error));
+}
