@@ -115,7 +115,7 @@ use proc_macro::TokenStream;
 /// | `fold = first`, `last` or `both` | depends on the hour | For a time that comes twice, see `queue::Fold`. |
 /// | `missed = none`, `last` or `all("6h")` | `last` | For times at which no worker ran, see `queue::Missed`. |
 /// | `overlap = allow` or `skip` | `allow` | If the job of the time before has not ended, see `queue::Overlap`. |
-/// | `jitter = "5m"` | none | Spreads the jobs: each is due up to so much later. At most `"30d"`. |
+/// | `jitter = "5m"` | none | Spreads the jobs: each is due up to this much later. At most `"30d"`. |
 /// | `args = SyncShop { shop: 7 }` | | The job. Required if the function has arguments. |
 /// | `name = "sync-7"` | the job's name | The schedule's name, unique in the database. Required for several schedules. |
 /// | `queue = "bulk"`, `priority = -1` | those of the job | Options of the job that is enqueued. |
@@ -136,16 +136,16 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # Unique jobs
-/// With `unique`, at most one job with the same arguments waits or runs: an enqueue writes nothing if such a job is there.
-/// The id that it returns is that of the job that is there. `queue::Unique` describes the rules, and an enqueue may
+/// With `unique`, at most one job with the same arguments waits or runs. It holds its key: another enqueue with these
+/// arguments writes nothing, and returns the id of the holder. `queue::Unique` describes the rules, and an enqueue may
 /// choose others. The long form has these options:
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|
 /// | `by = user` or `(user, day)` | all arguments | Jobs with the same values of these arguments are the same. |
 /// | `until = "end"` or `"start"` | `"end"` | Until when a job is the only one, see `queue::UniqueUntil`. |
-/// | `for = "1h"` | none | For at least so long after its enqueue, a job is the only one, even if it is over. |
-/// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if such a job is there, see `queue::OnConflict`. `"replace"` needs `until = "start"`. |
+/// | `for = "1h"` | none | For at least this long after its enqueue, a job is the only one, even if it is over. |
+/// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if another job holds the key, see `queue::OnConflict`. `"replace"` needs `until = "start"`. |
 ///
 /// Jobs are compared by their JSON. So every job must have the arguments in `by`, and a job from before a rename of an
 /// argument counts as another one.

@@ -59,8 +59,8 @@ impl Admin {
         self.store.job(id).await
     }
 
-    /// Finds the last unique job of a kind that took this key. While that job is not over, it keeps others out. `None`:
-    /// there is no such job any more.
+    /// Finds the job of this kind that took this key last. It may have started or ended since, so the key may be free.
+    /// `None`: no job took the key, or that job is gone.
     ///
     /// # Errors
     /// [`Error::Database`].

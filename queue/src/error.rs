@@ -53,9 +53,8 @@ pub enum Error {
         /// The limit in levels.
         limit: usize,
     },
-    /// A job with this key is there, and the enqueue must not write another one
-    /// ([`OnConflict::Reject`](crate::OnConflict::Reject)). Nothing was written, and the caller's transaction stays
-    /// usable.
+    /// Another job holds this key, and the enqueue has [`OnConflict::Reject`](crate::OnConflict::Reject). Nothing was
+    /// written, and the caller's transaction stays usable.
     #[error(
         "cannot enqueue `{kind}`: {} has the key `{key}` already; let that one do, or enqueue again when it is over",
         holder(*existing)

@@ -135,7 +135,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         Enqueue::new(self).unique_key(key)
     }
 
-    /// Makes the job unique for at least so long. See [`Enqueue::unique_for`].
+    /// Makes the job unique for at least this period. See [`Enqueue::unique_for`].
     fn unique_for(self, period: Duration) -> Enqueue<Self> {
         Enqueue::new(self).unique_for(period)
     }
@@ -145,12 +145,12 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         Enqueue::new(self).unique_until(until)
     }
 
-    /// Makes the job unique, and says what to do if it is there. See [`Enqueue::on_conflict`].
+    /// Makes the job unique, and says what to do if another job holds its key. See [`Enqueue::on_conflict`].
     fn on_conflict(self, on_conflict: OnConflict) -> Enqueue<Self> {
         Enqueue::new(self).on_conflict(on_conflict)
     }
 
-    /// Runs the job once, so long after the last of several enqueues. See [`Enqueue::debounce`].
+    /// Runs the job once, `delay` after the last of several enqueues. See [`Enqueue::debounce`].
     fn debounce(self, delay: Duration) -> Enqueue<Self> {
         Enqueue::new(self).debounce(delay)
     }
@@ -317,7 +317,7 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
-    /// Makes the job unique, and says what this enqueue does if a job with its key is there. The default is that of its
+    /// Makes the job unique, and says what this enqueue does if another job holds its key. The default is that of its
     /// type, else [`OnConflict::Keep`].
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.unique_options().on_conflict = Some(on_conflict);
@@ -358,21 +358,21 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
-    /// Inserts the job and returns its id. If the job is unique and one with its key is there, returns the id of the
-    /// job that stands for this request. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut`
+    /// Inserts the job and returns its id. If the job is unique and another job holds its key, returns the id of that
+    /// job, which stands for this request. `target` is a pool (`&PgPool`, `&MySqlPool`, `&SqlitePool`), or a `&mut`
     /// connection or transaction of one. In a transaction, the job commits or rolls back with it. No worker sees the
     /// job before the commit.
     ///
-    /// On PostgreSQL, workers are notified after the commit. A process that enqueues only in transactions notifies them
-    /// within the transaction instead, and PostgreSQL commits such transactions one after another. To avoid that, call
-    /// [`Admin::new`](crate::Admin::new) with a pool once: the library then knows which database to notify.
+    /// On PostgreSQL, workers are notified after the commit. A process that has never given the library a pool notifies
+    /// them within the transaction instead. PostgreSQL commits such transactions one after another. To avoid that, call
+    /// [`Admin::new`](crate::Admin::new) with a pool once, at the start of the process.
     ///
     /// # Errors
     /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].
     /// - [`Error::TooDeep`]: the arguments nest deeper than [`MAX_ARGS_DEPTH`].
     /// - [`Error::Payload`]: the arguments do not serialize.
     /// - [`Error::Config`]: the queue name or the unique key is not usable.
-    /// - [`Error::Duplicate`]: a job with its key is there, and [`OnConflict::Reject`] holds.
+    /// - [`Error::Duplicate`]: another job holds the key, and the enqueue has [`OnConflict::Reject`].
     /// - [`Error::Database`]: the database refused the job or could not be reached.
     ///
     /// All of them name the kind.
@@ -491,12 +491,11 @@ impl<J: Job> From<J> for Enqueue<J> {
 
 /// Inserts many jobs of one type in a few round trips, all or none. Returns their ids in the order given.
 ///
-/// Each item is a job, or a job with options. For a unique job whose key is taken, the id is that of the job with the
-/// key; [`enqueue_all_unique`] tells which these are.
+/// Each item is a job, or a job with options. For a unique job whose key is taken, the id is that of the holder.
+/// [`enqueue_all_unique`] reports which jobs are new.
 ///
-/// A large batch takes several statements in one transaction. If `target` is
-/// already in a transaction, they follow a savepoint. One statement has at most 1,000 jobs on MySQL and MariaDB, 5,000
-/// on SQLite, and 64 MiB on PostgreSQL.
+/// A large batch takes several statements in one transaction. If `target` is already in a transaction, they follow a
+/// savepoint. One statement has at most 1,000 jobs on MySQL and MariaDB, 5,000 on SQLite, and 64 MiB on PostgreSQL.
 ///
 /// # Errors
 /// As for [`Enqueue::enqueue`]. One unusable job refuses the whole batch before anything is written.
@@ -529,8 +528,8 @@ where
     write_all::<J, T, _>(target, jobs, Enqueued::id)
 }
 
-/// As [`enqueue_all`], and tells of each job whether it is new, was kept or was replaced. Several jobs of the batch may
-/// have the same key: the later ones meet the first.
+/// As [`enqueue_all`], but reports for each job whether it is new, was kept or was replaced. Several jobs of the batch
+/// may have the same key: the first of them holds it for the later ones.
 ///
 /// # Errors
 /// As for [`enqueue_all`].

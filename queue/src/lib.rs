@@ -48,8 +48,8 @@
 //! ```
 //!
 //! Workers need no coordinator. Start as many as you like, on any number of machines. [`WorkerBuilder::queue`] limits
-//! a worker to some queues. A worker claims only the kinds that are linked into its binary. What a handler needs, as a
-//! pool or a client, is a [`State`] parameter that [`WorkerBuilder::state`] provides.
+//! a worker to some queues. A worker claims only the kinds that are linked into its binary. A handler takes a shared
+//! value, such as a pool or a client, as a [`State`] parameter. [`WorkerBuilder::state`] provides it.
 //!
 //! # Test
 //! The feature `testing` is for dev-dependencies. A test runs the jobs of its own transaction, with the worker's code:
@@ -88,7 +88,7 @@
 //! * Once its enqueue is committed, a job runs until it completes, is cancelled, or becomes a dead letter. Only an
 //!   administrator's `delete` removes it before that.
 //! * At most one attempt of a job is current at any time. A worker that was paused or cut off may still run an old
-//!   attempt, but the database rejects its writes.
+//!   attempt. The database rejects that attempt's result, but not what its handler writes elsewhere.
 //! * Delivery is at least once: a crash between the end of a handler and the write of its result causes another
 //!   attempt. Handlers must be idempotent, or write their effects and the completion in one transaction ([`Tx`]).
 //! * All timestamps come from the database server. The clocks of your workers do not matter.

@@ -1,4 +1,4 @@
-//! Unique jobs: what makes two jobs the same, and what an enqueue does if such a job is there already.
+//! Unique jobs: what makes two jobs the same, and what an enqueue does if another job holds the key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Unique {
 }
 
 impl Unique {
-    /// By all arguments, until the job's end. A job that is there already is kept.
+    /// By all arguments, until the job's end. The holder of a key is kept.
     pub const ALL_ARGS: Self =
         Self { by: None, until: UniqueUntil::End, at_least: None, on_conflict: OnConflict::Keep };
 
@@ -61,7 +61,7 @@ impl Unique {
         Self { at_least: Some(period), ..self }
     }
 
-    /// What an enqueue does if a job with the key is there. The default is [`OnConflict::Keep`].
+    /// What an enqueue does if another job holds the key. The default is [`OnConflict::Keep`].
     #[must_use]
     pub const fn on_conflict(self, on_conflict: OnConflict) -> Self {
         Self { on_conflict, ..self }
@@ -71,19 +71,20 @@ impl Unique {
 /// Until when a job is the only one with its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UniqueUntil {
-    /// Until a worker claims it for the first time. At most one job with the key waits that was never claimed. A retry
-    /// may wait beside it. Choose this for "something changed": a request after the start gets a run of its own.
+    /// Until a worker claims it for the first time. At most one unclaimed job with the key waits. The retry of an
+    /// earlier one may wait beside it. Choose this for "something changed": a request after the start gets a run of its
+    /// own.
     Start,
-    /// Until it is completed, cancelled, dead or deleted. At most one job with the key waits or runs, its retries
-    /// included.
+    /// Until it is completed, cancelled, dead or deleted. At most one job with the key waits or runs. It holds the key
+    /// through its retries.
     End,
 }
 
-/// What an enqueue does if a job with its key is there.
+/// What an enqueue does if another job holds its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnConflict {
-    /// Nothing is written. The job that is there stands for the request. If it waits, it starts after the caller's
-    /// transaction has committed, so it sees the caller's data.
+    /// Nothing is written. The holder stands for the request. If it waits, it starts after the caller's transaction has
+    /// committed, so it sees the caller's data.
     Keep,
     /// The waiting job gets the new arguments, queue, priority and retries. It keeps its id. If the enqueue names a due
     /// time, the job gets that one. Otherwise it is due at once, and keeps its place if it was due. Needs
@@ -98,9 +99,9 @@ pub enum OnConflict {
 pub enum Enqueued {
     /// A new job was written.
     New(JobId),
-    /// This job was there, and is as it was.
+    /// This job held the key, and is as it was.
     Kept(JobId),
-    /// This job was there, and has the new arguments.
+    /// This job held the key, and has the new arguments.
     Replaced(JobId),
 }
 

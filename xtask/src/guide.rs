@@ -73,7 +73,7 @@ fn on_engine(page: &str, engine: Engine, server: Option<&str>) -> Result<String>
         Engine::Sqlite => page.to_owned(),
         Engine::Postgres => {
             let url = server.context("a server")?;
-            page.replace("queue = \"0.1\"", "queue = { version = \"0.1\", features = [\"postgres\"] }")
+            page.replace("path = \"../queue/queue\" }", "path = \"../queue/queue\", features = [\"postgres\"] }")
                 .replace("\"sqlite\"", "\"postgres\"")
                 .replace("SqlitePool", "PgPool")
                 .replace("SqliteConnection", "PgConnection")
@@ -91,9 +91,7 @@ fn script(page: &str) -> Result<String> {
         match info.split_once(' ').map(|(_, what)| what) {
             Some(file) if file.starts_with("file=") => {
                 let path = &file["file=".len()..];
-                let body = body
-                    .replace("queue = \"0.1\"", &format!("queue = {{ path = \"{library}\" }}"))
-                    .replace("queue = { version = \"0.1\"", &format!("queue = {{ path = \"{library}\""));
+                let body = body.replace("../queue/queue", &library);
                 let _ = writeln!(script, "mkdir -p \"$(dirname {path})\"\ncat > {path} <<'END'\n{body}END");
             }
             Some("run") => {

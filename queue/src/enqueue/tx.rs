@@ -70,7 +70,7 @@ pub(crate) mod sealed {
 /// # Ok(()) }
 /// ```
 ///
-/// A test that calls the handler makes one of a transaction of its own: `Tx::from(pool.begin().await?)`.
+/// To call the handler in a test, turn a transaction of the test into a `Tx`: `Tx::from(pool.begin().await?)`.
 ///
 /// On SQLite, an open transaction keeps every other writer out, heartbeats included. So a handler with a `Tx<Sqlite>`
 /// must end within 2 s.
@@ -82,7 +82,7 @@ impl<DB: TxDatabase> Tx<DB> {
         Ok(Self(pool.begin_with(DB::BEGIN_TX).await?))
     }
 
-    /// The transaction of sqlx: for tests that made this of one.
+    /// Returns the sqlx transaction inside. Use it in tests, after `Tx::from`.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

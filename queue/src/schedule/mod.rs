@@ -17,8 +17,8 @@ use crate::schedule::calendar::{Calendar, Ticks};
 use crate::schedule::expression::Expression;
 use crate::schedule::rules::{Fold, Gap, Missed, Overlap, TickKind};
 
-/// When a periodic job runs, and the rules for the odd moments. See [`Admin::schedule`](crate::Admin::schedule) and
-/// [`#[job(schedule = …)]`](crate::job).
+/// When a periodic job runs, and what happens around clock changes, missed ticks and overlapping jobs. See
+/// [`Admin::schedule`](crate::Admin::schedule) and [`#[job(schedule = …)]`](crate::job).
 ///
 /// A schedule has *ticks*: the moments at which a job falls due.
 ///

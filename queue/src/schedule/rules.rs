@@ -1,4 +1,4 @@
-//! The rules for odd moments.
+//! The rules for clock changes, missed ticks and overlapping jobs.
 
 use std::time::Duration;
 

@@ -23,9 +23,9 @@ use crate::worker::lifecycle;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
-/// A worker opens a few connections in addition to its pool: 5 on PostgreSQL (claims, results, heartbeats, rescue and
-/// retention, notifications), 4 on MySQL and MariaDB, 3 on SQLite. Its concurrency does not change that. The pool
-/// itself is left to the jobs.
+/// A worker opens connections of its own: 5 on PostgreSQL, 4 on MySQL and MariaDB, 3 on SQLite. The feature `schedules`
+/// adds one on servers. The concurrency does not change these numbers. The pool serves the jobs. A slow search for
+/// lanes borrows a spare connection of it. A worker on an SQLite database in memory shares it.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
@@ -238,13 +238,12 @@ impl WorkerBuilder {
         self
     }
 
-    /// For how long a job is tried again whose arguments do not decode. Such an attempt costs no retry. The default is
-    /// one hour; zero makes the job a dead letter at its first attempt.
+    /// Sets for how long a job is tried again if its arguments do not decode. Such an attempt costs no retry. The
+    /// default is one hour. Zero makes the job a dead letter at its first attempt.
     ///
     /// During a deploy or a rollback, workers of another build meet jobs that only the new or the old build can decode.
     /// Each pause is a quarter of the time since the first attempt, from a second to a minute. After the grace period
-    /// the job becomes a dead letter. One that is
-    /// sent back gets no second grace period.
+    /// the job becomes a dead letter. If it is sent back, it gets no second grace period.
     ///
     /// ```
     /// # fn example(pool: sqlx::SqlitePool) {
