@@ -7,7 +7,6 @@ use sqlx::{Error, Sqlite, SqliteConnection};
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, json, rows};
 use crate::store::engine::insert::{args_list, fitting};
-use crate::store::engine::read::number;
 use crate::store::engine::unique::dialect::{
     Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
 };
@@ -47,22 +46,19 @@ impl UniqueDialect for Sqlite {
             while !rest.is_empty() {
                 let alike = &alike[alike.len() - rest.len()..];
                 let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
-                let (first, count) = take_alike(conn, &alike[..part.len()], way).await?;
-                let mut new: Vec<(usize, i64)> = part.iter().copied().zip(first..).collect();
-                if count == 0 {
-                    // outside a transaction, a holder may be over by now: then nobody is named below
-                    new.clear();
+                let (first, written) = take_alike(conn, &alike[..part.len()], way).await?;
+                let is_written = |id: i64| written.as_ref().is_none_or(|written| written.contains(&id));
+                let mut others = Vec::new();
+                for (&place, id) in part.iter().zip(first..) {
+                    match is_written(id) {
+                        true => taken.new.push((place, id)),
+                        false => others.push(Key::of(place, jobs[place])),
+                    }
                 }
-                if count < part.len() {
-                    let keys: Vec<_> = part.iter().map(|place| Key::of(*place, jobs[*place])).collect();
-                    let mut others = Self::holders(conn, &keys).await?;
-                    let last = first + part.len() as i64; // ids may have been set back: a holder can have a higher one
-                    others.retain(|holder| !(first..last).contains(&holder.id));
-                    let places: HashSet<usize> = others.iter().map(|holder| holder.place).collect();
-                    new.retain(|(place, _)| !places.contains(place));
-                    taken.holders.extend(others);
+                // a holder may be over by now: then nobody is named, and the key is wanted again
+                if !others.is_empty() {
+                    taken.holders.extend(Self::holders(conn, &others).await?);
                 }
-                taken.new.extend(new);
                 rest = later;
             }
         }
@@ -108,9 +104,14 @@ fn alike(jobs: &[&NewJob]) -> Vec<Vec<usize>> {
     lists
 }
 
-/// Returns the id that the first of these jobs gets, and how many are new. The others leave gaps.
-async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob], way: Way) -> Result<(i64, usize), Error> {
-    let [first, ..] = jobs else { return Ok((0, 0)) };
+/// Returns the id that the first of these jobs gets, and the ids of those that are written (none: all are). The others
+/// leave gaps.
+async fn take_alike(
+    conn: &mut SqliteConnection,
+    jobs: &[&NewJob],
+    way: Way,
+) -> Result<(i64, Option<HashSet<i64>>), Error> {
+    let [first, ..] = jobs else { return Ok((0, None)) };
     let rule = first.rule();
     let list =
         |of: fn(&NewJob) -> Option<i64>| of(first).map(|_| json(&jobs.iter().map(|job| of(job)).collect::<Vec<_>>()));
@@ -138,10 +139,11 @@ async fn take_alike(conn: &mut SqliteConnection, jobs: &[&NewJob], way: Way) -> 
             }
             rows?
         }
-        Way::Bets | Way::Locks => rows::<Sqlite>(conn, TAKE, &binds).await?,
+        Way::Looks | Way::Bets | Way::Locks => rows::<Sqlite>(conn, TAKE, &binds).await?,
     };
     let row = rows.first().ok_or(Error::RowNotFound)?;
-    Ok((row.int(0)?, number(row.int(1)?)?))
+    let written = row.maybe_text(1)?.map(|list| serde_json::from_str(&list)).transpose();
+    Ok((row.int(0)?, written.map_err(|error| Error::Decode(error.into()))?))
 }
 
 #[cfg(test)]
@@ -192,5 +194,41 @@ mod tests {
             sqlx::query_scalar("SELECT id FROM written ORDER BY id").fetch_all(&pool).await.unwrap();
         assert_eq!(new, written);
         assert!(kept > 0 && new.len() > 100, "{kept} kept, {} new", new.len());
+    }
+
+    /// A key may become free in the middle of the call, by the clock.
+    #[tokio::test]
+    async fn what_becomes_free_meanwhile_is_not_called_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.path().join("queue.sqlite").display());
+        let pool = SqlitePoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+        crate::migrate(&pool).await.unwrap();
+        let keyed = |key: String| {
+            let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
+            let unique = UniqueJob { key, until, at_least: None, on_conflict, at_most: None };
+            NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..NewJob::example("k") }
+        };
+        let mut conn = pool.acquire().await.unwrap();
+        let over: Vec<NewJob> = (0..500).map(|n| keyed(format!("over {n}"))).collect();
+        enqueue::<Sqlite>(&mut conn, &over, Whose::Pools).await.unwrap();
+        let (mut kept, mut all) = (0, 0);
+        for round in 0..200 {
+            // the holders are over; their time is over in the middle of the call, at a moment that moves
+            let soon = format!(
+                "DELETE FROM queue_jobs; UPDATE queue_unique_keys SET free_at = \
+                 CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + {}",
+                round % 8
+            );
+            sqlx::raw_sql(sqlx::AssertSqlSafe(soon)).execute(&mut *conn).await.unwrap();
+            let jobs: Vec<NewJob> = over.iter().cloned().chain([keyed(format!("new {round}"))]).collect();
+            let placed = enqueue::<Sqlite>(&mut conn, &jobs, Whose::Pools).await.unwrap();
+            let new = placed.iter().filter(|it| it.is_new()).count();
+            let written: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM queue_jobs").fetch_one(&mut *conn).await.unwrap();
+            assert_eq!(new as i64, written, "round {round}");
+            kept += u32::from(new == 1);
+            all += u32::from(new == jobs.len());
+        }
+        assert!(kept > 0 && all > 0, "{kept} rounds before that moment, {all} behind it");
     }
 }

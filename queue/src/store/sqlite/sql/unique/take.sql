@@ -39,8 +39,10 @@ CROSS JOIN json_each($8) AS w
 CROSS JOIN queue_unique_keys AS k ON k.kind = $1 AND k.unique_key = w.value
 WHERE taken.some_are_taken AND k.job_id = last.id + 1 + w.key;
 
--- A row: the id that the first one gets, and how many keys were free.
-SELECT last.id + 1, (SELECT count(*) FROM queue_unique_jobs WHERE job_id > last.id)
+-- A row: the id that the first one gets, and the ids of those that are written, unless all are.
+SELECT last.id + 1,
+       CASE WHEN (SELECT count(*) FROM queue_unique_jobs WHERE job_id > last.id) < json_array_length($8)
+            THEN (SELECT json_group_array(job_id) FROM queue_unique_jobs WHERE job_id > last.id) END
 FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
                  coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last;
 
