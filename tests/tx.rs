@@ -19,7 +19,7 @@ macro_rules! on_driver {
             use super::*;
 
             /// Writes an effect and a further job, and ends as it is told.
-            #[job(name = $charge, max_retries = 2, backoff = fixed("10ms"), timeout = "2s")]
+            #[job(name = $charge, max_retries = 2, backoff = fixed("10ms"), timeout = "8s")]
             pub(crate) async fn charge(
                 ctx: JobContext,
                 tx: &mut Tx<$DB>,
@@ -228,6 +228,62 @@ macro_rules! on_driver {
 on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg"], [postgres Postgres]);
 on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my"], [mariadb MariaDb, mysql MySql]);
 on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite"], [sqlite Sqlite]);
+
+/// Goes on after an error of the database.
+#[job(name = "deadlocked", max_retries = 1, backoff = fixed("10ms"))]
+async fn deadlocked(ctx: JobContext, tx: &mut Tx<sqlx::MySql>, State(probe): State<Probe>) -> Result<(), JobError> {
+    sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await?;
+    if ctx.attempt() == 1 {
+        sqlx::query("UPDATE counters SET n = 1 WHERE id = 1").execute(&mut **tx).await?;
+        probe.perform(&ctx, "deadlocked", &[Step::hold("go")]).await?;
+        let defeated = sqlx::query("UPDATE counters SET n = 1 WHERE id = 2").execute(&mut **tx).await;
+        assert!(defeated.expect_err("a deadlock").to_string().contains("Deadlock"));
+    }
+    Ok(())
+}
+
+/// MySQL and MariaDB roll the whole transaction back, and the next statement begins another one.
+async fn a_transaction_that_the_server_ended_completes_nothing(db: Db) {
+    let queue_tests::AnyPool::MySql(pool) = db.pool() else { unreachable!() };
+    db.sql("CREATE TABLE effects (label varchar(64) NOT NULL)").await;
+    db.sql("CREATE TABLE counters (id int PRIMARY KEY, n int NOT NULL)").await;
+    let rows: Vec<String> = (1..=300).map(|id| format!("({id}, 0)")).collect();
+    db.sql(format!("INSERT INTO counters (id, n) VALUES {}", rows.join(", "))).await;
+    // it has written more than the handler, so the server rolls the handler back
+    let mut other = pool.begin().await.unwrap();
+    let session: i64 =
+        sqlx::query_scalar("SELECT CAST(CONNECTION_ID() AS SIGNED)").fetch_one(&mut *other).await.unwrap();
+    sqlx::query("UPDATE counters SET n = n + 1 WHERE id > 1").execute(&mut *other).await.unwrap();
+
+    let worker = db.start(db.worker_apart().await.only_registered().register::<Deadlocked>());
+    let id = db.enqueue(Deadlocked::new()).await;
+    db.probe.wait_for(What::Started, "deadlocked", 1).await;
+    let waits = tokio::spawn(async move {
+        sqlx::query("UPDATE counters SET n = 2 WHERE id = 1").execute(&mut *other).await.expect("it is the survivor");
+        other.rollback().await.unwrap();
+    });
+    let waiting = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {session} AND info LIKE 'UPDATE counters%'"
+    );
+    eventually("the other one waits", async || (db.int(&*waiting).await == 1).then_some(())).await;
+    db.probe.release("go");
+    let detail = db.reaches(id, JobState::Completed).await;
+    waits.await.unwrap();
+    worker.stop().await;
+    assert_eq!((outcomes(&detail), db.count("effects").await), (vec![(1, "failed"), (2, "completed")], 1));
+    let error = detail.attempts[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("the database rolled back what this handler wrote"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_on_mariadb() {
+    queue_tests::on(Engine::MariaDb, a_transaction_that_the_server_ended_completes_nothing).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_on_mysql() {
+    queue_tests::on(Engine::MySql, a_transaction_that_the_server_ended_completes_nothing).await;
+}
 
 fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
     detail.attempts.iter().map(|attempt| (attempt.attempt, attempt.outcome.as_str())).collect()

@@ -80,8 +80,8 @@ pub(crate) trait OwnRow: Send + Sync {
     fn completion(&self, result: Option<String>) -> Completion;
     /// The worker knows that it has lost its lease.
     fn is_lost(&self) -> bool;
-    /// From here on, the handler may hold the lock on the row.
-    fn locks(&self);
+    /// To be called before the handler locks the row. From then on, no statement for several jobs waits for that lock.
+    fn lock_soon(&self) -> BoxFuture<'_, ()>;
     /// Asks the worker's own database whether this attempt is current. Waits for no lock.
     fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>>;
 }

@@ -117,7 +117,7 @@ impl JobContext {
     /// If it is dropped, roll the transaction back.
     pub fn guard<'a, T: InTransaction + 'a>(&'a self, tx: T) -> BoxFuture<'a, Result<(), Error>> {
         async move {
-            let Some(row) = self.row_for::<T>()? else { return Ok(()) };
+            let Some(row) = self.row_for::<T>().await? else { return Ok(()) };
             match tx.guard(&row.completion(None)).await.doing("cannot lock the row of a running job")? {
                 Some(true) => Ok(()),
                 Some(false) => Err(self.refused(row).await),
@@ -128,7 +128,7 @@ impl JobContext {
     }
 
     async fn complete<T: InTransaction>(&self, tx: T, result: Option<String>) -> Result<(), Error> {
-        let row = self.row_for::<T>()?;
+        let row = self.row_for::<T>().await?;
         if !self.begins_to_complete() {
             return Err(Error::config(TWICE));
         }
@@ -143,7 +143,7 @@ impl JobContext {
     }
 
     /// The row, if this attempt may still be current. None: the job has none.
-    fn row_for<T: InTransaction>(&self) -> Result<Option<&dyn OwnRow>, Error> {
+    async fn row_for<T: InTransaction>(&self) -> Result<Option<&dyn OwnRow>, Error> {
         let row = match self.row() {
             Row::None => return Ok(None),
             #[cfg(feature = "testing")]
@@ -161,7 +161,7 @@ impl JobContext {
             )));
         }
         // the handler may hold the lock from here on
-        row.locks();
+        row.lock_soon().await;
         Ok(Some(row))
     }
 
@@ -197,6 +197,7 @@ pub(crate) async fn commit<DB: TxDatabase>(
 ) -> Result<(), JobError> {
     // as for a result that is returned without a transaction: no retry can help
     let result = result.map_err(JobError::dead)?;
+    tx.is_still_open().await?;
     ctx.complete(&mut tx, result).await?;
     Ok(Tx::into_inner(tx).commit().await.doing("cannot commit the transaction of a job")?)
 }

@@ -22,9 +22,6 @@ pub(crate) mod sealed {
         /// The type's name in messages.
         #[doc(hidden)]
         const TYPE: &'static str;
-        /// Begins a transaction that writes.
-        #[doc(hidden)]
-        const BEGIN_TX: &'static str;
     }
 
     impl<DB: Dialect> SealedTx for DB {
@@ -33,7 +30,6 @@ pub(crate) mod sealed {
             Engine::MySql => "MySql",
             Engine::Sqlite => "Sqlite",
         };
-        const BEGIN_TX: &'static str = DB::BEGIN_ANEW;
     }
 }
 
@@ -80,6 +76,19 @@ pub struct Tx<DB: TxDatabase>(Transaction<'static, DB>);
 impl<DB: TxDatabase> Tx<DB> {
     pub(crate) async fn begin(pool: &Pool<DB>) -> Result<Self, Error> {
         Ok(Self(pool.begin_with(DB::BEGIN_TX).await?))
+    }
+
+    /// Error: the database has rolled the transaction back, although it looks open. MySQL and MariaDB do so after a
+    /// deadlock, and the next statement begins another transaction.
+    pub(crate) async fn is_still_open(&mut self) -> Result<(), Error> {
+        let Some(check) = DB::CHECK_TX else { return Ok(()) };
+        match DB::raw(&mut self.0, check).await {
+            Err(Error::Database(error)) => Err(Error::Protocol(format!(
+                "the database rolled back what this handler wrote, for example after a deadlock, and the handler went \
+                 on: return such an error from the handler ({error})"
+            ))),
+            other => other,
+        }
     }
 
     /// Returns the sqlx transaction inside. Use it in tests, after `Tx::from`.

@@ -40,6 +40,13 @@ const NOTE: Rows = Rows {
 /// Keys in one list. MariaDB makes a table of a thousand.
 const MOST_AT_ONCE: usize = 512;
 
+// without autocommit, the session may be in a transaction: START TRANSACTION alone would commit that too
+macro_rules! begin_anew {
+    () => {
+        "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION"
+    };
+}
+
 impl UniqueDialect for MySql {
     const UNIQUE: &'static UniqueStatements = unique_statements!(
         "mysql",
@@ -47,9 +54,9 @@ impl UniqueDialect for MySql {
         hold_begun: Some(include_str!("sql/unique/hold_begun.sql"))
     );
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-    // without autocommit, the session may be in a transaction: START TRANSACTION alone would commit that too
-    const BEGIN_ANEW: &'static str =
-        "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    const BEGIN_ANEW: &'static str = begin_anew!();
+    const BEGIN_TX: &'static str = concat!(begin_anew!(), "; SAVEPOINT queue_attempt");
+    const CHECK_TX: Option<&'static str> = Some("RELEASE SAVEPOINT queue_attempt");
     const COMMIT_IN_POOL: &'static str = settings::COMMIT;
     const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;
 

@@ -22,8 +22,12 @@ impl UniqueDialect for Postgres {
     const COMMIT_IN_POOL: &'static str = "COMMIT";
     const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 
-    fn shortest(_whose: Whose) -> Way {
-        Way::AtOnce
+    fn shortest(whose: Whose) -> Way {
+        match whose {
+            Whose::Pools => Way::Looks,
+            // the key before its holder, as everybody does whose locks last
+            Whose::Callers | Whose::InTransaction => Way::AtOnce,
+        }
     }
 
     async fn take(
@@ -44,7 +48,10 @@ impl UniqueDialect for Postgres {
             let first = jobs.len() - rest.len();
             let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
             match part {
-                [job] if way == Way::AtOnce => taken.new.extend(insert_one(conn, job).await?.map(|id| (first, id))),
+                [job] if matches!(way, Way::AtOnce | Way::Looks) => {
+                    let id = insert_one(conn, job, way == Way::Looks).await?;
+                    taken.new.extend(id.map(|id| (first, id)));
+                }
                 _ => taken.new.extend(insert(conn, part).await?.map(|(place, id)| (first + place, id))),
             }
             rest = later;
@@ -72,8 +79,8 @@ impl UniqueDialect for Postgres {
     }
 }
 
-/// The id of the new job. None: its key is taken, and it may be locked or not.
-async fn insert_one(conn: &mut PgConnection, job: &NewJob) -> Result<Option<i64>, Error> {
+/// The id of the new job. None: its key is taken. With `looks`, it may be locked or not.
+async fn insert_one(conn: &mut PgConnection, job: &NewJob, looks: bool) -> Result<Option<i64>, Error> {
     let rule = job.rule();
     sqlx::query_scalar(include_str!("sql/unique/take_one.sql"))
         .bind(&*job.kind)
@@ -87,6 +94,7 @@ async fn insert_one(conn: &mut PgConnection, job: &NewJob) -> Result<Option<i64>
         .bind(job.delay_us)
         .bind(job.run_at_us)
         .bind(i64::from(job.features) as i16)
+        .bind(looks)
         .fetch_optional(conn)
         .await
 }

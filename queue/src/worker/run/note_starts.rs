@@ -78,22 +78,20 @@ async fn note_running(shared: &Shared) -> Result<bool, Error> {
         if held.worker != worker || held.noted.load(Ordering::Relaxed) {
             continue;
         }
-        if held.switch.locks_row.load(Ordering::Relaxed) {
-            // all the others would wait for the handler's transaction
-            continue;
-        }
         if now.saturating_duration_since(*began) < SOON {
             all = false;
-        } else {
-            starts.push(Start { hold: held.job.hold(), max_neighbours: None });
-            noted.push(held.clone());
+            continue;
         }
+        // all the others would wait for the handler's transaction
+        let Some(row) = held.switch.may_lock_row() else { continue };
+        starts.push(Start { hold: held.job.hold(), max_neighbours: None });
+        noted.push((held.clone(), row));
     }
     if starts.is_empty() || worker == 0 {
         return Ok(all);
     }
     shared.config.store.started(worker, &starts).await?;
     // an attempt that was refused is not ours any more
-    noted.iter().for_each(|held| held.noted.store(true, Ordering::Relaxed));
+    noted.iter().for_each(|(held, _)| held.noted.store(true, Ordering::Relaxed));
     Ok(all)
 }

@@ -1,7 +1,6 @@
 //! The row of an attempt's own job, for a handler that completes the job itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -42,8 +41,8 @@ impl OwnRow for HeldRow {
         self.switch.reason() == Some(Stop::LeaseLost)
     }
 
-    fn locks(&self) {
-        self.switch.locks_row.store(true, Ordering::Relaxed);
+    fn lock_soon(&self) -> BoxFuture<'_, ()> {
+        self.switch.handler_locks_row().boxed()
     }
 
     fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>> {

@@ -1,7 +1,9 @@
 //! What stops a running attempt, and why.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 /// Why an attempt was told to stop.
@@ -21,11 +23,26 @@ pub(crate) struct Switch {
     /// Ends even the grace period, because another worker may have the job by now.
     pub(crate) lost: CancellationToken,
     reason: AtomicU8,
-    /// The handler may hold the lock on its job's row, for as long as it likes. Nothing else may wait for that lock.
-    pub(crate) locks_row: AtomicBool,
+    /// Whoever wants to lock the job's row takes this before. A handler keeps it: it may hold the row as long as it
+    /// likes, and no statement for several jobs may wait for it.
+    row: Arc<Mutex<()>>,
+    kept: OnceLock<OwnedMutexGuard<()>>,
 }
 
 impl Switch {
+    /// The handler is about to lock the row of its job. Waits for a statement of the worker that is under way.
+    pub(crate) async fn handler_locks_row(&self) {
+        if self.kept.get().is_none() {
+            let guard = self.row.clone().lock_owned().await;
+            let _ = self.kept.set(guard);
+        }
+    }
+
+    /// For a statement of the worker, which ends soon. None: the handler may hold the row.
+    pub(crate) fn may_lock_row(&self) -> Option<OwnedMutexGuard<()>> {
+        self.row.clone().try_lock_owned().ok()
+    }
+
     pub(crate) fn stop(&self, why: Stop) {
         if why == Stop::LeaseLost {
             self.reason.store(why as u8, Ordering::Release);
@@ -60,5 +77,19 @@ mod tests {
         assert!(switch.token.is_cancelled());
         switch.stop(Stop::LeaseLost);
         assert_eq!(switch.reason(), Some(Stop::LeaseLost));
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_locks_its_row_waits_for_the_worker_and_then_keeps_it() {
+        let switch = Arc::new(Switch::default());
+        let statement = switch.may_lock_row().expect("nobody locks it");
+        let of_handler = switch.clone();
+        let mut handler = tokio::spawn(async move { of_handler.handler_locks_row().await });
+        let soon = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(soon, &mut handler).await.is_err(), "the statement is under way");
+        drop(statement);
+        handler.await.unwrap();
+        assert!(switch.may_lock_row().is_none());
+        switch.handler_locks_row().await; // once more costs nothing
     }
 }

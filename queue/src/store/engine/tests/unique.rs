@@ -14,6 +14,8 @@ on_each! {
     a_refused_enqueue_leaves_nothing_behind,
     a_key_without_a_job_hides_no_other,
     a_kept_key_is_not_written,
+    callers_who_take_keys_in_one_order_do_not_deadlock,
+    old_jobs_that_stay_do_not_stop_the_sweep,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -191,4 +193,52 @@ async fn a_kept_key_is_not_written<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == crate::Engine::Postgres {
         assert_eq!(db.int("SELECT count(*) FROM queue_unique_keys WHERE xmax::text <> '0'").await, 0);
     }
+}
+
+/// The second one must not lock a holder before the first one's next key.
+async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<DB>) {
+    if DB::ONE_WRITER {
+        return; // there are no locks of rows
+    }
+    // the holders' ids are in the other order
+    let two = db.enqueue(&[keyed("k2")]).await[0];
+    let one = db.enqueue(&[keyed("k1")]).await[0];
+    let enqueue = async |conn: &mut DB::Connection, keys: &[&str]| {
+        let jobs: Vec<NewJob> = keys.iter().map(|key| keyed(key)).collect();
+        crate::store::engine::enqueue::enqueue::<DB>(conn, &jobs, Whose::Callers).await.unwrap()
+    };
+    let kept = |of: &[Enqueued]| of.iter().map(|it| Enqueued::Kept(it.id())).collect::<Vec<_>>();
+    let mut first = db.pool.begin_with(DB::BEGIN_ANEW).await.unwrap();
+    assert_eq!(enqueue(&mut first, &["k1"]).await, kept(&[one]));
+    let pool = db.pool.clone();
+    let second = tokio::spawn(async move {
+        let mut second = pool.begin_with(DB::BEGIN_ANEW).await.unwrap();
+        let jobs = ["k1", "k2"].map(keyed);
+        let placed = crate::store::engine::enqueue::enqueue::<DB>(&mut second, &jobs, Whose::Callers).await;
+        second.commit().await.unwrap();
+        placed.unwrap()
+    });
+    // until it waits
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let placed = tokio::time::timeout(Duration::from_secs(20), enqueue(&mut first, &["k2"]));
+    assert_eq!(placed.await.expect("nobody has that key"), kept(&[two]));
+    first.commit().await.unwrap();
+    assert_eq!(second.await.unwrap(), kept(&[one, two]));
+}
+
+/// Old dead letters, say.
+async fn old_jobs_that_stay_do_not_stop_the_sweep<DB: TestDb>(db: Db<DB>) {
+    let jobs: Vec<NewJob> = (0..5_000).map(|n| keyed(&n.to_string())).collect();
+    let ids: Vec<i64> = db.enqueue(&jobs).await.iter().map(|it| it.id().get()).collect();
+    // most of the first part stay
+    db.sql(format!("DELETE FROM queue_jobs WHERE id > {}", ids[899])).await;
+    db.sweep().await;
+    assert_eq!(db.keys().await, (900, 900));
+    // behind as many parts as the hand moves on in a round
+    let gone = db.enqueue(&(0..9_500).map(|n| keyed(&format!("new {n}"))).collect::<Vec<_>>()).await;
+    let last = db.enqueue(&(0..5_000).map(|n| keyed(&format!("last {n}"))).collect::<Vec<_>>()).await;
+    let ends = last.last().expect("many").id();
+    db.sql(format!("DELETE FROM queue_jobs WHERE id BETWEEN {} AND {ends}", gone[0].id())).await;
+    db.sweep().await;
+    assert_eq!(db.keys().await, (900, 900), "in one round");
 }

@@ -16,6 +16,10 @@ pub(crate) trait UniqueDialect: Database {
     const BEGIN_IN_POOL: &'static str;
     /// The same in a session that may be in a transaction already, because of its settings. It costs a little more.
     const BEGIN_ANEW: &'static str;
+    /// As [`BEGIN_ANEW`](Self::BEGIN_ANEW), for a handler.
+    const BEGIN_TX: &'static str = Self::BEGIN_ANEW;
+    /// Fails if the database has ended the handler's transaction and begun another one.
+    const CHECK_TX: Option<&'static str> = None;
     /// Ends it, and nothing else.
     const COMMIT_IN_POOL: &'static str;
     const ROLLBACK_IN_POOL: &'static str;
@@ -51,8 +55,10 @@ pub(crate) trait UniqueDialect: Database {
 /// How an engine takes keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In one call, which needs no transaction around it.
+    /// In one call, which needs no transaction around it. It locks a key that is taken.
     AtOnce,
+    /// The same through a pool: a key that is taken stays unlocked.
+    Looks,
     /// A key that looks new is taken for new, and one that is taken stays unlocked.
     Bets,
     /// In the caller's transaction, or one around it.

@@ -1,9 +1,10 @@
 //! The jobs of one batch that want the same key, in their order. The later ones meet the first.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::store::values::{NewJob, Unwritten};
-use crate::unique::{Enqueued, OnConflict};
+use crate::unique::{Enqueued, OnConflict, UniqueJob};
 
 /// The jobs of a batch with one key.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,9 +46,16 @@ impl Group {
         self.jobs[0]
     }
 
-    /// The job that is written if the key is free. Its rule holds then.
-    pub(super) fn content(&self) -> usize {
-        self.content
+    /// The job that is written if the key is free: the first one, with what the last replacement gives it. It has the
+    /// key as long as the first one wants.
+    pub(super) fn wanted<'a>(&self, jobs: &'a [NewJob]) -> Cow<'a, NewJob> {
+        let content = &jobs[self.content];
+        let (first, last) = (jobs[self.first()].rule(), content.rule());
+        if (first.until, first.at_least) == (last.until, last.at_least) {
+            return Cow::Borrowed(content);
+        }
+        let unique = UniqueJob { until: first.until, at_least: first.at_least, ..last.clone() };
+        Cow::Owned(NewJob { unique: Some(Box::new(unique)), ..content.clone() })
     }
 
     /// Whether any of them may replace the job that has the key.
@@ -99,11 +107,11 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
+    use std::time::Duration;
 
     use super::*;
     use crate::store::values::Features;
-    use crate::unique::{UniqueJob, UniqueUntil};
+    use crate::unique::UniqueUntil;
 
     fn job(key: &str, on_conflict: OnConflict) -> NewJob {
         let until = UniqueUntil::Start;
@@ -121,7 +129,7 @@ mod tests {
         let groups = grouped(&jobs).unwrap();
         assert_eq!(groups.iter().map(Group::first).collect::<Vec<_>>(), [0, 2, 5]);
         let first = &groups[0];
-        assert_eq!((first.content(), first.replaces(&jobs)), (3, true));
+        assert_eq!((first.content, first.replaces(&jobs)), (3, true));
 
         let mut placed = vec![None; jobs.len()];
         first.is_new(&jobs, 7, &mut placed);
@@ -139,5 +147,19 @@ mod tests {
         assert!(matches!(refused, Err(Unwritten::Duplicate { key, existing: Some(9) }) if key == "l"));
         let twice = grouped(&[job("k", Keep), job("k", Reject)]);
         assert!(matches!(twice, Err(Unwritten::Duplicate { key, existing: None }) if key == "k"));
+    }
+
+    /// As if it had been enqueued before the others.
+    #[test]
+    fn the_first_of_a_batch_says_how_long_the_key_is_held() {
+        let mut first = job("k", OnConflict::Keep);
+        let rule = first.unique.as_mut().unwrap();
+        (rule.until, rule.at_least) = (UniqueUntil::End, Some(Duration::from_secs(60)));
+        let last = NewJob { args: "7".into(), ..job("k", OnConflict::Replace) };
+        let jobs = [first, last];
+        let wanted = grouped(&jobs).unwrap()[0].wanted(&jobs).into_owned();
+        assert_eq!(wanted.args, "7");
+        assert_eq!((wanted.rule().until, wanted.rule().at_least), (UniqueUntil::End, Some(Duration::from_secs(60))));
+        assert_eq!(wanted.rule().on_conflict, OnConflict::Replace);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
 ) -> Result<Vec<Enqueued>, Unwritten> {
     let groups = grouped(jobs)?;
     let shortest = if jobs.len() == 1 { DB::shortest(whose) } else { Way::Locks };
-    if shortest == Way::AtOnce
+    if matches!(shortest, Way::AtOnce | Way::Looks)
         && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features))
         && let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await?
     {
@@ -93,7 +93,8 @@ async fn place<DB: Dialect>(
         if pending.is_empty() {
             break;
         }
-        let wanting: Vec<&NewJob> = pending.iter().map(|group| &jobs[group.content()]).collect();
+        let wanted: Vec<_> = pending.iter().map(|group| group.wanted(jobs)).collect();
+        let wanting: Vec<&NewJob> = wanted.iter().map(|job| &**job).collect();
         let Some(taken) = DB::take(conn, &wanting, &learned.over, way).await? else { return Ok(None) };
         for (place, id) in taken.new {
             pending[place].is_new(jobs, id, &mut placed);

@@ -14,10 +14,12 @@ use crate::store::engine::script::When;
 
 /// How many unique jobs one statement looks at.
 const PART: i64 = 1_000;
-/// How many parts a round looks at beyond the oldest jobs.
+/// A round looks at so many parts without much to remove, at the oldest jobs and elsewhere.
 const FEW_PARTS: u32 = 10;
-/// How many parts of the oldest jobs a round removes at most.
+/// A round looks at so many parts of the oldest jobs at most.
 const MOST_PARTS: u32 = 500;
+/// Fewer jobs than these are not much.
+const MUCH: usize = PART as usize / 10;
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -31,14 +33,17 @@ pub(crate) fn duty<DB: Dialect>(store: &SqlStore<DB>) -> FeatureDuty {
     FeatureDuty { feature: "unique jobs", every: PAUSE, round }
 }
 
-/// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first. So a round
-/// begins with those, as long as most of a part are gone. Then it looks at a few parts behind the last job that an
-/// earlier round has looked at, for jobs that were deleted.
+/// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first, with old dead
+/// letters in between. So a round begins with those, until a few parts in a row have not much to remove. Then it looks
+/// at a few parts behind the last job that an earlier round has looked at, for jobs that were deleted.
 async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64) -> Result<(), Error> {
+    let (mut behind, mut in_vain) = (0, 0);
     for _ in 0..MOST_PARTS {
-        let (gone, last) = sweep_part(store, 0).await?;
-        if gone < PART as usize / 2 || last.is_none() {
-            break;
+        let (gone, last) = sweep_part(store, behind).await?;
+        in_vain = if gone < MUCH { in_vain + 1 } else { 0 };
+        match last {
+            Some(last) if in_vain < FEW_PARTS => behind = last,
+            _ => break,
         }
     }
     for _ in 0..FEW_PARTS {

@@ -1,10 +1,10 @@
--- Takes a key if it is free, and inserts its job: see take.sql. A row: the job's id. Nothing is written for a key that
--- is taken in the statement's snapshot. (Values instead of lists: PostgreSQL would plan a list of unknown length anew
+-- Takes a key if it is free, and inserts its job: see take.sql. A row: the job's id. $12: nothing is written, so nothing
+-- locked, for a key that is taken in the statement's snapshot. (Values instead of lists: PostgreSQL would plan a list of unknown length anew
 -- each time. Subqueries that cannot be hashed: it would read the whole table.)
 WITH wanted AS MATERIALIZED (
     SELECT w.*, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
     FROM (SELECT $1::text AS kind, $2::text AS key, $3::text AS until, $4::bigint AS at_least_us) AS w
-    WHERE NOT EXISTS (
+    WHERE NOT $12 OR NOT EXISTS (
         SELECT FROM (SELECT * FROM queue_unique_keys AS k WHERE k.kind = w.kind AND k.unique_key = w.key OFFSET 0) AS k
         WHERE k.free_at > statement_timestamp() OR (SELECT true FROM queue_jobs AS j
             WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence)))
