@@ -7,7 +7,8 @@ ON DUPLICATE KEY UPDATE job_id = LAST_INSERT_ID(queue_unique_keys.job_id);
 INSERT INTO queue_jobs (kind, args, features)
 SELECT k.kind, '{"name": "Katherine"}', 1 FROM queue_unique_keys AS k
 WHERE k.kind = 'greet' AND k.unique_key = 'katherine' AND (k.free_at IS NULL OR k.free_at <= UTC_TIMESTAMP(6))
-  AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence));
+  AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j
+      WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence));
 UPDATE queue_unique_keys SET job_id = LAST_INSERT_ID(), held_until = 'end', fence = 0, free_at = NULL
 WHERE kind = 'greet' AND unique_key = 'katherine' AND job_id <> LAST_INSERT_ID();
 INSERT IGNORE INTO queue_unique_jobs (job_id, kind, unique_key, held_until)

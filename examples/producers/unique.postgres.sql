@@ -7,7 +7,7 @@ WITH taken AS (
     SET job_id = excluded.job_id, held_until = excluded.held_until, fence = 0, free_at = excluded.free_at
     WHERE (k.free_at IS NULL OR k.free_at <= statement_timestamp())
       AND NOT EXISTS (SELECT FROM queue_jobs AS j
-          WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence))
+          WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence))
       AND EXISTS (SELECT FROM queue_unique_keys AS s WHERE s.kind = k.kind AND s.unique_key = k.unique_key
           AND s.job_id - k.job_id = 0 AND s.fence = k.fence)
     RETURNING k.*
@@ -21,4 +21,5 @@ RETURNING id;
 -- No row above: this job has the key. No row at all: start again.
 SELECT job_id FROM queue_unique_keys AS k
 WHERE kind = 'greet' AND unique_key = 'katherine' AND (free_at > statement_timestamp() OR EXISTS (
-    SELECT FROM queue_jobs AS j WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence)));
+    SELECT FROM queue_jobs AS j
+    WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence)));

@@ -272,12 +272,8 @@ async fn counts_a_lost_lease(db: Db) {
 }
 
 async fn rescues_after_a_dropped_run(db: Db) {
-    let short = async || {
-        let worker = db.worker_apart().await.lease(Duration::from_millis(1200)).concurrency(30);
-        db.start(worker)
-    };
     db.enqueue_all((0..40).map(|n| Play::new(n.to_string(), [Step::deaf("never"), Step::Complete]))).await;
-    let victim = short().await;
+    let victim = db.start(db.worker_apart().await.lease(Duration::from_secs(5)).concurrency(30));
     db.probe.wait_for_all(What::Started, 30).await;
     eventually("the database knows that they have started", async || {
         (db.count("queue_jobs WHERE started_fence = fence AND worker_id <> 0").await == 30).then_some(())
@@ -285,7 +281,7 @@ async fn rescues_after_a_dropped_run(db: Db) {
     .await;
     victim.kill().await;
     db.probe.wait_for_all(What::Dropped, 30).await;
-    let survivor = short().await;
+    let survivor = db.start(db.worker_apart().await.concurrency(30));
     // the ten that the victim did not run wait for ever in their first step
     db.finished(30).await;
     db.probe.release("never");

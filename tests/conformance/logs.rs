@@ -171,9 +171,11 @@ async fn name_queues_and_jobs_that_do_not_fit(db: Db) {
 async fn tell_of_a_round_of_retention_that_failed(db: Db) {
     let log = captured_and_read(db.engine(), "queue=warn", async |db: Db, log: Log| {
         let id = db.enqueue(Note::new("kept")).await;
-        let worker = db.start(db.worker().retention(Duration::from_millis(500)));
+        let worker = db.start(db.worker());
         db.reaches(id, JobState::Completed).await;
+        worker.stop().await;
         db.sql("ALTER TABLE queue_history RENAME TO queue_elsewhere".to_owned()).await;
+        let worker = db.start(db.worker().retention(Duration::from_millis(500)));
         eventually("it is told", async || log.text().contains("retention.failed").then_some(())).await;
         db.sql("ALTER TABLE queue_elsewhere RENAME TO queue_history".to_owned()).await;
         eventually("the job is removed", async || (db.count("queue_history").await == 0).then_some(())).await;

@@ -122,6 +122,13 @@ async fn fire_what_was_made_at_run_time(db: Db) {
     let note = Note::new("of a schedule").priority(-2).max_retries(3);
     admin.schedule("made", every(1).missed(Missed::None), note).await.expect("made");
     // a running worker sees it within 30 seconds
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while db.count("queue_ticks").await == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await
+    .expect("a tick");
     fired(&db, "made", 2).await;
     let refused = admin.remove_schedule("none").await.expect_err("unknown").to_string();
     assert_eq!(refused, "there is no schedule `none`; it may have been removed");
@@ -349,7 +356,7 @@ async fn leaves(ctx: JobContext, State(pool): State<AnyPool>) -> Result<(), JobE
 async fn silent() {}
 
 async fn fire_in_a_test_as_time_passes(db: Db) {
-    let admin = db.admin();
+    let (admin, began_at) = (db.admin(), db.now().await);
     admin.schedule("minutely", Schedule::cron("* * * * *").expect("minutes"), Leaves {}).await.expect("made");
     admin.schedule("hourly", Schedule::cron("0 * * * *").expect("hours"), Note::new("hour")).await.expect("made");
     each!(AnyPool, db.pool(), pool => {
@@ -367,7 +374,11 @@ async fn fire_in_a_test_as_time_passes(db: Db) {
     assert!(db.count("queue_jobs").await <= 1);
     // ten seconds after its tick, before the next one: in the order of time
     let order = db.probe.labels(What::Started);
-    assert_eq!(order.iter().filter(|label| *label == "hour").count(), 3);
+    let hours = order.iter().filter(|label| *label == "hour").count();
+    assert!(
+        hours == 3 || (hours == 4 && chrono::Timelike::hour(&db.now().await) != chrono::Timelike::hour(&began_at)),
+        "{hours}"
+    );
     let hour = order.iter().position(|label| label == "hour").expect("an hour");
     assert!(order[hour + 1].contains(":00:00"), "the note of the full hour follows it: {:?}", order[hour + 1]);
 }

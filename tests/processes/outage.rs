@@ -144,7 +144,7 @@ pub(crate) async fn packets_vanish(scene: &Scene) {
 /// The network delays a worker's writes until its lease has run out and others have run its jobs.
 pub(crate) async fn writes_arrive_late(scene: &Scene) {
     const JOBS: usize = 8;
-    const LEASE: Duration = Duration::from_secs(2);
+    const LEASE: Duration = Duration::from_secs(4);
     let proxy = Proxy::start(scene.engine(), scene.base.url()).await;
     let url = proxy.url(scene.base.url());
     let go = scene.path("go");
@@ -162,7 +162,7 @@ pub(crate) async fn writes_arrive_late(scene: &Scene) {
     let late_id = late.id();
     scene.wait_for_records("all jobs end", PATIENCE, |records| records.len() == 2 * JOBS + 2).await;
     // nobody has heard of it
-    let other = scene.worker("other").lease(LEASE).start().await;
+    let other = scene.worker("other").start().await;
     let elsewhere = |it: &&Record| it.what == What::Start && it.process == other.id();
     scene
         .wait_for_records("all jobs run elsewhere", PATIENCE, |records| {
@@ -201,5 +201,6 @@ pub(crate) async fn writes_arrive_late(scene: &Scene) {
 }
 
 fn lines(worker: &Process) -> usize {
-    worker.log().lines().count()
+    // sqlx warns of each statement that a busy machine made slow
+    worker.log().lines().filter(|line| !line.contains("sqlx::")).count()
 }

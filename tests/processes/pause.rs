@@ -10,8 +10,8 @@ use crate::jobs::{BlockForFile, Nap, Note, WaitForFile, now};
 use crate::records::{Record, What};
 use crate::scene::{PATIENCE, Scene, text, touch_for};
 
-/// Shorter than the default, to save time.
-const LEASE: Duration = Duration::from_secs(2);
+/// Of the worker that is suspended. Shorter than the default, to save time.
+const LEASE: Duration = Duration::from_secs(4);
 
 pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     let go = scene.path("go");
@@ -23,7 +23,7 @@ pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     let mut stopped = scene.worker("stopped").concurrency(20).lease(LEASE).start().await;
     let (jobs, id) = (ids.len(), stopped.id());
     scene.wait_for_records("all jobs run", PATIENCE, |records| records.len() == jobs).await;
-    let mut other = scene.worker("other").lease(LEASE).start().await;
+    let mut other = scene.worker("other").start().await;
 
     stopped.helper.pause();
     touch_for(id, &go);
@@ -102,7 +102,7 @@ pub(crate) async fn what_was_claimed_is_not_begun_after_the_lease(scene: &Scene)
     scene.wait_for_records("some jobs ran", PATIENCE, |records| records.len() > 60).await;
     stopped.helper.pause();
     let held = scene.db.number("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await;
-    let mut other = scene.worker("other").lease(LEASE).start().await;
+    let mut other = scene.worker("other").start().await;
     let end = Instant::now() + PATIENCE;
     while scene.db.number("SELECT COUNT(*) FROM queue_workers WHERE stopped_at IS NOT NULL").await == 0 {
         assert!(Instant::now() < end, "the stopped worker's lease does not run out\n{}", scene.logs());

@@ -1,6 +1,7 @@
 //! The row of an attempt's own job, for a handler that completes the job itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,6 +13,9 @@ use crate::limits::micros;
 use crate::store::Store;
 use crate::store::values::{Claimed, Completion, WorkerId};
 use crate::worker::run::switch::{Stop, Switch};
+
+/// How long a handler lets a statement end before it locks its job's row. The statement takes a round trip.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The row of a job that a worker holds.
 pub(crate) struct HeldRow {
@@ -42,7 +46,9 @@ impl OwnRow for HeldRow {
     }
 
     fn lock_soon(&self) -> BoxFuture<'_, ()> {
-        self.switch.handler_locks_row().boxed()
+        // one writer: the statement would wait for the handler's transaction, which has begun already
+        let patience = if self.store.capabilities().one_writer { Duration::ZERO } else { PATIENCE };
+        self.switch.handler_locks_row(patience).boxed()
     }
 
     fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>> {

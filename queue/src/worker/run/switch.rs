@@ -1,9 +1,11 @@
 //! What stops a running attempt, and why.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Why an attempt was told to stop.
@@ -23,24 +25,26 @@ pub(crate) struct Switch {
     /// Ends even the grace period, because another worker may have the job by now.
     pub(crate) lost: CancellationToken,
     reason: AtomicU8,
-    /// Whoever wants to lock the job's row takes this before. A handler keeps it: it may hold the row as long as it
-    /// likes, and no statement for several jobs may wait for it.
+    /// The handler may hold the lock on its job's row, for as long as it likes. No statement for several jobs may wait
+    /// for that lock.
+    locks_row: AtomicBool,
+    /// Held by such a statement while it is under way.
     row: Arc<Mutex<()>>,
-    kept: OnceLock<OwnedMutexGuard<()>>,
 }
 
 impl Switch {
-    /// The handler is about to lock the row of its job. Waits for a statement of the worker that is under way.
-    pub(crate) async fn handler_locks_row(&self) {
-        if self.kept.get().is_none() {
-            let guard = self.row.clone().lock_owned().await;
-            let _ = self.kept.set(guard);
+    /// The handler is about to lock the row of its job. A statement for several jobs that is under way may end first,
+    /// but the handler's transaction may have locked something for which that one waits.
+    pub(crate) async fn handler_locks_row(&self, patience: Duration) {
+        if !self.locks_row.swap(true, Ordering::SeqCst) && !patience.is_zero() {
+            let _ = timeout(patience, self.row.lock()).await;
         }
     }
 
-    /// For a statement of the worker, which ends soon. None: the handler may hold the row.
+    /// For a statement for several jobs. None: the handler may hold the row.
     pub(crate) fn may_lock_row(&self) -> Option<OwnedMutexGuard<()>> {
-        self.row.clone().try_lock_owned().ok()
+        let guard = self.row.clone().try_lock_owned().ok()?;
+        (!self.locks_row.load(Ordering::SeqCst)).then_some(guard)
     }
 
     pub(crate) fn stop(&self, why: Stop) {
@@ -80,16 +84,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handler_that_locks_its_row_waits_for_the_worker_and_then_keeps_it() {
+    async fn a_handler_that_locks_its_row_lets_a_statement_end_and_none_begin() {
+        const LONG: Duration = Duration::from_secs(60);
         let switch = Arc::new(Switch::default());
         let statement = switch.may_lock_row().expect("nobody locks it");
         let of_handler = switch.clone();
-        let mut handler = tokio::spawn(async move { of_handler.handler_locks_row().await });
-        let soon = std::time::Duration::from_millis(50);
-        assert!(tokio::time::timeout(soon, &mut handler).await.is_err(), "the statement is under way");
+        let mut handler = tokio::spawn(async move { of_handler.handler_locks_row(LONG).await });
+        let soon = Duration::from_millis(50);
+        assert!(timeout(soon, &mut handler).await.is_err(), "the statement is under way");
         drop(statement);
         handler.await.unwrap();
         assert!(switch.may_lock_row().is_none());
-        switch.handler_locks_row().await; // once more costs nothing
+        switch.handler_locks_row(LONG).await; // once more costs nothing
+
+        let switch = Switch::default();
+        let _statement = switch.may_lock_row();
+        timeout(LONG, switch.handler_locks_row(soon)).await.expect("it does not wait for ever");
+        timeout(LONG, switch.handler_locks_row(Duration::ZERO)).await.expect("nor at all, if it must not");
     }
 }

@@ -18,13 +18,19 @@ impl Checker<'_> {
             if second >= self.end_of(job, first, process, attempt) {
                 continue;
             }
-            // the one that is not current: it may also be the one that began later, in a process that woke up
-            let (from, stale, number) = if attempt <= next { pair[0] } else { pair[1] };
-            let end = self.end_of(job, from, stale, number);
-            let over = |outcome: &str| job.attempts.iter().any(|it| it.attempt == number && it.outcome == outcome);
-            let excused = (over("lost") || over("unstarted")) && self.troubled(stale, from, second, end);
+            let over = |(_, process, number): (i64, i64, i64), outcome: &str| {
+                let of_process = |worker: i64| self.of_worker.get(&worker) == Some(&process);
+                let mut own = job.attempts.iter().filter(|it| it.attempt == number && of_process(it.worker));
+                own.any(|it| it.outcome == outcome)
+            };
+            let rescued = |start| over(start, "lost") || over(start, "unstarted");
+            // the one that is not current: it may also be the one that began later, in a process that woke up. One that
+            // was not known to have begun gave its number to the other one.
+            let stale = if attempt < next || (attempt == next && rescued(pair[0])) { pair[0] } else { pair[1] };
+            let end = self.end_of(job, stale.0, stale.1, stale.2);
+            let excused = rescued(stale) && self.troubled(stale.1, stale.0, second, end);
             // a handler that blocks its thread cannot be dropped, and goes on after its time is up
-            let blocks = job.asked.is_some_and(|(_, options)| options.blocking) && over("timed_out");
+            let blocks = job.asked.is_some_and(|(_, options)| options.blocking) && over(stale, "timed_out");
             if !excused && !blocks {
                 let what =
                     format!("attempt {next} began in process {other} while attempt {attempt} ran in process {process}");

@@ -131,6 +131,10 @@ fn sound_records_break_nothing() {
     let late = Plot::committed(retries(3)).start(3, TWO, 2).end(9, TWO, 2, How::Ok);
     let late = late.start(4, ONE, 1).event(5, ONE, What::LeaseLost).end(5, ONE, 1, How::Dropped);
     late.attempt(1, 1, 1, "lost").row("completed", 2, 2, 2).breaks(&[]);
+    // the same before its beginning was known: the other one has its number
+    let late = Plot::committed(retries(3)).start(3, TWO, 1).end(9, TWO, 1, How::Ok);
+    let late = late.start(4, ONE, 1).event(5, ONE, What::LeaseLost).end(5, ONE, 1, How::Dropped);
+    late.attempt(1, 1, 1, "unstarted").row("completed", 1, 2, 2).breaks(&[]);
     let snoozed = Plot::committed(retries(0)).start(3, ONE, 1).end(4, ONE, 1, How::Snoozed { retry_ms: 500 });
     let snoozed = snoozed.start(5, TWO, 1).end(6, TWO, 1, How::Ok);
     snoozed.attempt(1, 1, 1, "snoozed").row("completed", 1, 2, 2).breaks(&[]);
@@ -180,6 +184,14 @@ fn two_attempts_at_once() {
     let stale = Plot::committed(retries(3)).start(3, TWO, 2).end(9, TWO, 2, How::Ok).start(4, ONE, 1);
     let stale = stale.end(5, ONE, 1, How::Dropped).attempt(1, 1, 1, "lost");
     stale.row("completed", 2, 2, 2).breaks(&[Rule::Overlap]);
+    // of two with one number, the one that was not begun is in a process that is well
+    let same = Plot::committed(retries(3)).start(3, TWO, 1).end(9, TWO, 1, How::Ok).start(4, ONE, 1);
+    let same = same.end(5, ONE, 1, How::Dropped).attempt(1, 1, 1, "unstarted");
+    same.row("completed", 1, 2, 2).breaks(&[Rule::Overlap]);
+    // the other one was in trouble, and has no part in this
+    let other = Plot::committed(retries(3)).start(3, TWO, 1).end(9, TWO, 1, How::Ok).start(4, ONE, 1);
+    let other = other.event(5, TWO, What::LeaseLost).end(5, ONE, 1, How::Dropped).attempt(1, 1, 1, "unstarted");
+    other.row("completed", 1, 2, 2).breaks(&[Rule::Overlap]);
     // it stood still, but nobody had declared its attempt lost
     plot().event(4, ONE, What::Stopped).event(7, ONE, What::Continued).breaks(&[Rule::Overlap]);
     // the same attempt, handed out twice

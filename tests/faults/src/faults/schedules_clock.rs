@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use queue::Missed;
+use queue_test_support::each;
 
 use super::Ground;
 use super::clock::{Clock, clock_of, library};
 use crate::checker::TickHistory;
-use crate::record::time_of_day;
 use crate::scene::Scene;
 use crate::timetable::{Line, Timetable};
 
@@ -60,13 +60,16 @@ pub(super) async fn set_forward_and_back(ground: &Ground) -> Result<Vec<String>>
     Ok(scene.notes)
 }
 
-/// Sets the clock by so many seconds, in the middle of a second: nothing is being fired then.
+/// Sets the clock by so many seconds. Nothing is being fired then: a transaction that read the one clock and wrote by
+/// the other would look as if it had fired a tick too early.
 async fn set(scene: &Scene, clock: &Clock, offset: &str, seconds: i64) -> Result<()> {
-    const SECOND: i64 = 1_000_000;
     let before = clock_of(scene).await?;
-    let pause = (SECOND * 6 / 10 - time_of_day()).rem_euclid(SECOND);
-    tokio::time::sleep(Duration::from_micros(pause.unsigned_abs())).await;
-    clock.set(offset)?;
+    each!(&scene.db, pool => {
+        let mut tx = pool.begin().await?;
+        sqlx::query("SELECT id FROM queue_schedules ORDER BY id FOR UPDATE").execute(&mut *tx).await?;
+        clock.set(offset)?;
+        tx.rollback().await?;
+    });
     let moved = clock_of(scene).await? - before;
     ensure!((moved - seconds).abs() < 600, "the server's clock moved by {moved} s instead of {seconds}");
     Ok(())

@@ -13,7 +13,7 @@ use crate::checker::{Checker, History, Rule};
 use crate::crew::Setup;
 use crate::load::Mix;
 use crate::record::{self, now};
-use crate::scene::{LEASE, LOOK, Scene};
+use crate::scene::{LOOK, Scene};
 use crate::worker;
 
 /// Time limit for what takes seconds, on a busy machine.
@@ -29,6 +29,8 @@ fn file(scene: &Scene) -> PathBuf {
 
 pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     const BUSY: u64 = 500;
+    // longer than the disk makes a worker stand still
+    const LEASE: Duration = Duration::from_secs(4);
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
     // the lock outlasts the lease
@@ -36,7 +38,7 @@ pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     crew.ready().await?;
     let load = scene.load(None, &Mix::usual())?;
     let planned = scene.rounds(2, 20);
-    let time = scene.span(Duration::from_secs(2), Duration::from_secs(12));
+    let time = scene.span(Duration::from_secs(5), Duration::from_secs(12));
     let busy = worker::pool(scene.url(), 1, Duration::from_millis(BUSY))?;
     let (mut locks, mut in_vain) = (0, 0);
     // a machine that is busy with other things may look when the lock is gone

@@ -100,11 +100,17 @@ impl Scene {
     pub(crate) async fn wait_until_runs(&self, worker: &Helper, jobs: &[JobId]) {
         let runs =
             |[job, _, process]: [i64; 3]| process == i64::from(worker.id()) && jobs.iter().any(|id| id.get() == job);
-        let first = async || self.records("start").into_iter().find(|line| runs(*line)).map(|[job, ..]| job);
-        let job = eventually("the worker runs one", first).await;
         // only what is known to have begun counts when its worker is lost
-        let known = format!("queue_jobs WHERE id = {job} AND (started_fence = fence OR worker_id = 0)");
-        eventually("that is known", async || self.any(&known).await.then_some(())).await;
+        let known = async || {
+            for [job, ..] in self.records("start").into_iter().filter(|line| runs(*line)) {
+                let known = format!("queue_jobs WHERE id = {job} AND (started_fence = fence OR worker_id = 0)");
+                if self.any(&known).await {
+                    return Some(());
+                }
+            }
+            None
+        };
+        eventually("the worker runs one, and that is known", known).await;
     }
 
     /// Job, attempt and process of each line that says so.
