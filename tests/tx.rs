@@ -272,7 +272,7 @@ async fn a_transaction_that_the_server_ended_completes_nothing(db: Db) {
     worker.stop().await;
     assert_eq!((outcomes(&detail), db.count("effects").await), (vec![(1, "failed"), (2, "completed")], 1));
     let error = detail.attempts[0].error.as_deref().unwrap_or_default();
-    assert!(error.contains("the database rolled back what this handler wrote"), "{error}");
+    assert!(error.contains("ended before the handler did: the database rolled it back"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,7 +22,7 @@ def enqueue_unique(db, kind, key, args):
     """Writes one job, unless one with its key waits or runs. Returns the job that stands for it. See docs/sql.md."""
     this = "kind = ? AND unique_key = ?"
     free = """(free_at IS NULL OR free_at <= unixepoch() * 1000) AND NOT EXISTS (SELECT 1 FROM queue_jobs AS j
-        WHERE j.id = k.job_id AND (k.held_until = 'end' OR j.fence = k.fence))"""
+        WHERE j.id = k.job_id AND j.kind = k.kind AND (k.held_until = 'end' OR j.fence = k.fence))"""
     db.execute("INSERT INTO queue_unique_keys (kind, unique_key, job_id) VALUES (?, ?, 0) ON CONFLICT DO NOTHING", [kind, key])
     new = db.execute(
         f"INSERT INTO queue_jobs (kind, args, features) SELECT kind, ?, 1 FROM queue_unique_keys AS k WHERE {this} AND {free}",

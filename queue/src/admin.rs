@@ -256,9 +256,6 @@ impl Admin {
 
     /// Walks all matching jobs by id. Its statements are bounded, so that no lock is held for long.
     async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
-        if operation.sends_back() {
-            return self.all_from_the_newest(filter, operation).await;
-        }
         let most = filter.limit.map_or(u64::MAX, u64::from);
         let mut count = 0;
         while count < most {
@@ -274,28 +271,6 @@ impl Admin {
                 Some(next) => filter = filter.after(next),
                 None => break,
             }
-        }
-        Ok(count)
-    }
-
-    /// The same from the last job to the first: of several dead letters with one key, the newest goes back.
-    async fn all_from_the_newest(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
-        let most = filter.limit.map_or(usize::MAX, |limit| limit as usize);
-        let mut ids: Vec<i64> = Vec::new();
-        while ids.len() < most {
-            filter.limit = Some(u32::try_from(most - ids.len()).unwrap_or(MAX_PAGE).min(MAX_PAGE));
-            let page = self.store.jobs(&filter).await?;
-            ids.extend(page.items.iter().map(|job| job.id.get()));
-            match page.next {
-                Some(next) => filter = filter.after(next),
-                None => break,
-            }
-        }
-        let mut count = 0;
-        for part in ids.rchunks(MAX_PAGE as usize) {
-            let changed = operation.run(&*self.store, part, filter.state).await?;
-            changed.tell_of_refusals();
-            count += changed.ids.len() as u64;
         }
         Ok(count)
     }
@@ -335,11 +310,6 @@ impl Changed {
 }
 
 impl Operation {
-    /// Whether it gives keys to dead letters.
-    fn sends_back(&self) -> bool {
-        matches!(self, Self::Retry | Self::SendBack)
-    }
-
     /// `state`: the state that the jobs were listed with.
     async fn run(&self, store: &dyn AdminStore, ids: &[i64], state: Option<JobState>) -> Result<Changed, Error> {
         let ids = match self {

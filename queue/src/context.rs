@@ -80,7 +80,8 @@ pub(crate) trait OwnRow: Send + Sync {
     fn completion(&self, result: Option<String>) -> Completion;
     /// The worker knows that it has lost its lease.
     fn is_lost(&self) -> bool;
-    /// To be called before the handler locks the row. From then on, no statement for several jobs waits for that lock.
+    /// To be called before the handler locks the row. No statement for several jobs that begins later waits for that
+    /// lock. One that is under way gets a second to end, and none on SQLite.
     fn lock_soon(&self) -> BoxFuture<'_, ()>;
     /// Asks the worker's own database whether this attempt is current. Waits for no lock.
     fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>>;

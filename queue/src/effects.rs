@@ -27,6 +27,9 @@ impl JobContext {
     /// Completes the job in the handler's own transaction, with this result. What the handler writes in the
     /// transaction, the jobs that it enqueues there, and the completion commit together or not at all.
     ///
+    /// After an error of the database, roll back. On MySQL and MariaDB a deadlock ends the transaction, and this call
+    /// cannot see that.
+    ///
     /// Call it last, once, then commit and return `Ok`. The result is kept as a returned one would be; what the
     /// handler returns afterwards is not. `tx` is a `&mut` transaction or connection of the worker's database; a
     /// connection should be in a transaction.

@@ -149,12 +149,12 @@ async fn waits_for_the_due_time(db: Db) {
     // its next heartbeat, which would also find what is due, is far away
     let patient = db.worker().heartbeat(Duration::from_secs(15)).lease(Duration::from_secs(60));
     let worker = db.start(patient.concurrency(1));
-    // in the reverse order of their time, counted from one moment
+    let far = db.enqueue(Note::new("far").after(Duration::from_secs(3600))).await;
+    assert_eq!(db.state(far).await, JobState::Scheduled);
+    // sooner than what it waits for; in the reverse order of their time, counted from one moment
     let after = |label, ms| Note::new(label).after(Duration::from_millis(ms));
     let delayed = [after("late", 1200), after("at", 800), after("soon", 500), after("now", 0)];
     let ids = db.enqueue_all(delayed).await;
-    let far = db.enqueue(Note::new("far").after(Duration::from_secs(3600))).await;
-    assert_eq!(db.state(far).await, JobState::Scheduled);
     db.probe.wait_for_all(What::Ended, 4).await;
     assert_eq!(db.probe.labels(What::Started), ["now", "soon", "at", "late"]);
     for id in ids {

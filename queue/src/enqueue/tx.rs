@@ -4,6 +4,9 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::{Error, Pool, Transaction};
 
+use crate::error::Doing as _;
+use crate::outcome::JobError;
+
 /// A database of which a handler can take a [`Tx`]: `sqlx::Postgres`, `sqlx::MySql` or `sqlx::Sqlite`. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a worker has no transactions of `{Self}`",
@@ -38,7 +41,8 @@ pub(crate) mod sealed {
 ///
 /// A handler takes it as `tx: &mut Tx<Postgres>`, `Tx<MySql>` or `Tx<Sqlite>`. The worker begins it on a connection of
 /// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the
-/// handler fails, panics or is dropped, everything is rolled back.
+/// handler fails, panics or is dropped, everything is rolled back. Return errors of the database: on MySQL and MariaDB a
+/// deadlock ends the transaction, and an attempt that goes on after it fails.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
 ///
@@ -78,16 +82,18 @@ impl<DB: TxDatabase> Tx<DB> {
         Ok(Self(pool.begin_with(DB::BEGIN_TX).await?))
     }
 
-    /// Error: the database has rolled the transaction back, although it looks open. MySQL and MariaDB do so after a
-    /// deadlock, and the next statement begins another transaction.
-    pub(crate) async fn is_still_open(&mut self) -> Result<(), Error> {
+    /// Error: the transaction has ended, although it looks open. MySQL and MariaDB roll it back after a deadlock and
+    /// commit it before some statements, and the next statement begins another one.
+    pub(crate) async fn is_still_open(&mut self) -> Result<(), JobError> {
         let Some(check) = DB::CHECK_TX else { return Ok(()) };
         match DB::raw(&mut self.0, check).await {
-            Err(Error::Database(error)) => Err(Error::Protocol(format!(
-                "the database rolled back what this handler wrote, for example after a deadlock, and the handler went \
-                 on: return such an error from the handler ({error})"
-            ))),
-            other => other,
+            Err(Error::Database(error)) => Err(format!(
+                "the handler's transaction ended before the handler did: the database rolled it back, for example \
+                 after a deadlock, or committed it before a statement such as TRUNCATE or ALTER; return errors of the \
+                 database, and run no such statement in a `Tx` ({error})"
+            )
+            .into()),
+            other => Ok(other.doing("cannot complete a job")?),
         }
     }
 

@@ -11,9 +11,10 @@ use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::run::attempt::{Execution, until};
+use crate::worker::run::attempt::until;
 use crate::worker::run::ended::Ended;
 use crate::worker::run::switch::Stop;
+use crate::worker::run::verdict::Verdict;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
@@ -288,7 +289,8 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     };
     for held in stuck {
         held.switch.stop(Stop::Timeout);
-        let ended = Execution::timed_out(&held.job, &held.definition, held.ran(), shared.config.log_errors);
+        let (job, definition, log_errors) = (&*held.job, &*held.definition, shared.config.log_errors);
+        let ended = Verdict { job, definition, ran: held.ran(), log_errors }.timed_out();
         shared.leave_behind(&held, ended);
     }
 }

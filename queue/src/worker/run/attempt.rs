@@ -1,6 +1,6 @@
-//! Runs one attempt: decode, run, classify. [`crate::worker::record`] records the result.
+//! Runs one attempt: decodes the arguments and runs the handler. [`Verdict`] says what becomes of the job, and
+//! [`crate::worker::record`] records it.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tracing::Instrument;
 use crate::context::{Cancellation, ContextParts, JobContext, Row, States};
 #[cfg(feature = "schedules")]
 use crate::context::{Tick, Ticks};
-use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
-use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
 use crate::store::Store;
-use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Requeue, WorkerId};
+use crate::store::values::{AttemptOutcome, Claimed, WorkerId};
 use crate::telemetry;
 use crate::worker::run::ended::{Ended, Settled, Unsettled};
-use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
+use crate::worker::run::error_text::{CAUSED_BY, panic_text};
 use crate::worker::run::own_row::HeldRow;
+use crate::worker::run::raw::Raw;
 use crate::worker::run::switch::{Stop, Switch};
+use crate::worker::run::verdict::Verdict;
 
 /// An attempt about to run.
 pub(crate) struct Execution {
@@ -75,35 +75,6 @@ pub(crate) struct LongArgs {
 impl LongArgs {
     pub(crate) fn new(json: String, turn: OwnedSemaphorePermit) -> Self {
         Self { json, _turn: turn }
-    }
-}
-
-/// How the handler's future ended.
-enum Raw {
-    Returned(Result<Option<String>, JobError>),
-    Panicked(String),
-    /// Dropped, because it did not stop when it was told to.
-    Dropped(Stop),
-    Undecodable(String),
-    /// The arguments are longer than any job's may be.
-    TooLong(i64),
-}
-
-impl Raw {
-    /// What went wrong, in words.
-    fn text(&self) -> String {
-        match self {
-            Self::Returned(Ok(_)) => String::new(),
-            Self::Returned(Err(JobError(failure))) => match failure {
-                Failure::Retry { error, .. } | Failure::Dead { error } => chain(error),
-                Failure::Cancel { reason } => reason.clone(),
-                Failure::Snooze { delay } => format!("snoozed for {delay:?}"),
-            },
-            Self::Panicked(text) => format!("panicked: {text}"),
-            Self::Dropped(why) => format!("dropped: {why:?}"),
-            Self::Undecodable(text) => text.clone(),
-            Self::TooLong(bytes) => format!("{bytes} bytes of arguments"),
-        }
     }
 }
 
@@ -161,7 +132,7 @@ impl Execution {
                 Settled::Completed { result: None }
             }
             Raw::Returned(Ok(_)) => {
-                Settled::Ended(self.failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned(), duration_ms))
+                Settled::Ended(self.verdict().failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned()))
             }
             raw => self.classify(raw).map_or(Settled::Lost, Settled::Ended),
         }
@@ -236,7 +207,7 @@ impl Execution {
         loop {
             tokio::select! {
                 biased;
-                result = &mut future => return returned(result),
+                result = &mut future => return Raw::returned(result),
                 () = self.switch.token.cancelled() => break,
                 () = until(deadline), if deadline.is_some() => self.switch.stop(Stop::Timeout),
             }
@@ -246,7 +217,7 @@ impl Execution {
         tokio::select! {
             biased;
             () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
-            result = &mut future => returned(result),
+            result = &mut future => Raw::returned(result),
             () = tokio::time::sleep(self.cancel_grace) => {
                 tracing::warn!(
                     event = telemetry::JOB_ABANDONED,
@@ -260,53 +231,12 @@ impl Execution {
 
     fn classify(&self, raw: Raw) -> Option<Ended> {
         let reason = self.switch.reason();
-        if reason == Some(Stop::LeaseLost) {
-            return None;
-        }
-        let elapsed = self.started.elapsed();
-        let ran_us = micros(elapsed);
-        let duration_ms = elapsed.as_secs_f64() * 1e3;
-        let hold = self.job.hold();
-        Some(match raw {
-            Raw::Returned(Ok(result)) => {
-                tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
-                let result = result.filter(|json| may_be_kept(json));
-                Ended::Finish(Finish { hold, ran_us, state: AttemptOutcome::Completed, result, error: None })
-            }
-            Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => {
-                let delay_us = micros(delay);
-                tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
-                self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, None)
-            }
-            Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
-            Raw::Returned(Err(JobError(Failure::Dead { error }))) => {
-                self.bury(AttemptOutcome::Failed, chain(&error), duration_ms)
-            }
-            // it failed after it was told to stop: the reason for stopping decides
-            Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
-                Some(Stop::Shutdown) => self.released(),
-                Some(Stop::Cancelled) => self.cancelled(chain(&error)),
-                Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text(), duration_ms),
-                _ => self.failed(AttemptOutcome::Failed, after, chain(&error), duration_ms),
-            },
-            Raw::Panicked(text) => {
-                self.failed(AttemptOutcome::Panicked, None, format!("panicked: {text}"), duration_ms)
-            }
-            Raw::Dropped(Stop::Shutdown) => self.released(),
-            Raw::Dropped(Stop::Timeout) => {
-                self.failed(AttemptOutcome::TimedOut, None, self.timeout_text(), duration_ms)
-            }
-            Raw::Dropped(_) => self.cancelled("cancelled while running".to_owned()),
-            Raw::Undecodable(text) => self.bury(AttemptOutcome::Undecodable, self.misfit(&text), duration_ms),
-            Raw::TooLong(bytes) => {
-                let text = self.misfit(&format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
-                self.bury(AttemptOutcome::Undecodable, text, duration_ms)
-            }
-        })
+        (reason != Some(Stop::LeaseLost)).then(|| self.verdict().on(raw, reason))
     }
 
-    fn misfit(&self, why: &str) -> String {
-        format!("the arguments do not fit `{}`: {why}", self.definition.type_name)
+    fn verdict(&self) -> Verdict<'_> {
+        let (job, definition) = (&*self.job, &*self.definition);
+        Verdict { job, definition, ran: self.started.elapsed(), log_errors: self.log_errors }
     }
 
     /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
@@ -338,144 +268,7 @@ impl Execution {
         if since >= self.decode_grace || self.switch.reason() == Some(Stop::LeaseLost) {
             return self.classify(Raw::Undecodable(text));
         }
-        let delay_us = micros(decode_pause(since));
-        tracing::warn!(
-            event = telemetry::JOB_FAILED,
-            job.duration_ms = self.started.elapsed().as_secs_f64() * 1e3,
-            job.outcome = AttemptOutcome::Undecodable.as_str(),
-            job.retry_in_ms = delay_us / 1000,
-            error = self.logged(AttemptOutcome::Undecodable, &text),
-            "the arguments do not decode; they are tried again until the grace period is over"
-        );
-        Some(self.requeue(AttemptOutcome::Undecodable, Some(delay_us), 1, Some(self.misfit(&text))))
-    }
-
-    /// Stands in for an attempt whose own task cannot say how it ended.
-    fn remains(job: &Arc<Claimed>, definition: &Arc<JobDefinition>, ran: Duration, log_errors: bool) -> Self {
-        Self {
-            job: job.clone(),
-            definition: definition.clone(),
-            states: Arc::default(),
-            switch: Arc::default(),
-            cancel_grace: Duration::ZERO,
-            started: Instant::now().checked_sub(ran).unwrap_or_else(Instant::now),
-            long_args: None,
-            log_errors,
-            decode_grace: Duration::ZERO,
-            store: None,
-            row: AttemptRow::None,
-        }
-    }
-
-    /// An attempt that blocks its thread, so that it cannot even be dropped.
-    pub(crate) fn timed_out(
-        job: &Arc<Claimed>,
-        definition: &Arc<JobDefinition>,
-        ran: Duration,
-        log_errors: bool,
-    ) -> Ended {
-        let attempt = Self::remains(job, definition, ran, log_errors);
-        let text = attempt.timeout_text();
-        attempt.failed(AttemptOutcome::TimedOut, None, text, ran.as_secs_f64() * 1e3)
-    }
-
-    /// An attempt that panicked outside the handler: while its error was formatted, or while it was dropped.
-    pub(crate) fn panicked(
-        job: &Arc<Claimed>,
-        definition: &Arc<JobDefinition>,
-        ran: Duration,
-        panic: &(dyn Any + Send),
-        log_errors: bool,
-    ) -> Ended {
-        let text = format!("panicked: {}", panic_text(panic));
-        Self::remains(job, definition, ran, log_errors).failed(
-            AttemptOutcome::Panicked,
-            None,
-            text,
-            ran.as_secs_f64() * 1e3,
-        )
-    }
-
-    fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String, duration_ms: f64) -> Ended {
-        if self.job.attempt > self.job.max_retries {
-            return self.bury(outcome, error, duration_ms);
-        }
-        let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
-        let delay_us = micros(delay);
-        tracing::warn!(
-            event = telemetry::JOB_FAILED,
-            job.duration_ms = duration_ms,
-            job.outcome = outcome.as_str(),
-            job.retry_in_ms = delay_us / 1000,
-            error = self.logged(outcome, &error),
-            "failed; will be retried"
-        );
-        self.requeue(outcome, Some(delay_us), 0, Some(error))
-    }
-
-    fn released(&self) -> Ended {
-        tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
-        self.requeue(AttemptOutcome::Released, None, 1, None)
-    }
-
-    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
-        Ended::Requeue(Requeue {
-            hold: self.job.hold(),
-            ran_us: micros(self.started.elapsed()),
-            outcome,
-            delay_us,
-            uncount,
-            record: true,
-            error: error.map(storable),
-        })
-    }
-
-    fn cancelled(&self, why: String) -> Ended {
-        let elapsed = self.started.elapsed();
-        tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = elapsed.as_secs_f64() * 1e3, "cancelled");
-        Ended::Finish(Finish {
-            hold: self.job.hold(),
-            ran_us: micros(elapsed),
-            state: AttemptOutcome::Cancelled,
-            result: None,
-            error: Some(storable(why)),
-        })
-    }
-
-    fn bury(&self, outcome: AttemptOutcome, error: String, duration_ms: f64) -> Ended {
-        tracing::error!(
-            event = telemetry::JOB_DEAD,
-            job.duration_ms = duration_ms,
-            job.outcome = outcome.as_str(),
-            error = self.logged(outcome, &error),
-            "moved to the dead letters"
-        );
-        Ended::Bury(Bury {
-            hold: self.job.hold(),
-            ran_us: micros(self.started.elapsed()),
-            outcome,
-            error: storable(error),
-        })
-    }
-
-    /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.
-    fn logged(&self, outcome: AttemptOutcome, error: &str) -> Option<String> {
-        self.log_errors.then(|| match outcome {
-            AttemptOutcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
-            _ => error.replace(CAUSED_BY, ": "),
-        })
-    }
-
-    fn timeout_text(&self) -> String {
-        let limit = self.definition.timeout.unwrap_or_default();
-        format!("timed out: it ran longer than {limit:?}")
-    }
-}
-
-fn returned(result: Result<Result<Option<String>, JobError>, Box<dyn Any + Send>>) -> Raw {
-    match result {
-        Ok(result) => Raw::Returned(result),
-        Err(panic) => Raw::Panicked(panic_text(&*panic)),
+        Some(self.verdict().undecodable_here(&text, decode_pause(since)))
     }
 }
 

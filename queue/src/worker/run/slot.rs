@@ -18,6 +18,7 @@ use crate::worker::run::attempt::{AttemptRow, Execution, LongArgs};
 use crate::worker::run::ended::Ended;
 use crate::worker::run::held::Held;
 use crate::worker::run::isolation::{self, Admission};
+use crate::worker::run::verdict::Verdict;
 use crate::worker::shared::Shared;
 
 /// How long an attempt may be overdue and still block its thread before it is left behind. Also the pause before a
@@ -254,8 +255,8 @@ impl Shared {
             _ => run.await,
         };
         ended.unwrap_or_else(|panic| {
-            let (job, definition, log_errors) = (&held.job, &held.definition, self.config.log_errors);
-            Some(Execution::panicked(job, definition, started.elapsed(), &*panic, log_errors))
+            let (job, definition, log_errors) = (&*held.job, &*held.definition, self.config.log_errors);
+            Some(Verdict { job, definition, ran: started.elapsed(), log_errors }.panicked(&*panic))
         })
     }
 

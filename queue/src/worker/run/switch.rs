@@ -25,9 +25,11 @@ pub(crate) struct Switch {
     /// Ends even the grace period, because another worker may have the job by now.
     pub(crate) lost: CancellationToken,
     reason: AtomicU8,
-    /// The handler may hold the lock on its job's row, for as long as it likes. No statement for several jobs may wait
-    /// for that lock.
+    /// The handler may hold the lock on its job's row, for as long as it likes. No statement for several jobs that begins
+    /// now may wait for that lock.
     locks_row: AtomicBool,
+    /// The handler has waited for those that had begun.
+    waited: AtomicBool,
     /// Held by such a statement while it is under way.
     row: Arc<Mutex<()>>,
 }
@@ -36,8 +38,10 @@ impl Switch {
     /// The handler is about to lock the row of its job. A statement for several jobs that is under way may end first,
     /// but the handler's transaction may have locked something for which that one waits.
     pub(crate) async fn handler_locks_row(&self, patience: Duration) {
-        if !self.locks_row.swap(true, Ordering::SeqCst) && !patience.is_zero() {
+        self.locks_row.store(true, Ordering::SeqCst);
+        if !self.waited.load(Ordering::Relaxed) && !patience.is_zero() {
             let _ = timeout(patience, self.row.lock()).await;
+            self.waited.store(true, Ordering::Relaxed);
         }
     }
 

@@ -142,10 +142,12 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
         tokio::spawn(async move { store.watch(&move || heard.notify_one()).await })
     };
     let worker = db.worker().await;
-    // until the watch has begun
-    while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_err() {
-        db.insert(&[job("a")]).await;
-    }
+    let begun = async {
+        while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_err() {
+            db.insert(&[job("a")]).await;
+        }
+    };
+    tokio::time::timeout(SOON, begun).await.expect("the watch begins");
     while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
     // a heartbeat wakes nobody
     db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();

@@ -18,7 +18,7 @@ pub(crate) trait UniqueDialect: Database {
     const BEGIN_ANEW: &'static str;
     /// As [`BEGIN_ANEW`](Self::BEGIN_ANEW), for a handler.
     const BEGIN_TX: &'static str = Self::BEGIN_ANEW;
-    /// Fails if the database has ended the handler's transaction and begun another one.
+    /// Fails if the handler's transaction is not the one that was begun.
     const CHECK_TX: Option<&'static str> = None;
     /// Ends it, and nothing else.
     const COMMIT_IN_POOL: &'static str;
@@ -55,9 +55,10 @@ pub(crate) trait UniqueDialect: Database {
 /// How an engine takes keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In one call, which needs no transaction around it. It locks a key that is taken.
+    /// In one call, which needs no transaction around it. On servers, a key that is taken stays locked until the
+    /// caller's commit.
     AtOnce,
-    /// The same through a pool: a key that is taken stays unlocked.
+    /// The same through a pool of PostgreSQL: a key that is taken is not locked.
     Looks,
     /// A key that looks new is taken for new, and one that is taken stays unlocked.
     Bets,

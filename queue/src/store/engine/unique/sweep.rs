@@ -14,11 +14,11 @@ use crate::store::engine::script::When;
 
 /// How many unique jobs one statement looks at.
 const PART: i64 = 1_000;
-/// A round looks at so many parts without much to remove, at the oldest jobs and elsewhere.
+/// A round leaves the oldest jobs after so many parts in a row with little to remove. Elsewhere it looks at so many parts.
 const FEW_PARTS: u32 = 10;
-/// A round looks at so many parts of the oldest jobs at most.
+/// The most parts of the oldest jobs that a round looks at.
 const MOST_PARTS: u32 = 500;
-/// Fewer jobs than these are not much.
+/// Fewer jobs than this are little.
 const MUCH: usize = PART as usize / 10;
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub(crate) fn duty<DB: Dialect>(store: &SqlStore<DB>) -> FeatureDuty {
 }
 
 /// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first, with old dead
-/// letters in between. So a round begins with those, until a few parts in a row have not much to remove. Then it looks
+/// letters in between. So a round begins with those, until a few parts in a row have little to remove. Then it looks
 /// at a few parts behind the last job that an earlier round has looked at, for jobs that were deleted.
 async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64) -> Result<(), Error> {
     let (mut behind, mut in_vain) = (0, 0);

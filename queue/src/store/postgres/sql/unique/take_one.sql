@@ -1,6 +1,6 @@
--- Takes a key if it is free, and inserts its job: see take.sql. A row: the job's id. $12: nothing is written, so nothing
--- locked, for a key that is taken in the statement's snapshot. (Values instead of lists: PostgreSQL would plan a list of unknown length anew
--- each time. Subqueries that cannot be hashed: it would read the whole table.)
+-- Takes a key if it is free, and inserts its job: see take.sql. A row: the job's id. $12: whether to look first. Then a
+-- key that is taken in the statement's snapshot is not written, so not locked. (Values instead of lists: PostgreSQL
+-- would plan a list of unknown length anew each time. Subqueries that cannot be hashed: it would read the whole table.)
 WITH wanted AS MATERIALIZED (
     SELECT w.*, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
     FROM (SELECT $1::text AS kind, $2::text AS key, $3::text AS until, $4::bigint AS at_least_us) AS w

@@ -1,0 +1,164 @@
+//! What becomes of a job after an attempt, and the line of the log that tells it.
+
+use std::any::Any;
+use std::time::Duration;
+
+use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
+use crate::outcome::{Failure, JobError};
+use crate::registry::JobDefinition;
+use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Requeue};
+use crate::telemetry;
+use crate::worker::run::ended::Ended;
+use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
+use crate::worker::run::raw::Raw;
+use crate::worker::run::switch::Stop;
+
+/// What a verdict is about.
+pub(crate) struct Verdict<'a> {
+    pub(crate) job: &'a Claimed,
+    pub(crate) definition: &'a JobDefinition,
+    /// For how long the attempt ran.
+    pub(crate) ran: Duration,
+    /// Whether log lines carry the error.
+    pub(crate) log_errors: bool,
+}
+
+impl Verdict<'_> {
+    /// Decides by how the handler ended, and why it was told to stop.
+    pub(super) fn on(&self, raw: Raw, reason: Option<Stop>) -> Ended {
+        match raw {
+            Raw::Returned(Ok(result)) => self.completed(result),
+            Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => self.snoozed(delay),
+            Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
+            Raw::Returned(Err(JobError(Failure::Dead { error }))) => self.bury(AttemptOutcome::Failed, chain(&error)),
+            // it failed after it was told to stop: the reason for stopping decides
+            Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
+                Some(Stop::Shutdown) => self.released(),
+                Some(Stop::Cancelled) => self.cancelled(chain(&error)),
+                Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text()),
+                _ => self.failed(AttemptOutcome::Failed, after, chain(&error)),
+            },
+            Raw::Panicked(text) => self.failed(AttemptOutcome::Panicked, None, format!("panicked: {text}")),
+            Raw::Dropped(Stop::Shutdown) => self.released(),
+            Raw::Dropped(Stop::Timeout) => self.timed_out(),
+            Raw::Dropped(_) => self.cancelled("cancelled while running".to_owned()),
+            Raw::Undecodable(text) => self.bury(AttemptOutcome::Undecodable, self.misfit(&text)),
+            Raw::TooLong(bytes) => {
+                let text = self.misfit(&format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
+                self.bury(AttemptOutcome::Undecodable, text)
+            }
+        }
+    }
+
+    /// It ran for too long. It may also block its thread, so that it cannot even be dropped.
+    pub(crate) fn timed_out(&self) -> Ended {
+        self.failed(AttemptOutcome::TimedOut, None, self.timeout_text())
+    }
+
+    /// It panicked outside the handler: while its error was formatted, or while it was dropped.
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> Ended {
+        self.failed(AttemptOutcome::Panicked, None, format!("panicked: {}", panic_text(panic)))
+    }
+
+    /// Its arguments do not fit this build. It is tried again after a while, which costs no retry.
+    pub(crate) fn undecodable_here(&self, text: &str, pause: Duration) -> Ended {
+        let delay_us = micros(pause);
+        tracing::warn!(
+            event = telemetry::JOB_FAILED,
+            job.duration_ms = self.milliseconds(),
+            job.outcome = AttemptOutcome::Undecodable.as_str(),
+            job.retry_in_ms = delay_us / 1000,
+            error = self.logged(AttemptOutcome::Undecodable, text),
+            "the arguments do not decode; they are tried again until the grace period is over"
+        );
+        self.requeue(AttemptOutcome::Undecodable, Some(delay_us), 1, Some(self.misfit(text)))
+    }
+
+    /// It is tried again after this delay or its backoff, while retries are left.
+    pub(crate) fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> Ended {
+        if self.job.attempt > self.job.max_retries {
+            return self.bury(outcome, error);
+        }
+        let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
+        let delay_us = micros(delay);
+        tracing::warn!(
+            event = telemetry::JOB_FAILED,
+            job.duration_ms = self.milliseconds(),
+            job.outcome = outcome.as_str(),
+            job.retry_in_ms = delay_us / 1000,
+            error = self.logged(outcome, &error),
+            "failed; will be retried"
+        );
+        self.requeue(outcome, Some(delay_us), 0, Some(error))
+    }
+
+    fn completed(&self, result: Option<String>) -> Ended {
+        tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = self.milliseconds(), "completed");
+        self.finish(AttemptOutcome::Completed, result.filter(|json| may_be_kept(json)), None)
+    }
+
+    fn cancelled(&self, why: String) -> Ended {
+        tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = self.milliseconds(), "cancelled");
+        self.finish(AttemptOutcome::Cancelled, None, Some(storable(why)))
+    }
+
+    fn snoozed(&self, delay: Duration) -> Ended {
+        let delay_us = micros(delay);
+        tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
+        self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, None)
+    }
+
+    fn released(&self) -> Ended {
+        tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
+        self.requeue(AttemptOutcome::Released, None, 1, None)
+    }
+
+    fn finish(&self, state: AttemptOutcome, result: Option<String>, error: Option<String>) -> Ended {
+        Ended::Finish(Finish { hold: self.job.hold(), ran_us: micros(self.ran), state, result, error })
+    }
+
+    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
+        Ended::Requeue(Requeue {
+            hold: self.job.hold(),
+            ran_us: micros(self.ran),
+            outcome,
+            delay_us,
+            uncount,
+            record: true,
+            error: error.map(storable),
+        })
+    }
+
+    fn bury(&self, outcome: AttemptOutcome, error: String) -> Ended {
+        tracing::error!(
+            event = telemetry::JOB_DEAD,
+            job.duration_ms = self.milliseconds(),
+            job.outcome = outcome.as_str(),
+            error = self.logged(outcome, &error),
+            "moved to the dead letters"
+        );
+        let hold = self.job.hold();
+        Ended::Bury(Bury { hold, ran_us: micros(self.ran), outcome, error: storable(error) })
+    }
+
+    /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.
+    fn logged(&self, outcome: AttemptOutcome, error: &str) -> Option<String> {
+        self.log_errors.then(|| match outcome {
+            AttemptOutcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
+            _ => error.replace(CAUSED_BY, ": "),
+        })
+    }
+
+    fn misfit(&self, why: &str) -> String {
+        format!("the arguments do not fit `{}`: {why}", self.definition.type_name)
+    }
+
+    fn timeout_text(&self) -> String {
+        let limit = self.definition.timeout.unwrap_or_default();
+        format!("timed out: it ran longer than {limit:?}")
+    }
+
+    fn milliseconds(&self) -> f64 {
+        self.ran.as_secs_f64() * 1e3
+    }
+}
