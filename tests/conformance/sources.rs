@@ -112,6 +112,7 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     // values and numbers
     ("queue/src/store/engine/migrate.rs", "script.split_once(", 1, "looks for a part of a migration"),
     ("queue/src/store/engine/migrate.rs", "names.join(", 1, "an error's words"),
+    ("queue/src/enqueue/tx.rs", "Err(Error::Database(error)) => Err(format!(", 1, "an error's words"),
     ("queue/src/store/engine/migrate.rs", "columns.join(", 1, "names of columns, to be compared"),
     ("queue/src/store/sqlite/in_memory.rs", "faults.join(", 1, "a warning's words"),
     ("queue/src/store/mysql/", "self.round_trips += 2;", 1, "a number"),

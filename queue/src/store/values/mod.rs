@@ -6,7 +6,7 @@ mod new_jobs;
 mod workers;
 
 pub(crate) use attempts::{AttemptOutcome, Bury, Claimed, Completion, Features, Finish, Hold, Requeue, Start};
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
+#[cfg(feature = "mysql")]
 pub(crate) use lanes::NEVER;
 pub(crate) use lanes::{Ask, Found, Lane, LaneHead, Place, Rank, Reach, Scope, Share};
 pub(crate) use new_jobs::{NewJob, Refusal, Unwritten, Whose};

@@ -45,7 +45,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
 ) -> Result<Vec<Enqueued>, Unwritten> {
     let groups = grouped(jobs)?;
     let shortest = if jobs.len() == 1 { DB::shortest(whose) } else { Way::Locks };
-    if matches!(shortest, Way::AtOnce | Way::Looks)
+    if [Way::AtOnce, Way::Looks].contains(&shortest)
         && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features))
         && let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await?
     {
