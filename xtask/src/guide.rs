@@ -142,11 +142,13 @@ mod tests {
 
     #[test]
     fn blocks_say_what_they_are() {
-        let page = "a\n```sh run\nls\n```\n```rust\nfn a() {}\n```\n```toml file=Cargo.toml\nqueue = \"0.1\"\n```\n";
+        let page = "a\n```sh run\nls\n```\n```rust\nfn a() {}\n```\n```toml file=Cargo.toml\n\
+                    queue = { path = \"../queue/queue\" }\n```\n";
         let found = blocks(page);
         assert_eq!(found.iter().map(|(info, _)| *info).collect::<Vec<_>>(), ["sh run", "toml file=Cargo.toml"]);
         let script = script(page).expect("a script");
-        assert!(script.contains("\nls\n") && script.contains("queue = { path = \""), "{script}");
+        let library = format!("queue = {{ path = \"{}\" }}", paths::workspace().join("queue").display());
+        assert!(script.contains("\nls\n") && script.contains(&library), "{script}");
         assert!(super::script("```sh later\nls\n```\n").is_err());
     }
 
