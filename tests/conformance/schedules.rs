@@ -399,5 +399,8 @@ async fn a_month_of_minutes_passes_in_a_test(db: Db) {
         let expected = u32::try_from(days * 1_440).unwrap();
         assert!((expected - 1..=expected + later).contains(&drained.completed), "{drained:?}, {later}");
         println!("{days} days took {:?}", began.elapsed());
+        // each batch of ticks, and each step between, has a worker of its own
+        let batches = db.count("queue_workers").await;
+        assert!(batches < 100, "{batches} batches and steps");
     });
 }

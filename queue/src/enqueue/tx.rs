@@ -41,8 +41,10 @@ pub(crate) mod sealed {
 ///
 /// A handler takes it as `tx: &mut Tx<Postgres>`, `Tx<MySql>` or `Tx<Sqlite>`. The worker begins it on a connection of
 /// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the
-/// handler fails, panics or is dropped, everything is rolled back. Return errors of the database: on MySQL and MariaDB a
-/// deadlock ends the transaction, and an attempt that goes on after it fails.
+/// handler fails, panics or is dropped, everything is rolled back.
+///
+/// Return errors of the database. On MySQL and MariaDB a deadlock ends the transaction, and an attempt that goes on after
+/// it fails.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
 ///

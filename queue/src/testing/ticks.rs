@@ -17,9 +17,8 @@ use crate::testing::outcome::Drained;
 use crate::testing::runner::Runner;
 use crate::worker::Ended;
 
-/// How many ticks of one schedule are fired at once, if nothing else is due between them: at first, and after a job
-/// that left something to do. What was fired too early waits in the table and makes each step slower. The number
-/// doubles each time that all their jobs ran.
+/// This many ticks of a schedule are fired at once, at first and after a job that left something to do. The number
+/// doubles whenever all their jobs ran. A tick that is fired too early waits in the table, and makes each step slower.
 const FEW: usize = 2;
 
 /// The schedules of a test.

@@ -1,4 +1,5 @@
-//! Unique jobs on PostgreSQL: one statement takes the free keys and inserts their jobs. A single job has one of its own.
+//! Unique jobs on PostgreSQL: one statement takes the free keys and inserts their jobs. A single job has a statement of
+//! its own.
 
 use std::collections::HashSet;
 

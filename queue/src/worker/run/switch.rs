@@ -25,23 +25,20 @@ pub(crate) struct Switch {
     /// Ends even the grace period, because another worker may have the job by now.
     pub(crate) lost: CancellationToken,
     reason: AtomicU8,
-    /// The handler may hold the lock on its job's row, for as long as it likes. No statement for several jobs that begins
-    /// now may wait for that lock.
+    /// The handler may hold the lock on its job's row, for as long as it likes. No statement for several jobs may begin
+    /// to wait for that lock.
     locks_row: AtomicBool,
-    /// The handler has waited for those that had begun.
-    waited: AtomicBool,
     /// Held by such a statement while it is under way.
     row: Arc<Mutex<()>>,
 }
 
 impl Switch {
-    /// The handler is about to lock the row of its job. A statement for several jobs that is under way may end first,
-    /// but the handler's transaction may have locked something for which that one waits.
+    /// The handler is about to lock the row of its job. A statement for several jobs that is under way gets some time to
+    /// end. It may need more: it may wait for something that the handler's transaction has locked.
     pub(crate) async fn handler_locks_row(&self, patience: Duration) {
         self.locks_row.store(true, Ordering::SeqCst);
-        if !self.waited.load(Ordering::Relaxed) && !patience.is_zero() {
+        if !patience.is_zero() {
             let _ = timeout(patience, self.row.lock()).await;
-            self.waited.store(true, Ordering::Relaxed);
         }
     }
 

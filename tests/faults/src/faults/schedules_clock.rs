@@ -60,8 +60,8 @@ pub(super) async fn set_forward_and_back(ground: &Ground) -> Result<Vec<String>>
     Ok(scene.notes)
 }
 
-/// Sets the clock by so many seconds. Nothing is being fired then: a transaction that read the one clock and wrote by
-/// the other would look as if it had fired a tick too early.
+/// Moves the clock by this many seconds. No schedule fires meanwhile: a transaction that reads one clock and writes by
+/// the other would seem to fire a tick too early.
 async fn set(scene: &Scene, clock: &Clock, offset: &str, seconds: i64) -> Result<()> {
     let before = clock_of(scene).await?;
     each!(&scene.db, pool => {

@@ -218,15 +218,28 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
         second.commit().await.unwrap();
         placed.unwrap()
     });
-    // until it waits
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let waiting = match DB::KIND {
+        crate::Engine::Postgres => {
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        }
+        _ => {
+            "SELECT count(*) FROM information_schema.processlist
+             WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()"
+        }
+    };
+    let waits = async {
+        while db.int(waiting).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waits).await.expect("the second one waits for the first");
     let placed = tokio::time::timeout(Duration::from_secs(20), enqueue(&mut first, &["k2"]));
     assert_eq!(placed.await.expect("nobody has that key"), kept(&[two]));
     first.commit().await.unwrap();
     assert_eq!(second.await.unwrap(), kept(&[one, two]));
 }
 
-/// Old dead letters, say.
+/// The rows of old dead letters, for example, lie before those that can be removed.
 async fn old_jobs_that_stay_do_not_stop_the_sweep<DB: TestDb>(db: Db<DB>) {
     let jobs: Vec<NewJob> = (0..5_000).map(|n| keyed(&n.to_string())).collect();
     let ids: Vec<i64> = db.enqueue(&jobs).await.iter().map(|it| it.id().get()).collect();

@@ -29,8 +29,8 @@ use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
 const TRIES: usize = 40;
-/// The number of missed locks on a holder after which the enqueue waits for it. A job that is running by then cannot end
-/// before this transaction does. So the enqueue first waits longer than a slow claim takes.
+/// The number of missed locks on a holder after which the enqueue waits for it. A job that is running by then cannot
+/// end before this transaction does. So the enqueue first waits longer than a slow claim takes.
 const MISSES: u32 = 20;
 /// Before the next try.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -14,7 +14,8 @@ use crate::store::engine::script::When;
 
 /// How many unique jobs one statement looks at.
 const PART: i64 = 1_000;
-/// A round leaves the oldest jobs after so many parts in a row with little to remove. Elsewhere it looks at so many parts.
+/// A round leaves the oldest jobs after this many parts in a row with little to remove. Elsewhere it looks at this many
+/// parts.
 const FEW_PARTS: u32 = 10;
 /// The most parts of the oldest jobs that a round looks at.
 const MOST_PARTS: u32 = 500;
