@@ -19,7 +19,8 @@ conformance! {
     a_transaction_of_another_database_is_refused,
     many_are_settled_together,
     a_guard_fences_each_step,
-    a_guard_needs_a_transaction;
+    a_guard_needs_a_transaction,
+    a_transaction_that_stays_open_holds_up_no_other_end;
     servers:
     nobody_rescues_a_job_whose_row_is_locked,
     a_transaction_of_another_engine_is_refused,
@@ -307,6 +308,33 @@ async fn a_stale_attempt_cannot_commit(db: Db) {
     }
     worker.stop().await;
     assert_eq!((db.counts().await, db.count("queue_attempts").await), ((0, 2, 0), 0));
+}
+
+/// The worker notes the starts of several jobs in one statement, which must not wait for the row of a handler.
+async fn a_transaction_that_stays_open_holds_up_no_other_end(db: Db) {
+    if db.engine() == Engine::Sqlite {
+        return; // nobody else writes while a transaction is open
+    }
+    with_effects(&db).await;
+    let worker = db.start(db.worker());
+    for round in 0..5 {
+        let label = |n: usize| format!("round {round}, job {n}");
+        let go = format!("go {round}");
+        for n in 0..3 {
+            let plan = Plan { guard: true, inside: Some(go.clone()), ..Plan::default() };
+            db.enqueue(Settle::new(label(n), plan)).await;
+        }
+        for n in 0..3 {
+            db.probe.wait_for(What::Started, &format!("{} waits", label(n)), 1).await;
+        }
+        for _ in 0..3 {
+            let id = db.enqueue(Note::new("beside")).await;
+            db.reaches(id, JobState::Completed).await;
+        }
+        db.probe.release(&go);
+        db.finished(6 * (round + 1)).await;
+    }
+    worker.stop().await;
 }
 
 async fn a_job_is_completed_once(db: Db) {
