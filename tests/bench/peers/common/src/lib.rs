@@ -72,6 +72,12 @@ pub trait Peer: Clone + Send + Sync + 'static {
     /// Enqueues many jobs, by the call for many.
     fn enqueue_all(&self, jobs: Vec<Payload>) -> impl Future<Output = Result<()>> + Send;
 
+    /// Enqueues the jobs that wait for a drain, which no figure counts: another way where jobs that were enqueued
+    /// together take longer to end.
+    fn enqueue_waiting(&self, jobs: Vec<Payload>) -> impl Future<Output = Result<()>> + Send {
+        self.enqueue_all(jobs)
+    }
+
     /// Starts a worker that runs until the process ends, `slots` jobs at a time.
     fn work(&self, slots: usize) -> impl Future<Output = Result<()>> + Send;
 

@@ -36,7 +36,9 @@ pub(crate) async fn run<P: Peer>(peer: P, workload: &str) -> Result<String> {
         "bulk" => {
             let jobs = variable("BENCH_JOBS", 50_000)?;
             let start = Instant::now();
-            fill(&peer, jobs).await?;
+            for jobs in chunks::<P>(jobs) {
+                peer.enqueue_all(jobs).await?;
+            }
             Ok(rate(jobs, start))
         }
         "drain" => drain(peer, variable("BENCH_JOBS", 50_000)?).await,
@@ -105,14 +107,10 @@ async fn unique<P: Peer>(peer: P, new: bool) -> Result<String> {
     Ok(rate(jobs, start))
 }
 
-async fn fill<P: Peer>(peer: &P, jobs: i64) -> Result<()> {
-    let mut first = 0;
-    while first < jobs {
-        let end = jobs.min(first + P::CHUNK);
-        peer.enqueue_all((first..end).map(Payload::new).collect()).await?;
-        first = end;
-    }
-    Ok(())
+fn chunks<P: Peer>(jobs: i64) -> impl Iterator<Item = Vec<Payload>> {
+    (0..jobs)
+        .step_by(P::CHUNK as usize)
+        .map(move |first| (first..jobs.min(first + P::CHUNK)).map(Payload::new).collect())
 }
 
 /// Waits until so many jobs were handled.
@@ -127,7 +125,9 @@ async fn handled(jobs: i64) -> Result<()> {
 
 /// Jobs that wait, then a worker.
 async fn drain<P: Peer>(peer: P, jobs: i64) -> Result<String> {
-    fill(&peer, jobs).await?;
+    for jobs in chunks::<P>(jobs) {
+        peer.enqueue_waiting(jobs).await?;
+    }
     peer.analyze().await?;
     let start = Instant::now();
     peer.work(peer.slots()).await?;
