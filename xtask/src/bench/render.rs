@@ -37,8 +37,8 @@ differences under 25 % as noise. Compare figures only within one run: the ratio 
 - **Payload.** `{\"n\": i64, \"s\": 32 characters}`.
 - **Peers.** The programs are in [tests/bench/peers](../tests/bench/peers). Their README describes each workload. Each
   peer sets the number of jobs of its drain, because some defaults run only thirty a second.
-- **Not measured.** hammerwork on MariaDB: its migrations need `DROP CHECK`, which MariaDB lacks. `bulk` of fang: it has no
-  call for many.
+- **Not measured.** hammerwork on MariaDB: its migrations need `DROP CHECK`, which MariaDB lacks. `bulk` of fang and
+  ruststream-sqlx: they have no call for many.
 
 ### Workloads
 
