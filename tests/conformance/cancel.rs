@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use queue::{Error, Job, JobId, JobState};
 use queue_tests::jobs::{Note, Play};
-use queue_tests::{Db, Step, What};
+use queue_tests::{DEADLINE, Db, Step, What};
 use serde_json::json;
 
 conformance! {
@@ -46,7 +46,7 @@ async fn ends_a_ready_job(db: Db) {
 }
 
 async fn reaches_the_token_of_a_running_job(db: Db) {
-    let worker = db.start(db.worker());
+    let worker = db.start(db.worker().cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::hold("never")])).await;
     let other = db.enqueue(Play::new("b", [Step::hold("go")])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
@@ -78,7 +78,7 @@ async fn drops_a_running_job_that_ignores_it(db: Db) {
 }
 
 async fn leaves_a_running_job_its_success(db: Db) {
-    let worker = db.start(db.worker());
+    let worker = db.start(db.worker().cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::Heed("never".into(), Box::new(Step::Return(json!(1))))])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
     db.admin().cancel(id).await.expect("asked");
@@ -111,7 +111,7 @@ async fn ends_a_running_job_that_fails_first(db: Db) {
 
 async fn ends_a_running_job_that_is_given_back(db: Db) {
     let worker = db.worker().heartbeat(Duration::from_secs(5)).lease(Duration::from_secs(20));
-    let worker = db.start(worker.shutdown_grace(Duration::ZERO));
+    let worker = db.start(worker.shutdown_grace(Duration::ZERO).cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::hold("never")])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
     db.admin().cancel(id).await.expect("asked");

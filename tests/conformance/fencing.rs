@@ -141,7 +141,7 @@ async fn refuses_a_late_heartbeat(db: Db) {
 }
 
 /// A heartbeat so slow that the rescue that comes with every 48th is too late for a test.
-const SLOW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
+const SLOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
 
 async fn takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone(db: Db) {
     let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));

@@ -61,7 +61,9 @@ impl Job for Ticks {
     }
 
     fn schedules() -> Result<Vec<Periodic<Self>>, Error> {
-        Ok(vec![Periodic::new("ticks", every(1), Self { shop: 7 })])
+        // each of them, on a machine that stood still for some seconds as well
+        let all = Missed::All { within: Duration::from_secs(3600) };
+        Ok(vec![Periodic::new("ticks", every(1).missed(all), Self { shop: 7 })])
     }
 }
 

@@ -1,11 +1,11 @@
 //! The end of a worker: what it has in hand is finished or given back, and never lost.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use queue::JobState;
 use queue_test_support::Engine;
 use queue_tests::jobs::{Grind, Note, Play};
-use queue_tests::{Db, Step, What, eventually};
+use queue_tests::{DEADLINE, Db, Step, What, eventually};
 use serde_json::json;
 
 conformance! {
@@ -79,25 +79,28 @@ async fn claims_nothing_more(db: Db) {
 }
 
 async fn gives_back_at_once_what_was_not_started(db: Db) {
+    while !gives_back_what_was_claimed_ahead(db.another().await).await {}
+}
+
+/// `false`: the machine was so slow that the worker claimed nothing ahead, so nothing was tested.
+async fn gives_back_what_was_claimed_ahead(db: Db) -> bool {
+    db.migrate().await.expect("the schema");
     // quick jobs, so that the worker claims ahead; then one that holds its only slot
     let mut jobs: Vec<_> = (0..600).map(|_| Play::new("quick", [])).collect();
     jobs.insert(400, Play::new("slow", [Step::hold("go")]));
     db.enqueue_all(jobs).await;
     // a heartbeat gives back what was claimed too early; here it is the signal that does
-    let slow_heart = db.worker().heartbeat(Duration::from_secs(15)).lease(Duration::from_secs(60));
+    let slow_heart = db.worker().heartbeat(2 * DEADLINE).lease(6 * DEADLINE);
     let worker = db.start(slow_heart.concurrency(1));
     db.probe.wait_for(What::Started, "slow", 1).await;
-    let begin = Instant::now();
     worker.signal();
     eventually("what was not started to be given back", async || {
         (db.count("queue_jobs WHERE worker_id <> 0").await == 1).then_some(())
     })
     .await;
-    assert!(begin.elapsed() < Duration::from_secs(10), "given back after {:?}", begin.elapsed());
     assert!(!worker.is_over(), "the slow one still runs");
     assert_eq!(db.count("queue_jobs WHERE worker_id = 0 AND attempt = 0").await, 200);
     let claimed = db.count("queue_jobs WHERE worker_id = 0 AND fence > 0").await;
-    assert!(claimed > 0, "nothing was claimed ahead, so nothing was tested");
     db.probe.release("go");
     worker.ended().await.expect("a good end");
     assert_eq!(db.counts().await, (200, 401, 0));
@@ -107,6 +110,7 @@ async fn gives_back_at_once_what_was_not_started(db: Db) {
     db.finished(601).await;
     worker.stop().await;
     assert_eq!(db.count("queue_history WHERE attempt <> 1").await, 0);
+    claimed > 0
 }
 
 async fn lets_running_jobs_finish(db: Db) {
@@ -128,7 +132,7 @@ async fn lets_running_jobs_finish(db: Db) {
 }
 
 async fn cancels_and_gives_back_after_the_grace(db: Db) {
-    let worker = db.start(db.worker().shutdown_grace(Duration::from_millis(200)));
+    let worker = db.start(db.worker().shutdown_grace(Duration::from_millis(200)).cancel_grace(DEADLINE));
     let steps = [Step::Fail("no".into()), Step::hold("never"), Step::Return(json!("later"))];
     let id = db.enqueue(Play::new("a", steps)).await;
     db.probe.wait_for(What::Started, "a", 2).await;
@@ -160,7 +164,7 @@ async fn drops_what_does_not_listen(db: Db) {
 }
 
 async fn takes_what_completes_at_the_last_moment(db: Db) {
-    let worker = db.start(db.worker().shutdown_grace(Duration::ZERO));
+    let worker = db.start(db.worker().shutdown_grace(Duration::ZERO).cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::Heed("never".into(), Box::new(Step::Return(json!(1))))])).await;
     db.probe.wait_for(What::Started, "a", 1).await;
     worker.stop().await;
@@ -200,10 +204,9 @@ async fn ends_at_once_at_the_second_signal(db: Db) {
     worker.signal();
     db.beats(2).await;
     assert!(!worker.is_over() && db.probe.labels(What::Dropped).is_empty());
-    let begin = Instant::now();
     worker.hurry();
+    // long before the grace periods are over
     worker.ended().await.expect("a good end");
-    assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
     db.probe.wait_for_all(What::Dropped, 5).await;
     for id in ids {
         let job = db.job(id).await.job;
@@ -216,10 +219,9 @@ async fn ends_at_once_without_a_first_signal(db: Db) {
         db.start(db.worker().shutdown_grace(Duration::from_secs(3600)).cancel_grace(Duration::from_secs(3600)));
     let id = db.enqueue(Play::new("a", [Step::deaf("never")])).await;
     db.probe.wait_for_all(What::Started, 1).await;
-    let begin = Instant::now();
     worker.hurry();
+    // long before the grace periods are over
     worker.ended().await.expect("a good end");
-    assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
     let job = db.job(id).await.job;
     assert_eq!((job.state, job.attempt), (JobState::Ready, 0));
 }
