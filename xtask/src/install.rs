@@ -1,9 +1,10 @@
 //! Debian's packages: what the tests need and the machine lacks.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
 
 use queue_test_servers::Engine;
@@ -40,18 +41,20 @@ const ORACLE: [Need; 2] = [
     Need::of(&["tzdata"], || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists()),
 ];
 
-fn has_zoneinfo() -> bool {
+/// Whether the oracle finds its Python.
+pub(crate) fn has_zoneinfo() -> bool {
     let mut command = process::command("python3", None, Signal::SIGTERM);
     command.args(["-c", "import zoneinfo"]);
     process::run(command).is_ok()
 }
 
+/// Where cargo-nextest comes from in seconds; without it, it is built.
+const RUNNER: Need = Need::of(&["python3-pip"], || in_path("cargo-nextest") || in_path("pip3") || in_path("pip"));
+
 fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
     match engine {
-        // The tests look at the database from outside as well, with another program and in another language.
-        Engine::Sqlite => {
-            vec![Need::of(&["sqlite3"], || in_path("sqlite3")), Need::of(&["python3"], || in_path("python3"))]
-        }
+        // A fault looks at the file with another program.
+        Engine::Sqlite => vec![Need::of(&["sqlite3"], || in_path("sqlite3"))],
         Engine::Postgres => vec![
             match postgres {
                 // Debian has none: see `postgres_wheel.rs` in tests/servers.
@@ -69,54 +72,77 @@ fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
             GALERA,
         ],
         // Comes without being installed: see `mysql.rs` in tests/servers.
-        Engine::MySql => vec![FAKETIME],
+        Engine::MySql => vec![Need::of(&["apt", "dpkg"], || in_path("apt-get") && in_path("dpkg")), FAKETIME],
     }
 }
 
 /// Installs what the engines need and the machine lacks. PostgreSQL may be asked for by its major version.
 pub(crate) fn install(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
-    install_needs(engines.iter().flat_map(|&engine| needs(engine, postgres)))
+    install_all(engines.iter().map(|&engine| (engine.to_string(), needs(engine, postgres))).collect())
 }
 
-/// The same, and what the oracle needs.
-pub(crate) fn install_with_oracle(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
-    install_needs(engines.iter().flat_map(|&engine| needs(engine, postgres)).chain(ORACLE))
+/// What the oracle needs.
+pub(crate) fn install_oracle() -> Result<()> {
+    install_all(vec![("the oracle".into(), ORACLE.into())])
 }
 
-fn install_needs(needs: impl Iterator<Item = Need>) -> Result<()> {
+/// What the tests need. On SQLite alone the ordinary ones need nothing but Rust.
+pub(crate) fn install_for_tests(engines: &[Engine], postgres: Option<u32>, long: bool) -> Result<()> {
+    let engines = engines.iter().filter(|engine| long || engine.variable().is_some());
+    let mut all: Vec<_> = engines.map(|&engine| (engine.to_string(), needs(engine, postgres))).collect();
+    let optional = |need| Need { optional: true, ..need };
+    all.push(("the oracle".into(), ORACLE.map(optional).into()));
+    all.push(("the runner of the tests".into(), vec![optional(RUNNER)]));
+    install_all(all)
+}
+
+fn install_all(needs: Vec<(String, Vec<Need>)>) -> Result<()> {
     let can_install = in_path("apt-get") && (is_root() || in_path("sudo"));
-    let mut missing: Vec<&str> = needs
-        .filter(|need| !(need.present)() && (can_install || !need.optional))
-        .flat_map(|need| need.packages.iter().copied())
+    let missing: Vec<(String, Vec<&str>)> = needs
+        .into_iter()
+        .map(|(what, needs)| {
+            let absent = needs.iter().filter(|need| !(need.present)() && (can_install || !need.optional));
+            (what, absent.flat_map(|need| need.packages.iter().copied()).collect())
+        })
+        .filter(|(_, packages): &(_, Vec<_>)| !packages.is_empty())
         .collect();
-    missing.sort_unstable();
-    missing.dedup();
     if missing.is_empty() {
         return Ok(());
     }
-    let list = missing.join(" ");
-    let otherwise = "or point the tests at a running server (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, \
-                     QUEUE_TEST_MYSQL_URL), or leave it out (--engine sqlite)";
+    let failed = |why: &str| anyhow!("{why}\n{}", cures(&missing));
     if !in_path("apt-get") {
-        bail!("this is not Debian, so nothing can be installed. Install what Debian calls {list}, {otherwise}");
+        return Err(failed("this is not Debian, so nothing can be installed"));
     }
     if !is_root() && !in_path("sudo") {
-        bail!("missing packages, and neither root nor sudo: install {list} as root, {otherwise}");
+        return Err(failed("nothing can be installed without root or sudo"));
     }
-    eprintln!("installing {list} ...");
+    let mut packages: Vec<&str> = missing.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    eprintln!("installing {} ...", packages.join(" "));
     if !is_root() {
         // Here, where sudo may ask for a password: children in a group of their own cannot read from the terminal.
         let status = Command::new("sudo").arg("true").status().context("starting sudo")?;
         if !status.success() {
-            bail!("sudo refused: install {list} as root, {otherwise}");
+            return Err(failed("sudo refused"));
         }
     }
-    let manual = || format!("installing {list} failed: install by hand, {otherwise}");
     // The lists of a fresh image are empty, and those of an old one name versions that are gone.
-    process::run(apt_get(&["update"])).with_context(manual)?;
+    process::run(apt_get(&["update"])).map_err(|error| failed(&format!("apt-get cannot update ({error:#})")))?;
     let mut words = vec!["install", "--yes", "--no-install-recommends"];
-    words.extend(&missing);
-    process::run(apt_get(&words)).with_context(manual)
+    words.extend(&packages);
+    process::run(apt_get(&words)).map_err(|error| failed(&format!("apt-get cannot install ({error:#})")))
+}
+
+/// A line for each thing that is missing, and what to do.
+fn cures(missing: &[(String, Vec<&str>)]) -> String {
+    let mut lines = String::new();
+    for (what, packages) in missing {
+        let variable = Engine::all().iter().find(|engine| engine.to_string() == *what).and_then(|it| it.variable());
+        let server = variable.map(|name| format!(", or set {name} to a server that runs")).unwrap_or_default();
+        let _ = writeln!(lines, "  {what}: install what Debian calls {}{server}", packages.join(" "));
+    }
+    lines + "Or leave databases out: --engine sqlite needs none of this."
 }
 
 fn apt_get(words: &[&str]) -> Command {

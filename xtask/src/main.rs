@@ -1,8 +1,8 @@
 //! The commands of this repository, run as `cargo xtask <command>`.
 //!
-//! `test` is the one to know: it installs what is missing, starts a server of each kind, runs every test and stops the
-//! servers again. `faults` tries the promises of delivery, and `oracle` the ticks of schedules in all time zones; their
-//! short forms are part of `test`. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies.
+//! `test` is the one to know: it installs what is missing, starts a server of each kind, runs the tests and stops the
+//! servers again; `test --long` runs those that take longer. `faults` tries the promises of delivery, and `oracle` the
+//! ticks of schedules in all time zones; their short forms are part of `test`. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies.
 //! `servers` starts the servers for development. `guide` follows the guide for users.
 
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ mod guide;
 mod install;
 mod oracle;
 mod servers;
-mod tally;
 mod test;
+mod tool;
 
 /// The commands of this repository.
 #[derive(Parser)]

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use queue_test_servers::paths;
 use queue_test_servers::process::{self, Supervised};
 
-use crate::install::install_with_oracle;
+use crate::install::install_oracle;
 
 /// Holds the ticks of schedules in all time zones against a program in Python; --help tells the words.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !args.words.iter().any(|word| ["--help", "-h"].contains(&word.as_str())) {
-        install_with_oracle(&[], None)?;
+        install_oracle()?;
     }
     let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGTERM);
     command.current_dir(paths::workspace()).args(CARGO_WORDS).args(&args.words);

