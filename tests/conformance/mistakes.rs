@@ -1,7 +1,6 @@
 //! `docs/mistakes.md` shows what people get, word by word.
 
 use std::path::Path;
-use std::time::Duration;
 
 use queue::{Error, Filter, Job, JobState, Worker, job};
 use queue_test_support::Engine;
@@ -94,7 +93,7 @@ async fn said(db: &Db) -> Vec<String> {
 async fn logged() -> Vec<String> {
     let log = logs::captured(Engine::Sqlite, "queue=warn", async |db| {
         let worker = db.start(db.worker().only_registered().register::<Note>().queue("mial", 1));
-        tokio::time::timeout(Duration::from_secs(5), db.beats(1)).await.expect("it has started");
+        db.beats(1).await;
         worker.stop().await;
     });
     let log = log.await;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use queue::{Enqueue, Enqueued, Filter, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
-use queue_tests::{AnyPool, Db, Running, Step, each};
+use queue_tests::{AnyPool, DEADLINE, Db, Running, Step, each};
 use serde_json::json;
 
 conformance! {
@@ -152,7 +152,7 @@ fn text(error: impl std::fmt::Display) -> String {
 
 /// Everything that the library does, through a pool with a setting, seen through connections without it.
 async fn walk(db: &Db, pool: &AnyPool) -> Result<(), String> {
-    tokio::time::timeout(Duration::from_secs(40), walk_on(db, pool)).await.unwrap_or_else(|_| Err("too late".into()))
+    tokio::time::timeout(2 * DEADLINE, walk_on(db, pool)).await.unwrap_or_else(|_| Err("too late".into()))
 }
 
 async fn walk_on(db: &Db, pool: &AnyPool) -> Result<(), String> {

@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use queue_test_support::Engine;
 
-/// Time limit of a test with default amounts of jobs.
-const LONGEST: Duration = Duration::from_secs(100);
+/// Time limit of a test with default amounts of jobs: a guard against one that hangs.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// The tests of an engine, by name and file.
 macro_rules! tests {

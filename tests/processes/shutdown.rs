@@ -8,10 +8,11 @@ use crate::jobs::{Nap, WaitForFile, now};
 use crate::records::{Record, What};
 use crate::scene::{PATIENCE, Scene, text, touch};
 
-const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
+/// Several times as long as a nap.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(4000);
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
-/// Time beyond the two grace periods, for the last writes on a busy machine.
-const SPARE: Duration = Duration::from_secs(3);
+/// Time for the last writes on a busy machine. Less than the default of the grace period, which is 30 s.
+const SPARE: Duration = Duration::from_secs(25);
 
 /// Two jobs end within the grace period, two do not, and the others never start.
 pub(crate) async fn sigterm_gives_back(scene: &Scene) {

@@ -13,7 +13,7 @@ use crate::store::values::{Features, NewJob, Whose};
 
 /// How long to wait for an answer. Without this limit, a connection whose server vanished silently would block every
 /// later enqueue for ever.
-pub(super) const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 60 });
+pub(super) const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 60 });
 /// PostgreSQL's error code for a full notification queue: a listening session has kept its transaction open too long.
 const SIGNALS_ARE_FULL: &str = "54000";
 /// How often an enqueue is repeated after a transient error, such as a deadlock.

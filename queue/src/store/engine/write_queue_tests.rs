@@ -114,7 +114,14 @@ async fn whatever_the_library_writes_waits_for_its_turn() {
     let url = format!("sqlite:{}?mode=rwc", folder.path().join("queue.sqlite").display());
     let pool = SqlitePool::connect(&url).await.expect("a pool");
     crate::migrate(&pool).await.expect("a schema");
-    let turn = Turns::of(&pool).next(Errand::Other).await;
+    // a turn is waited for at most so long: on a machine that stood still for as long, this shows nothing
+    while !all_wait_for_their_turn(&pool).await {}
+}
+
+/// Whether they did; `false`: nobody can tell.
+async fn all_wait_for_their_turn(pool: &SqlitePool) -> bool {
+    let turn = Turns::of(pool).next(Errand::Other).await;
+    let began = Instant::now();
     let mut writers = JoinSet::new();
     let (one, many, store) = (pool.clone(), pool.clone(), SqlStore::new(pool.clone()));
     writers.spawn(async move { group::write(&one, NewJob::example("k")).await.is_ok() });
@@ -122,9 +129,13 @@ async fn whatever_the_library_writes_waits_for_its_turn() {
         .spawn(async move { group::write_all(many, vec![NewJob::example("k"), NewJob::example("k")]).await.is_ok() });
     writers.spawn(async move { store.join(&worker(), PATIENCE).await.is_ok() });
     let early = timeout(PATIENCE / 10, writers.join_next()).await;
-    assert!(early.is_err(), "{early:?}");
+    let stood_still = began.elapsed() > PATIENCE / 2;
+    assert!(early.is_err() || stood_still, "{early:?}");
     drop(turn);
-    assert_eq!(writers.join_all().await, [true; 3]);
+    while let Some(written) = writers.join_next().await {
+        assert!(written.expect("no panic"));
+    }
+    !stood_still
 }
 
 /// With a single connection, the writer that holds it is next.
@@ -152,7 +163,8 @@ async fn one_connection_goes_from_hand_to_hand() {
             store.join(&worker(), PATIENCE).await.expect("joined");
         }
     };
-    timeout(PATIENCE * 10, joins).await.expect("no second for each of them");
+    timeout(PATIENCE * 600, joins).await.expect("in the end");
+    // no second for each of them, in which many times as much would be written
     let written = written.load(Ordering::Relaxed);
     assert!(written <= JOINS * group::MOST * 4, "each was behind a few statements at most: {written}");
     producers.shutdown().await;

@@ -490,7 +490,7 @@ mod tests {
         assert!(std::fs::metadata(&log).unwrap().len() > before, "it is written before its commit");
         while timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
         sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
-        timeout(Duration::from_secs(5), heard.notified()).await.expect("heard");
+        timeout(Duration::from_secs(60), heard.notified()).await.expect("heard");
         watcher.abort();
     }
 }

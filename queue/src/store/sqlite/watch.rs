@@ -195,7 +195,14 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(5);
+    /// Far longer than a busy machine needs.
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// Waits until it tells of nothing any more: nothing is written, but what was may be told late.
+    async fn quiet(writes: &mut Writes) {
+        let told = async { while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {} };
+        timeout(SOON, told).await.expect("nothing was written");
+    }
 
     #[tokio::test]
     async fn tells_of_writes_also_where_the_file_comes_later_or_is_another() {
@@ -203,17 +210,16 @@ mod tests {
         let file = folder.path().join("log");
         let mut writes = Writes::to(file.clone());
         for _ in 0..2 {
-            assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "nothing was written");
+            quiet(&mut writes).await;
             let mut log = OpenOptions::new().create(true).append(true).open(&file).expect("a file");
             timeout(SOON, writes.next()).await.expect("it was made");
             for _ in 0..3 {
-                while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
+                quiet(&mut writes).await;
                 log.write_all(b"more").expect("written");
                 timeout(SOON, writes.next()).await.expect("it was written");
             }
             fs::remove_file(&file).expect("removed");
             timeout(SOON, writes.next()).await.expect("it is gone");
-            while timeout(Duration::from_millis(50), writes.next()).await.is_ok() {}
         }
     }
 

@@ -67,7 +67,7 @@ async fn only_a_silent_transaction_ends<DB: TestDb>(db: Db<DB>) {
     let began = Instant::now();
     let mut other = db.pool.begin().await.unwrap();
     assert_eq!(rows::<DB>(&mut other, lock, &[]).await.unwrap().len(), 1);
-    assert!((6..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(6), "{:?}", began.elapsed());
     assert!(!cut_off.is_finished(), "its own limit ended it");
     assert_eq!(sessions().await, before);
     db.store.abandon();
@@ -120,7 +120,7 @@ async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(crate::store::engine::operation::LIMIT * 2, missed).await.expect("it is pinged");
+        tokio::time::timeout(HANG, missed).await.expect("it is pinged");
         end().await.unwrap();
         store.release().await;
         word.send_replace(2);
@@ -128,8 +128,17 @@ async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
     on_server::<sqlx::Postgres, _>("QUEUE_TEST_POSTGRES_URL", |o, name| o.database(name), test).await;
 }
 
-/// A signal comes within this time, even on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+/// Does what nobody should hear of, until nobody does: a signal for something before it may come late.
+async fn silent(heard: &tokio::sync::Notify, what: impl AsyncFn()) {
+    for _ in 0..20 {
+        while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+        what().await;
+        if tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err() {
+            return;
+        }
+    }
+    panic!("it is heard each time");
+}
 
 async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
     if DB::KIND == crate::engine::Engine::MySql {
@@ -147,30 +156,33 @@ async fn watchers_hear_of_others<DB: TestDb>(db: Db<DB>) {
             db.insert(&[job("a")]).await;
         }
     };
-    tokio::time::timeout(SOON, begun).await.expect("the watch begins");
-    while tokio::time::timeout(Duration::from_millis(50), heard.notified()).await.is_ok() {}
+    tokio::time::timeout(HANG, begun).await.expect("the watch begins");
     // a heartbeat wakes nobody
-    db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
+    silent(&heard, async || {
+        db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
+    })
+    .await;
     for _ in 0..3 {
         db.insert(&[job("a")]).await;
         if DB::KIND == crate::engine::Engine::Postgres {
             db.sql("SELECT 1 FROM pg_notify('queue_jobs', '')").await;
         }
-        tokio::time::timeout(SOON, heard.notified()).await.expect("heard in time");
+        tokio::time::timeout(HANG, heard.notified()).await.expect("heard in time");
     }
     if DB::KIND == crate::engine::Engine::Postgres {
         // what this process says itself it has told its own workers already
         let told = Arc::new(tokio::sync::Notify::new());
         let subscription = db.store.subscribe(told.clone());
         let soon = |told: Arc<tokio::sync::Notify>| async move {
-            tokio::time::timeout(SOON, told.notified()).await.expect("told in time");
+            tokio::time::timeout(HANG, told.notified()).await.expect("told in time");
         };
-        crate::enqueue::group::write(&db.pool, job("a")).await.unwrap();
-        soon(told.clone()).await;
-        crate::enqueue::group::write_all(db.pool.clone(), vec![job("a"), job("a")]).await.unwrap();
-        soon(told.clone()).await;
-        assert!(tokio::time::timeout(Duration::from_millis(100), heard.notified()).await.is_err());
+        silent(&heard, async || {
+            crate::enqueue::group::write(&db.pool, job("a")).await.unwrap();
+            soon(told.clone()).await;
+            crate::enqueue::group::write_all(db.pool.clone(), vec![job("a"), job("a")]).await.unwrap();
+            soon(told.clone()).await;
+        })
+        .await;
         db.sql("SELECT 1 FROM pg_notify('queue_jobs', 'another')").await;
         soon(heard.clone()).await;
         // unless there are none that it tells

@@ -200,7 +200,7 @@ async fn a_claim_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
             let lock: &str = format!("SELECT id FROM queue_jobs WHERE id = {} FOR UPDATE", numbers[*n]).leak();
             assert_eq!(ids::<DB>(&mut other, lock, &[]).await.unwrap(), [numbers[*n]]);
         }
-        let claimed = tokio::time::timeout(Duration::from_secs(20), db.take(worker, 80));
+        let claimed = tokio::time::timeout(HANG, db.take(worker, 80));
         let claimed = claimed.await.expect("no lock is waited for").len();
         assert!(claimed >= least, "{claimed} of {least}");
     };

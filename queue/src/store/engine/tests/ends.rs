@@ -279,7 +279,7 @@ async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
     let end = async |of: &dyn Fn(usize) -> bool| {
         let batch: Vec<_> = (0..JOBS).filter(|n| of(*n)).map(|n| done(&jobs[n])).collect();
         assert!(batch.len() >= 32, "{} jobs would be a list", batch.len());
-        let ended = tokio::time::timeout(Duration::from_secs(20), db.store.finish(worker, &batch));
+        let ended = tokio::time::timeout(HANG, db.store.finish(worker, &batch));
         assert_eq!(ended.await.expect("no lock is waited for").unwrap().len(), batch.len());
     };
     // in a few runs, one of them alone, and in many

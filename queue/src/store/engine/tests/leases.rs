@@ -156,10 +156,11 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
     }
     let last_pages = pages(&mut conn).await;
     let mut last = time(&mut conn).await;
-    for _ in 0..9 {
+    for _ in 0..100 {
         if last <= 2 * first {
             break;
         }
+        tokio::time::sleep(Duration::from_millis(100)).await;
         last = last.min(time(&mut conn).await);
     }
     println!("{beats} heartbeats: {first:?} at first, {last:?} at last; {first_pages} and {last_pages} pages");

@@ -117,7 +117,7 @@ async fn what_another_worker_fires_is_skipped<DB: TestDb>(db: Db<DB>) {
     let mut other = db.pool.begin().await.unwrap();
     let held = ids::<DB>(&mut other, DB::SCHEDULES.lock, &[due[..2].into(), DAY.into()]).await.unwrap();
     assert_eq!(held, due[..2]);
-    let fired = tokio::time::timeout(Duration::from_secs(2), db.store.fire(&due, &kinds(&["a"]), DAY)).await;
+    let fired = tokio::time::timeout(HANG, db.store.fire(&due, &kinds(&["a"]), DAY)).await;
     let fired = fired.expect("it waits for nobody").unwrap();
     assert_eq!((fired.locked, fired.jobs), (4, 4));
     other.rollback().await.unwrap();

@@ -130,7 +130,7 @@ async fn a_sweep_waits_for_nobody<DB: TestDb>(db: Db<DB>) {
     let mut conn = db.pool.acquire().await.unwrap();
     let mut other = conn.begin().await.unwrap();
     lock_key::<DB>(&mut other, "b").await;
-    tokio::time::timeout(Duration::from_secs(5), db.sweep()).await.expect("it does not wait");
+    tokio::time::timeout(HANG, db.sweep()).await.expect("it does not wait");
     assert_eq!(db.keys().await, (1, 1), "what is locked stays, and is known");
     other.rollback().await.unwrap();
     db.sweep().await;
@@ -147,7 +147,7 @@ async fn an_enqueue_gives_up_on_a_key_that_stays_locked<DB: TestDb>(db: Db<DB>) 
     let mut other = conn.begin().await.unwrap();
     lock_key::<DB>(&mut other, "a").await;
     let waits = crate::enqueue::group::write_all(db.pool.clone(), vec![keyed("a")]);
-    let error = tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it gives up").unwrap_err();
+    let error = tokio::time::timeout(HANG, waits).await.expect("it gives up").unwrap_err();
     assert!(
         matches!(&error, Unwritten::Sql(sqlx::Error::Io(error)) if error.to_string().contains("no answer")),
         "{error:?}"
@@ -232,8 +232,8 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waits).await.expect("the second one waits for the first");
-    let placed = tokio::time::timeout(Duration::from_secs(20), enqueue(&mut first, &["k2"]));
+    tokio::time::timeout(HANG, waits).await.expect("the second one waits for the first");
+    let placed = tokio::time::timeout(HANG, enqueue(&mut first, &["k2"]));
     assert_eq!(placed.await.expect("nobody has that key"), kept(&[two]));
     first.commit().await.unwrap();
     assert_eq!(second.await.unwrap(), kept(&[one, two]));
