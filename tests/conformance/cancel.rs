@@ -90,7 +90,7 @@ async fn leaves_a_running_job_its_success(db: Db) {
 
 /// The wish is not forgotten when the attempt fails before its token could fire.
 async fn ends_a_running_job_that_fails_first(db: Db) {
-    let worker = db.worker().heartbeat(Duration::from_secs(5)).lease(Duration::from_secs(20));
+    let worker = db.worker().heartbeat(2 * DEADLINE).lease(6 * DEADLINE);
     let worker = db.start(worker);
     let mut ids: Vec<JobId> = Vec::new();
     for (n, end) in [Step::Fail("no".into()), Step::Snooze(0), Step::Panic("x".into())].into_iter().enumerate() {
