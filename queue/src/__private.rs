@@ -126,8 +126,9 @@ impl<T: Never> Argument<IsNot> for T {
 /// A [`State`] parameter.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a job",
-    label = "every attempt takes a clone of it",
-    note = "a `queue::State<T>` needs `T: Clone + Send + Sync + 'static`",
+    label = "not a `queue::State<T>` of a type that can be cloned",
+    note = "if this is the `State` of another library, such as axum's: import `queue::State`, or write it out here",
+    note = "every attempt takes a clone: a `queue::State<T>` needs `T: Clone + Send + Sync + 'static`",
     note = "`#[derive(Clone)]` for `T`, or share one value as `State<std::sync::Arc<T>>`"
 )]
 pub trait StateParameter<M>: Sized {

@@ -64,7 +64,7 @@ impl JobContext {
     /// | fails, panics or times out | completed, and the log has the error | as without this call |
     ///
     /// In a context of [`for_test`](Self::for_test), and in
-    /// [`TestQueue::perform`](crate::testing::TestQueue::perform), there is no row: it succeeds and writes nothing.
+    /// `TestQueue::perform` of `queue::testing`, there is no row: it succeeds and writes nothing.
     ///
     /// # Errors
     /// [`Error::LeaseLost`] if the job is another worker's by now: return the error, so that the transaction is rolled

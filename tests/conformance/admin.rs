@@ -28,6 +28,7 @@ conformance! {
     what_is_retried_is_not_retried_again_when_it_dies_at_once,
     a_job_on_the_move_is_in_one_place_and_never_missed,
     odd_numbers_and_times_are_shown_as_well_as_they_can_be,
+    one_odd_row_breaks_no_list,
 }
 
 /// A database whose jobs were not put there by the library, so that each state can be had at will.
@@ -634,4 +635,71 @@ async fn odd_numbers_and_times_are_shown_as_well_as_they_can_be(db: Db) {
     assert_eq!(db.detail(2.into()).await.job, jobs[1]);
     assert_eq!(db.admin.stats().await.unwrap().len(), 2);
     assert_eq!(db.admin.queues().await.unwrap()[0].scheduled, 1);
+}
+
+/// Times that the engine itself cannot compute with, and bytes that are no text.
+async fn one_odd_row_breaks_no_list(db: Db) {
+    let (engine, db) = (db.engine(), Desk::new(db).await);
+    let (times, text): (&[&str], &str) = match engine {
+        Engine::Postgres => (&["'-infinity'", "'infinity'", "'294276-12-31 00:00Z'"], "'odd'"),
+        Engine::MariaDb | Engine::MySql => (&["'0000-00-00'", "'2026-00-05'", "'9999-12-31 23:59:59.999999'"], "'odd'"),
+        Engine::Sqlite => (&["-9223372036854775808", "9223372036854775807", "-1"], "CAST(x'ff' AS TEXT)"),
+    };
+    // a session that takes zero dates
+    let pool = match engine {
+        Engine::MariaDb | Engine::MySql => db.db.open_with(1, "SET SESSION sql_mode = ''").await,
+        _ => db.db.open(1).await,
+    };
+    // PostgreSQL takes nothing but JSON
+    let (own, list) = (db.own_ids(), if engine == Engine::Postgres { "'7'" } else { text });
+    for (id, at) in (100..).step_by(10).zip(times) {
+        let (dead, worker) = (id + 1, id + 2);
+        for sql in [
+            format!(
+                "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, \
+                 enqueued_at, run_at, started_at, finished_at, result) VALUES ({id}, 'a', 'q', 'completed', '{{}}', 0, \
+                 -1, -1, -1, {at}, {at}, {at}, {at}, NULL)"
+            ),
+            format!(
+                "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, \
+                 run_at, started_at, finished_at, error) VALUES ({dead}, 'a', 'q', '{{}}', 0, 1, 1, {worker}, {at}, \
+                 {at}, {at}, {at}, {text})"
+            ),
+            format!(
+                "INSERT INTO queue_attempts (job_id, fence, attempt, worker_id, started_at, ended_at, outcome, error) \
+                 VALUES ({dead}, 1, -1, {worker}, {at}, {at}, {text}, {text})"
+            ),
+            format!(
+                "INSERT INTO queue_workers (id, host, pid, concurrency, queues, kinds, started_at, heartbeat_at, \
+                 stopped_at) {own} VALUES ({worker}, {text}, -1, -1, {list}, {list}, {at}, {at}, {at})"
+            ),
+            format!("INSERT INTO queue_paused (queue, paused_at) VALUES ('paused {id}', {at})"),
+            format!(
+                "INSERT INTO queue_schedules (name, kind, expression, changed_at, next_at, last_at) \
+                 VALUES ('odd {id}', 'a', '@daily', {at}, {at}, {at})"
+            ),
+            format!(
+                "INSERT INTO queue_ticks (schedule_id, tick_at, outcome, skipped, at) \
+                 SELECT id, {at}, 'odd', -1, {at} FROM queue_schedules WHERE name = 'odd {id}'"
+            ),
+        ] {
+            pool.sql(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+    let count = times.len();
+    assert_eq!(db.admin.stats().await.expect("counts").iter().map(|stat| stat.jobs).sum::<u64>(), 2 * count as u64);
+    let jobs = db.admin.jobs(&Filter::new()).await.expect("a page").items;
+    assert_eq!(jobs.len(), 2 * count);
+    for job in jobs {
+        db.detail(job.id).await;
+    }
+    assert_eq!(db.admin.queues().await.expect("queues").len(), count);
+    assert_eq!(db.admin.workers().await.expect("workers").len(), count + 1);
+    assert_eq!(db.admin.schedules(None).await.expect("schedules").len(), count);
+    for id in (100..).step_by(10).take(count) {
+        db.admin.ticks(&format!("odd {id}"), None).await.expect("ticks");
+    }
+    for view in ["queue_all", "queue_stats"] {
+        assert!(db.db.count(view).await > 0, "{view}");
+    }
 }

@@ -22,6 +22,7 @@ conformance! {
     knows_former_names,
     serves_the_named_queues_only,
     keeps_to_the_limit_of_each_queue,
+    limits_one_queue_and_serves_the_others,
     keeps_to_the_concurrency,
     keeps_to_the_concurrency_over_queues,
     is_prompt_on_each_of_several_limited_queues,
@@ -279,6 +280,22 @@ async fn keeps_to_the_limit_of_each_queue(db: Db) {
     assert_eq!(db.probe.peak(|event| event.queue == "a"), 3);
     assert_eq!(db.probe.peak(|event| event.queue == "b"), 1);
     assert_eq!(db.count("queue_jobs WHERE queue = 'c' AND attempt = 0").await, 3);
+}
+
+async fn limits_one_queue_and_serves_the_others(db: Db) {
+    let holds = |queue: &'static str, n: usize| (0..n).map(move |_| Play::new(queue, [Step::hold("go")]).queue(queue));
+    db.enqueue_all(holds("transcode", 6)).await;
+    let worker = db.start(db.worker().concurrency(5).limit_queue("transcode", 2));
+    db.probe.wait_for(What::Started, "transcode", 2).await;
+    db.enqueue_all(holds("default", 1)).await;
+    db.enqueue_all(holds("unheard of", 2)).await;
+    db.probe.wait_for(What::Started, "default", 1).await;
+    db.probe.wait_for(What::Started, "unheard of", 2).await;
+    assert!(db.admin().workers().await.expect("an answer").remove(0).queues.is_empty(), "it serves all");
+    db.probe.release("go");
+    db.probe.wait_for_all(What::Ended, 9).await;
+    worker.stop().await;
+    assert_eq!(db.probe.peak(|event| event.queue == "transcode"), 2);
 }
 
 async fn keeps_to_the_concurrency(db: Db) {

@@ -29,6 +29,8 @@ on_servers! {
     a_producer_enqueues_and_no_more,
     a_producer_of_unique_jobs_has_keys_and_no_more,
     a_reader_looks_and_no_more,
+    views_outlive_the_account_that_made_them,
+    a_worker_that_does_not_see_all_rows_says_so,
 }
 
 /// An account of this test's own, as the page says.
@@ -377,5 +379,51 @@ async fn a_reader_looks_and_no_more(db: Db) {
         .await;
     assert!(account.pool.admin().pause("mail").await.is_err());
     assert!(account.pool.enqueue(Note::new("no")).await.is_err());
+    account.drop(&db).await;
+}
+
+async fn views_outlive_the_account_that_made_them(db: Db) {
+    if db.engine() == Engine::Postgres {
+        return; // there an account that owns something cannot be dropped
+    }
+    let empty = db.another().await;
+    let database = empty.value("SELECT DATABASE()").await.expect("a database");
+    let name = format!("q{}_once", &database[database.len() - 12..]);
+    db.sql(format!("CREATE USER '{name}'@'%'")).await;
+    db.sql(format!("GRANT ALL ON {database}.* TO '{name}'@'%'")).await;
+    let server: MySqlConnectOptions = db.engine().url().expect("an address").parse().expect("an address");
+    let options = MySqlConnectOptions::new().host(server.get_host()).port(server.get_port()).username(&name);
+    let pool = MySqlPoolOptions::new().max_connections(2).connect_with(options.database(&database)).await;
+    let pool = pool.expect("the account can connect");
+    queue::migrate(&pool).await.expect("migrated");
+    pool.close().await;
+    db.sql(format!("DROP USER '{name}'@'%'")).await;
+    empty.enqueue(Note::new("a")).await;
+    for view in ["queue_all", "queue_stats"] {
+        assert_eq!(empty.count(view).await, 1, "{view}");
+    }
+}
+
+async fn a_worker_that_does_not_see_all_rows_says_so(db: Db) {
+    if db.engine() != Engine::Postgres {
+        return; // the others have no row level security
+    }
+    let account = Account::new(&db, "worker").await;
+    let refused = async || {
+        let worker = db.worker_on(&account.pool).build().expect("built").run(std::future::ready(())).await;
+        worker.err().map(|error| error.to_string())
+    };
+    assert_eq!(refused().await, None);
+    for table in ["queue_migrations", "queue_jobs", "queue_unique_keys"] {
+        db.sql(format!("ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")).await;
+        let error = refused().await.expect("it sees no row");
+        assert!(error.contains(&format!("row level security hides rows of `{table}`")), "{error}");
+        let migrated = queue_tests::each!(AnyPool, &account.pool, pool => queue::migrate(pool).await);
+        assert!(migrated.expect_err(table).to_string().contains("row level security"));
+        db.sql(format!("CREATE POLICY part ON {table} FOR ALL TO {} USING (false)", account.name)).await;
+        assert!(refused().await.is_some());
+        db.sql(format!("CREATE POLICY all_rows ON {table} FOR ALL TO {} USING (true)", account.name)).await;
+        assert_eq!(refused().await, None, "a policy shows all rows");
+    }
     account.drop(&db).await;
 }

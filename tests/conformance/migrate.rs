@@ -18,6 +18,8 @@ conformance! {
     may_share_the_database,
     survive_being_dropped,
     refuse_what_is_in_the_way,
+    adopt_tables_that_were_restored_without_rows,
+    refuse_a_restored_part,
     upgrade_a_full_database_under_load,
 }
 
@@ -137,6 +139,44 @@ async fn refuse_what_is_in_the_way(db: Db) {
     }
 }
 
+/// As `pg_dump --schema-only` leaves them, of this version or an older one.
+async fn adopt_tables_that_were_restored_without_rows(db: Db) {
+    let (all, latest) = (queue::migration_sql(db.dialect()), db.int("SELECT MAX(version) FROM queue_migrations").await);
+    for version in 1..=latest {
+        let restored = db.another().await;
+        let rest = queue::migration_sql_from(db.dialect(), version);
+        restored.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
+        restored.sql("DELETE FROM queue_migrations").await;
+        restored.migrate().await.unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(
+            restored.sql("SELECT version, name, compatible_since FROM queue_migrations ORDER BY version").await,
+            db.sql("SELECT version, name, compatible_since FROM queue_migrations ORDER BY version").await
+        );
+        assert_eq!(restored.objects().await.len(), db.objects().await.len(), "version {version}");
+        if version == latest {
+            works(&restored).await;
+        }
+    }
+}
+
+/// It says what is missing. MySQL and MariaDB make it.
+async fn refuse_a_restored_part(db: Db) {
+    let restored = db.another().await;
+    restored.migrate().await.expect("migrated");
+    restored.sql("DELETE FROM queue_migrations").await;
+    restored.sql("DROP TABLE queue_unique_jobs").await;
+    match db.engine() {
+        Engine::MariaDb | Engine::MySql => restored.migrate().await.expect("every statement can be repeated"),
+        Engine::Postgres | Engine::Sqlite => {
+            let error = restored.migrate().await.expect_err("a part").to_string();
+            for part in ["version 3", "`queue_unique_keys` exist, but `queue_unique_jobs` do not", "restored dump"] {
+                assert!(error.contains(part), "{error}");
+            }
+            assert_eq!(restored.count("queue_migrations").await, 0, "nothing was changed");
+        }
+    }
+}
+
 /// Tables of version 1, full of jobs, while others enqueue.
 async fn upgrade_a_full_database_under_load(db: Db) {
     upgrade(db.another().await, 10_000).await;
@@ -165,7 +205,7 @@ async fn upgrade(old: Db, jobs: usize) {
         old.enqueue_all((first..jobs.min(first + 1_000)).map(later)).await;
     }
     let refused = old.worker().build().expect("built").run(std::future::ready(())).await.expect_err("old").to_string();
-    assert!(refused.contains("at version 1, this program needs version 3"), "{refused}");
+    assert!(refused.contains("at version 1, this program needs version 4"), "{refused}");
     let old_workers = OldWorkers::start(&old);
     let load = Load::default();
     let change = async {

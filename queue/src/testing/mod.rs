@@ -38,7 +38,7 @@ use crate::testing::runner::{Mishap, Runner};
 pub use expect::Enqueued;
 #[doc(hidden)]
 pub use expect::{find, refute};
-pub use outcome::{Drained, Outcome};
+pub use outcome::{Drained, Outcome, Succeeded};
 
 /// [`TestQueue::advance`] goes this much further: a delay is rounded up when it is stored.
 const SLACK: Duration = Duration::from_millis(10);

@@ -97,16 +97,42 @@ pub struct Drained {
     pub errors: Vec<String>,
 }
 
+/// What ran, without a failure: [`Drained::expect_ok`]. It has the fields and methods of [`Drained`].
+///
+/// ```
+/// fn total(days: &[queue::testing::Succeeded]) -> u32 {
+///     days.iter().map(|day| day.completed).sum()
+/// }
+/// assert_eq!(total(&[]), 0);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Succeeded(Drained); // a type of its own, because `Drained` asks to be looked at
+
+impl std::ops::Deref for Succeeded {
+    type Target = Drained;
+
+    fn deref(&self) -> &Drained {
+        &self.0
+    }
+}
+
 impl Drained {
     /// Returns the counts if no attempt failed.
+    ///
+    /// ```no_run
+    /// # async fn example(mut queue: queue::testing::TestQueue) -> Result<(), queue::Error> {
+    /// queue.drain().await?.expect_ok();
+    /// assert_eq!(queue.advance("1d").await?.expect_ok().completed, 1);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     /// With all errors, if an attempt failed.
     #[track_caller]
-    pub fn expect_ok(self) -> Self {
+    pub fn expect_ok(self) -> Succeeded {
         let failed = self.errors.len();
         assert!(failed == 0, "{failed} attempts failed:\n{}", self.errors.join("\n"));
-        self
+        Succeeded(self)
     }
 
     /// How many attempts ran.

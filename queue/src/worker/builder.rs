@@ -111,6 +111,7 @@ pub struct WorkerBuilder {
     store: Arc<dyn Store>,
     concurrency: Option<u32>,
     queues: Vec<(String, u32)>,
+    limits: Vec<(String, u32)>,
     newest_first: HashSet<String>,
     states: States,
     registered: Vec<JobDefinition>,
@@ -143,6 +144,7 @@ impl WorkerBuilder {
             store: pool.store(),
             concurrency: None,
             queues: Vec::new(),
+            limits: Vec::new(),
             newest_first: HashSet::new(),
             registered: Vec::new(),
             linked: true,
@@ -164,8 +166,22 @@ impl WorkerBuilder {
     }
 
     /// Serves only the queues named, each with its own limit of jobs at a time. By default, a worker serves all queues.
+    /// To limit one and serve the rest, see [`limit_queue`](Self::limit_queue).
     pub fn queue(mut self, queue: impl Into<String>, limit: u32) -> Self {
         self.queues.push((queue.into(), limit));
+        self
+    }
+
+    /// Limits how many jobs of this queue run at a time, and serves all other queues as well.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// // 32 jobs at a time, at most two of them transcode
+    /// let worker = queue::Worker::builder(pool).concurrency(32).limit_queue("transcode", 2);
+    /// # }
+    /// ```
+    pub fn limit_queue(mut self, queue: impl Into<String>, limit: u32) -> Self {
+        self.limits.push((queue.into(), limit));
         self
     }
 
@@ -320,8 +336,15 @@ impl WorkerBuilder {
         self.check_pooler()?;
         #[cfg(feature = "schedules")]
         let schedules = Declared::of(self.app.as_deref(), &self.registered, &jobs)?;
+        let others = self.queues.is_empty();
+        if let (Some((queue, _)), Some((limited, _))) = (self.queues.first(), self.limits.first()) {
+            return Err(Error::config(format!(
+                "`.queue(\"{queue}\", …)` serves only the queues named, and `.limit_queue(\"{limited}\", …)` serves \
+                 all: use one of the two"
+            )));
+        }
         let mut queues = BTreeMap::new();
-        for (queue, limit) in self.queues {
+        for (queue, limit) in self.queues.into_iter().chain(self.limits) {
             check_name("queue", &queue)
                 .map_err(|why| Error::config(format!("the worker cannot serve a queue: {why}")))?;
             if limit == 0 {
@@ -333,13 +356,13 @@ impl WorkerBuilder {
                 return Err(Error::config(format!("queue `{queue}` is named twice: name it once, with one limit")));
             }
         }
-        if let Some(queue) = self.newest_first.iter().find(|q| !queues.is_empty() && !queues.contains_key(*q)) {
+        if let Some(queue) = self.newest_first.iter().find(|q| !others && !queues.contains_key(*q)) {
             return Err(Error::config(format!(
                 "`.lifo(\"{queue}\")` names a queue that this worker does not serve: add `.queue(\"{queue}\", …)`"
             )));
         }
         let sum = queues.values().fold(0u32, |sum, limit| sum.saturating_add(*limit));
-        let concurrency = self.concurrency.unwrap_or(if queues.is_empty() { CONCURRENCY } else { sum });
+        let concurrency = self.concurrency.unwrap_or(if others { CONCURRENCY } else { sum });
         if concurrency == 0 {
             return Err(Error::config("`.concurrency(0)` would never run a job: give at least 1"));
         }
@@ -354,6 +377,7 @@ impl WorkerBuilder {
             store: self.store,
             concurrency,
             queues,
+            others,
             newest_first: self.newest_first,
             states: Arc::new(self.states),
             jobs,

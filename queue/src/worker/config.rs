@@ -42,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) concurrency: u32,
     /// Limits by queue. Empty: all queues.
     pub(crate) queues: BTreeMap<String, u32>,
+    /// Whether it serves all other queues as well.
+    pub(crate) others: bool,
     pub(crate) newest_first: HashSet<String>,
     pub(crate) states: Arc<States>,
     /// By kind and alias.

@@ -215,12 +215,11 @@ impl Run {
 
 fn announce(shared: &Shared) {
     let config = &shared.config;
-    let queues = if config.queues.is_empty() {
-        "all".to_owned()
-    } else {
-        let limits: Vec<_> = config.queues.iter().map(|(queue, limit)| format!("{queue}: {limit}")).collect();
-        limits.join(", ")
-    };
+    let mut queues: Vec<_> = config.queues.iter().map(|(queue, limit)| format!("{queue}: {limit}")).collect();
+    if config.others {
+        queues.push(if queues.is_empty() { "all" } else { "all others" }.to_owned());
+    }
+    let queues = queues.join(", ");
     tracing::info!(
         event = telemetry::WORKER_STARTED,
         worker = shared.lease.id(),
@@ -235,9 +234,6 @@ fn announce(shared: &Shared) {
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
 fn warn_of_misfits(shared: &Shared) {
     let (config, worker) = (&shared.config, shared.lease.id());
-    if config.queues.is_empty() {
-        return;
-    }
     let undeclared: Vec<&str> =
         config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
     if !undeclared.is_empty() {
@@ -248,7 +244,7 @@ fn warn_of_misfits(shared: &Shared) {
             "no job that this worker knows declares these queues: is a name misspelt? (An enqueue may still name them.)"
         );
     }
-    let served = |job: &JobDefinition| config.queues.contains_key(job.queue);
+    let served = |job: &JobDefinition| config.others || config.queues.contains_key(job.queue);
     let unserved = config.jobs.values().filter(|job| !served(job)).map(|job| format!("{} ({})", job.kind, job.queue));
     let unserved: BTreeSet<String> = unserved.collect();
     if !unserved.is_empty() {

@@ -40,7 +40,8 @@ impl Shared {
     pub(crate) fn new(config: Config, recorder: Recorder, starts: Starts, enqueued: Arc<Notify>) -> Self {
         let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
         kinds.sort();
-        let queues: Vec<String> = config.queues.keys().cloned().collect();
+        let named = config.queues.keys().filter(|_| !config.others);
+        let queues: Vec<String> = named.cloned().collect();
         let scope = Scope { kinds: kinds.clone(), queues: queues.clone() };
         let pid = std::process::id();
         let card = NewWorker { host: host(), pid, concurrency: config.concurrency, queues, kinds };

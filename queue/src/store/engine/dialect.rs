@@ -229,9 +229,9 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// See [`Store::take_claim_lock`](crate::store::Store::take_claim_lock). None: there is only one writer anyway.
     const CLAIM_LOCK: Option<ClaimLock>;
 
-    /// Rows of name, type and columns of the existing tables and views. Needed where the first migration would adopt
-    /// tables that it finds.
-    const IN_THE_WAY: Option<&'static str>;
+    /// Rows whose first column is a name that something in the database has, and that begins like ours. Where schema
+    /// changes are not transactional: tables and views alone, with their type and columns.
+    const THERE: &'static str;
     /// Returns a row if ids repeat: the newest job has a lower id than an older job that is over.
     const NUMBERS: &'static str;
     /// One row: the schema's version, the oldest version that a compatible program may know, and the name of a missing

@@ -134,8 +134,8 @@ async fn detail<DB: Dialect + AdminDialect>(
                 attempt: unsigned(row.int(0)?),
                 worker: row.int(1)?,
                 worker_name: row.maybe_text(2)?,
-                started_at: time(row.int(3)?),
-                ended_at: Some(time(row.int(4)?)),
+                started_at: at(row, 3)?,
+                ended_at: Some(at(row, 4)?),
                 outcome: row.text(5)?,
                 error: row.maybe_text(6)?,
             })
@@ -197,8 +197,8 @@ pub(crate) async fn workers<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) ->
                             concurrency: unsigned(row.int(3)?),
                             queues: names(&row.text(4)?),
                             kinds: names(&row.text(5)?),
-                            started_at: time(row.int(6)?),
-                            heartbeat_at: time(row.int(7)?),
+                            started_at: at(row, 6)?,
+                            heartbeat_at: at(row, 7)?,
                             stopped_at: row.maybe_int(8)?.map(time),
                             alive: row.int(9)? != 0,
                             running: row.int(10)?.max(0).cast_unsigned(),
@@ -217,7 +217,7 @@ fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
         queue: row.text(1)?,
         state: state(&row.text(2)?)?,
         jobs: row.int(3)?.max(0).cast_unsigned(),
-        oldest: time(row.int(4)?),
+        oldest: at(row, 4)?,
         retrying: row.int(5)?.max(0).cast_unsigned(),
     })
 }
@@ -233,8 +233,8 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
         priority: row.int(4)?.clamp(i16::MIN.into(), i16::MAX.into()) as i16,
         attempt: unsigned(row.int(5)?),
         max_retries: row.maybe_int(6)?.map(unsigned),
-        enqueued_at: time(crate::store::engine::read::time(row, 7)?),
-        run_at: time(crate::store::engine::read::time(row, 8)?),
+        enqueued_at: at(row, 7)?,
+        run_at: at(row, 8)?,
         claimed_at: row.maybe_int(9)?.map(time),
         finished_at: row.maybe_int(10)?.map(time),
         worker: row.maybe_int(11)?,
@@ -242,6 +242,11 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
         retrying: matches!(state, JobState::Scheduled | JobState::Ready) && error.is_some(),
         error,
     })
+}
+
+/// Reads a time that each row has. A time that the engine itself cannot read, as MySQL's zero date, is 1970.
+fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
+    crate::store::engine::read::time(row, column).map(time)
 }
 
 fn time(micros: i64) -> DateTime<Utc> {

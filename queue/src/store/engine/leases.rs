@@ -11,7 +11,7 @@ use crate::limits::micros;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::feature::Edge;
-use crate::store::engine::notify::Signals;
+use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::{features, list, number, without_attempt};
 use crate::store::engine::script::{Script, When};
@@ -208,6 +208,8 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         holding: Holding<'a>,
         look_for: &'a [String],
     ) -> Reply<'a, Heartbeat> {
+        // the pool may have got other connect options meanwhile
+        notify::introduce(self.pool());
         let Holding { any, running, settled, check, again_in } = holding;
         let lists = [json(look_for), json(running), json(settled)];
         let times = [micros(lease), micros(again_in)];

@@ -13,7 +13,7 @@ use crate::error::{Doing, Error};
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engines::schema;
-use crate::store::schema::LATEST;
+use crate::store::schema::{LATEST, Migration};
 
 /// How long one process waits for another that migrates.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -90,10 +90,8 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
             ));
         }
     }
-    if let Some(sql) = DB::IN_THE_WAY
-        && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST)
-    {
-        let there = rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
+    if !DB::DDL_IN_TRANSACTION && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST) {
+        let there = rows::<DB>(conn, DB::THERE, &[]).await.doing(DOING)?;
         let there =
             there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
         let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script_from(0));
@@ -112,7 +110,9 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
     let version = found.as_ref().map_or(0, |found| found.version);
     for (migration, sql) in schema(DB::KIND).steps().filter(|(migration, _)| migration.version > version) {
         let doing = || format!("cannot migrate the schema to version {} ({})", migration.version, migration.name);
-        DB::raw(conn, sql).await.doing(doing())?;
+        if !DB::DDL_IN_TRANSACTION || !is_there::<DB>(conn, migration, sql).await? {
+            DB::raw(conn, sql).await.doing(doing())?;
+        }
         let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
         execute::<DB>(conn, include_str!("sql/migrated.sql"), &binds).await.doing(doing())?;
         tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
@@ -122,6 +122,31 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         rows::<DB>(conn, sql, &[]).await.doing(DOING)?;
     }
     fits(found)
+}
+
+/// Whether everything that a migration creates exists, although its row is missing, as in a dump without rows.
+async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration, script: &str) -> Result<bool, Error> {
+    let there = rows::<DB>(conn, DB::THERE, &[]).await.doing(DOING)?;
+    let there = there.iter().map(|row| row.text(0)).collect::<Result<Vec<_>, _>>().doing(DOING)?;
+    let (there, missing): (Vec<&str>, Vec<&str>) = created(script).partition(|name| there.iter().any(|it| it == name));
+    if there.is_empty() || missing.is_empty() {
+        return Ok(!there.is_empty());
+    }
+    Err(Error::Schema(format!(
+        "{DOING} to version {} ({}): `{}` exist, but `{}` do not. If another program made them, rename them, or give \
+         the queue a database or schema of its own. If they are part of a restored dump, drop them, or restore the \
+         others as well",
+        migration.version,
+        migration.name,
+        there.join("`, `"),
+        missing.join("`, `")
+    )))
+}
+
+/// The names of what a script creates.
+fn created(script: &str) -> impl Iterator<Item = &str> {
+    let lines = script.lines().filter(|line| line.starts_with("CREATE "));
+    lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with(|first: char| first.is_lowercase())))
 }
 
 /// The names in `there` (name, type, columns) that the script needs for something else. An interrupted migration
@@ -212,6 +237,13 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
             .boxed()
         })
         .await?;
+    // first, because what it finds can hide the tables
+    let pool = store.pool().clone();
+    let unusable = store
+        .run(Via::Pool, Mode::Read, "cannot inspect the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
+    if let Some(why) = unusable.await? {
+        return Err(Error::config(format!("the worker cannot run: {why}")));
+    }
     fits(found)?;
     let lag = store.run(Via::Claims, Mode::Read, "cannot check the numbers of jobs", (), |conn, ()| {
         async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
@@ -224,13 +256,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
              queue_dead"
         );
     }
-    let pool = store.pool().clone();
-    let unusable = store
-        .run(Via::Pool, Mode::Read, "cannot inspect the pool", pool, |conn, pool| DB::unusable(pool, conn).boxed());
-    match unusable.await? {
-        Some(why) => Err(Error::config(format!("the worker cannot run: {why}"))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -275,12 +301,7 @@ mod tests {
         for engine in [Engine::Postgres, Engine::MySql, Engine::Sqlite] {
             let script = schema(engine).script_from(0);
             for line in script.lines().filter(|line| line.starts_with("CREATE")) {
-                let name = line.split_whitespace().find(|word| {
-                    !matches!(
-                        *word,
-                        "CREATE" | "TABLE" | "INDEX" | "TRIGGER" | "VIEW" | "OR" | "REPLACE" | "IF" | "NOT" | "EXISTS"
-                    )
-                });
+                let name = created(line).next();
                 assert!(name.is_some_and(|name| name.starts_with("queue_")), "{line}");
             }
         }
@@ -292,9 +313,9 @@ mod tests {
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
         let older = message(versions(1, 1));
-        assert!(older.contains("needs version 3") && older.contains("for version 1"), "{older}");
+        assert!(older.contains("needs version 4") && older.contains("for version 1"), "{older}");
         let newer = message(versions(9, 8));
-        assert!(newer.contains("version 9") && newer.contains("knows version 3"), "{newer}");
+        assert!(newer.contains("version 9") && newer.contains("knows version 4"), "{newer}");
         assert!(fits(versions(9, 1)).is_ok());
     }
 

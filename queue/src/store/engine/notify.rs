@@ -17,7 +17,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ struct Local {
     /// The last enqueue that needs an echo, and whether a task sends it.
     echo_since: Option<Instant>,
     echoing: bool,
-    /// The connect options for the connection of an echo.
+    /// The connect options for the connection of an echo. They live as long as the pool uses them: one that got others
+    /// is no longer known, like one that is closed.
     options: Option<AnyOptions>,
     /// The end of the pool with these options, for [`forget_closed`](Self::forget_closed).
     closed: Option<CloseEvent>,
@@ -75,8 +76,8 @@ impl Local {
     /// Takes the options of a pool, unless it has those of another one that is open, as one for migrations may be.
     fn learn<DB: sqlx::Database>(&mut self, pool: &sqlx::Pool<DB>) {
         self.forget_closed();
-        if self.options.is_none() {
-            let options: Options<DB> = pool.connect_options();
+        if self.options::<DB>().is_none() {
+            let options: Weak<_> = Arc::downgrade(&pool.connect_options());
             self.options = Some(options);
             self.closed = Some(pool.close_event());
             self.closed_for_echo = Some(pool.close_event());
@@ -84,7 +85,7 @@ impl Local {
     }
 
     fn options<DB: sqlx::Database>(&self) -> Option<Options<DB>> {
-        self.options.clone()?.downcast().ok()
+        self.options.as_ref()?.upgrade()?.downcast().ok()
     }
 
     /// Forgets the options of a pool that was closed.
@@ -112,7 +113,7 @@ impl fmt::Display for Token {
 }
 
 type Options<DB> = Arc<<<DB as sqlx::Database>::Connection as Connection>::Options>;
-type AnyOptions = Arc<dyn std::any::Any + Send + Sync>;
+type AnyOptions = Weak<dyn std::any::Any + Send + Sync>;
 
 /// Databases by driver and address.
 static DATABASES: LazyLock<Mutex<HashMap<(TypeId, String), Local>>> = LazyLock::new(Mutex::default);
@@ -278,7 +279,7 @@ fn maybe_committed_later<DB: Dialect + Signals>() -> bool {
 }
 
 /// A connection for echoes, with the options that it was made with.
-type Echoes<DB> = (Options<DB>, <DB as sqlx::Database>::Connection);
+type Echoes<DB> = (AnyOptions, <DB as sqlx::Database>::Connection);
 
 /// Sends a signal, and returns the connection if it can be used again.
 async fn repeat<DB: Dialect + Signals>(
@@ -286,11 +287,12 @@ async fn repeat<DB: Dialect + Signals>(
     options: Options<DB>,
     from: &str,
 ) -> Option<Echoes<DB>> {
+    let current: AnyOptions = Arc::downgrade(&options) as AnyOptions;
     let mut connection = match open {
-        Some((made_with, connection)) if Arc::ptr_eq(&made_with, &options) => connection,
+        Some((made_with, connection)) if Weak::ptr_eq(&made_with, &current) => connection,
         _ => DB::Connection::connect_with(&DB::named(&options)).await.ok()?,
     };
-    DB::notify(&mut connection, from).await.is_ok().then_some((options, connection))
+    DB::notify(&mut connection, from).await.is_ok().then_some((current, connection))
 }
 
 /// Tells this process's workers and the other processes again and again, with growing pauses.
@@ -314,7 +316,7 @@ async fn echo<DB: Dialect + Signals>(mut echoing: AtWork) {
             Some(options) => timeout(LIMIT, repeat::<DB>(open.take(), options, &from)).await.unwrap_or(None),
             None => None,
         };
-        let made_with = open.as_ref().map(|(options, _)| options.clone() as AnyOptions);
+        let made_with = open.as_ref().map(|(options, _)| options.clone());
         tokio::select! {
             () = sleep((age / 2).clamp(COALESCE * 2, Duration::from_secs(5))) => {}
             () = pool_closed(&echoing.key, made_with) => if let Some((_, connection)) = open.take() {
@@ -331,7 +333,7 @@ async fn pool_closed(key: &(TypeId, String), options: Option<AnyOptions>) {
         let mut databases = databases();
         let Some(local) = databases.get_mut(key) else { return Poll::Pending };
         // somebody else may have noticed it first, and another pool may have taken its place
-        let is_known = local.options.as_ref().is_some_and(|known| Arc::ptr_eq(known, &options));
+        let is_known = local.options.as_ref().is_some_and(|known| Weak::ptr_eq(known, &options));
         match &mut local.closed_for_echo {
             Some(closed) if is_known => closed.poll_unpin(context),
             _ => Poll::Ready(()),
@@ -361,6 +363,24 @@ mod tests {
         assert!(is_known(), "the first pool is open");
         first.close().await;
         assert!(!is_known());
+    }
+
+    /// As with a password that is a token for some minutes.
+    #[tokio::test]
+    async fn a_pool_that_got_other_options_is_asked_for_them() {
+        let pool = sqlx::PgPool::connect_lazy("postgres://old@nowhere/other_options").expect("an address");
+        introduce(&pool);
+        let known = || {
+            let databases = databases();
+            let options = databases.get(&key(&pool)).expect("introduced").options::<sqlx::Postgres>();
+            options.map(|options| options.get_username().to_owned())
+        };
+        assert_eq!(known().as_deref(), Some("old"));
+        let new = sqlx::postgres::PgConnectOptions::clone(&pool.connect_options()).username("new");
+        pool.set_connect_options(new);
+        assert_eq!(known(), None, "no echo logs in as the old account");
+        introduce(&pool);
+        assert_eq!(known().as_deref(), Some("new"));
     }
 
     /// As where each test has a runtime, and one of them enqueues in a transaction.

@@ -86,7 +86,7 @@ impl Dialect for MySql {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
 
-    const IN_THE_WAY: Option<&'static str> = Some(include_str!("sql/in_the_way.sql"));
+    const THERE: &'static str = include_str!("sql/there.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
     const SESSIONS: Option<Sessions> = Some(Sessions {

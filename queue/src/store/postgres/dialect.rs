@@ -191,7 +191,7 @@ impl Dialect for Postgres {
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
-    const IN_THE_WAY: Option<&'static str> = None;
+    const THERE: &'static str = include_str!("sql/there.sql");
     const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = None;
     const SESSIONS: Option<Sessions> = Some(Sessions {
@@ -316,8 +316,16 @@ impl Dialect for Postgres {
         together.end(ids).await
     }
 
-    async fn unusable(_pool: &Pool<Self>, _conn: &mut PgConnection) -> Result<Option<String>, Error> {
-        Ok(None)
+    async fn unusable(_pool: &Pool<Self>, conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        let hidden: Vec<String> = sqlx::query_scalar(settings::HIDDEN).fetch_all(conn).await?;
+        let why = |table: &String| {
+            format!(
+                "row level security hides rows of `{table}` from this account: connect as the owner of the tables or \
+                 as a role with BYPASSRLS, run `ALTER TABLE {table} DISABLE ROW LEVEL SECURITY`, or create a policy \
+                 with `USING (true)` for this account"
+            )
+        };
+        Ok(hidden.first().map(why))
     }
 
     async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {

@@ -3,10 +3,10 @@
 //! Left as they are, because no statement depends on them: `DateStyle`, `IntervalStyle`, `TimeZone`, `bytea_output` and
 //! `extra_float_digits` (values travel in binary form, literals are ISO), `standard_conforming_strings` (no literal has
 //! a backslash), `array_nulls`, `xmloption`, `transform_null_equals` (nothing is compared with a literal NULL),
-//! `session_replication_role` and `row_security` (we have no triggers, keys or policies), `search_path` (it says where
-//! the tables are, and system functions come first), `synchronous_commit` (durability is the user's choice),
-//! `statement_timeout`, `lock_timeout` and `transaction_timeout` (an interrupted statement is repeated, in smaller
-//! parts).
+//! `session_replication_role` (we have no triggers or keys), `row_security` (a worker that does not see all rows says
+//! so at its start), `search_path` (it says where the tables are, and system functions come first),
+//! `synchronous_commit` (durability is the user's choice), `statement_timeout`, `lock_timeout` and
+//! `transaction_timeout` (an interrupted statement is repeated, in smaller parts).
 //! `default_transaction_read_only` forbids writes.
 
 use sqlx::error::DatabaseError;
@@ -48,6 +48,16 @@ pub(crate) const BEGIN_LENT: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTE
 /// The worker's own connection may be idle for hours. Servers before 14 have no such limit.
 pub(crate) const NO_END_OF_IDLE: &str =
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
+/// Our tables of which this account does not see every row. A policy that shows all rows hides none.
+pub(crate) const HIDDEN: &str = "SELECT c.relname::text FROM pg_class AS c \
+     WHERE c.relname LIKE 'queue|_%' ESCAPE '|' AND c.relkind = 'r' AND pg_table_is_visible(c.oid) \
+       AND row_security_active(c.oid) \
+       AND NOT EXISTS (SELECT FROM pg_policy AS p \
+           WHERE p.polrelid = c.oid AND p.polpermissive AND p.polcmd IN ('*', 'r') \
+             AND pg_get_expr(p.polqual, p.polrelid) = 'true' \
+             AND EXISTS (SELECT FROM unnest(p.polroles) AS role \
+                         WHERE CASE role WHEN 0 THEN true ELSE pg_has_role(role, 'USAGE') END)) \
+     ORDER BY c.relname LIMIT 1";
 pub(crate) const PLAIN: &str = "SELECT 1 WHERE current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII')";
 
 /// What to do about an error caused by a setting or option.

@@ -101,6 +101,13 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
         Ok(mut other) => {
             let next = kind_of(&mut other).await?;
             other.close().await?;
+            if next.file != file {
+                return Ok(Some(format!(
+                    "the pool's next connection is in another file, `{}`, than this one, `{file}`: its path is \
+                     relative, and the working directory has changed; give the pool an absolute path",
+                    next.file
+                )));
+            }
             next.journal_mode
         }
         // the mode cannot be changed while others use the file

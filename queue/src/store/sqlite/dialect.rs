@@ -153,7 +153,7 @@ impl Dialect for Sqlite {
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
-    const IN_THE_WAY: Option<&'static str> = None;
+    const THERE: &'static str = include_str!("sql/there.sql");
     const SCHEMA: &'static str = include_str!("sql/schema.sql");
     const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
     const SESSIONS: Option<Sessions> = None;

@@ -164,6 +164,7 @@ impl MadeUp {
         Config {
             store: self.clone(),
             concurrency,
+            others: queues.is_empty(),
             queues,
             newest_first: Default::default(),
             states: Arc::default(),

@@ -32,22 +32,18 @@ pub(crate) struct Work {
 impl Work {
     /// `room` is told when a slot may have room for a job.
     pub(crate) fn new(config: &Config, room: Arc<Notify>) -> Self {
-        let wanted: u64 = config.queues.values().map(|limit| u64::from(*limit)).sum();
+        let limits = config.queues.iter().map(|(queue, limit)| (Some(queue.clone()), *limit));
+        // behind those with a queue, because the first that match take a job
+        let others = config.others.then_some((None, config.concurrency));
+        let queues: Vec<(Option<String>, u32)> = limits.chain(others).collect();
+        let wanted: u64 = queues.iter().map(|(_, limit)| u64::from(*limit)).sum();
         let total = Arc::new(match wanted > u64::from(config.concurrency) {
             true => Total::in_turn(config.concurrency),
             false => Total::new(config.concurrency),
         });
-        let slots = if config.queues.is_empty() {
-            vec![Slots::new(0, None, config.concurrency, total.clone())]
-        } else {
-            let limits = config.queues.iter().enumerate();
-            let slots = |(number, (queue, limit)): (usize, (&String, &u32))| {
-                Slots::new(number, Some(queue.clone()), *limit, total.clone())
-            };
-            limits.map(slots).collect()
-        };
+        let slots = queues.into_iter().enumerate();
         Self {
-            slots,
+            slots: slots.map(|(number, (queue, limit))| Slots::new(number, queue, limit, total.clone())).collect(),
             total,
             held: Mutex::default(),
             isolation: Isolation::new(room),

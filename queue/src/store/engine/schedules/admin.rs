@@ -8,6 +8,7 @@ use crate::schedule::plan::{ScheduleRow, TickOutcome};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::read::time;
 use crate::store::engine::schedules::fire::{Moved, Tick, announce, job};
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Change, Named, NotThere, Noted};
@@ -142,6 +143,6 @@ fn noted(row: &impl Cells) -> Result<Noted, sqlx::Error> {
         outcome: row.text(2)?,
         skipped: row.int(3)?,
         note: row.maybe_text(4)?,
-        at: row.int(5)?,
+        at: time(row, 5)?,
     })
 }

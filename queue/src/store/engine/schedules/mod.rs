@@ -17,7 +17,7 @@ use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{list, number};
+use crate::store::engine::read::{list, number, time};
 use crate::store::engine::script::When;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::{Reply, ScheduleStore};
@@ -55,7 +55,7 @@ fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
             overlap: row.text(14)?,
             jitter_ms: row.int(15)?,
         },
-        changed_at: row.int(16)?,
+        changed_at: time(row, 16)?,
         paused_at: row.maybe_int(17)?,
         retired_at: row.maybe_int(18)?,
         next_at: row.maybe_int(19)?,

@@ -1,0 +1,1 @@
+-- Nothing changes here. On MySQL and MariaDB, the views now act with the rights of whoever reads them.
