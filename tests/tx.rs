@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// The jobs and their tests, for one driver.
 macro_rules! on_driver {
-    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal],
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal, $spoiled:literal],
         [$($module:ident $engine:ident),+]) => {
         mod $driver {
             use super::*;
@@ -65,9 +65,74 @@ macro_rules! on_driver {
                 Ok(seen)
             }
 
+            /// Its first attempt takes no error of the database for one.
+            #[job(name = $spoiled, max_retries = 1, backoff = fixed("10ms"))]
+            pub(crate) async fn spoiled(ctx: JobContext, tx: &mut Tx<$DB>, by: Vec<String>) -> Result<(), JobError> {
+                sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await?;
+                if ctx.attempt() == 1 {
+                    for by in by {
+                        let _ = sqlx::raw_sql(sqlx::AssertSqlSafe(by)).execute(&mut **tx).await;
+                    }
+                    let _ = Note::new("after").enqueue(&mut *tx).await;
+                }
+                Ok(())
+            }
+
+            /// The transaction is over before its handler is. `with`: what ends it, and how many effects that keeps.
+            async fn completes_nothing_without_its_effects(db: Db) {
+                db.sql("CREATE TABLE taken (id int PRIMARY KEY)").await;
+                db.sql("INSERT INTO taken VALUES (1)").await;
+                if db.engine() == Engine::Sqlite {
+                    db.sql("CREATE TABLE refusing (id int UNIQUE ON CONFLICT ROLLBACK)").await;
+                    db.sql("INSERT INTO refusing VALUES (1)").await;
+                    db.sql(
+                        "CREATE TRIGGER raising BEFORE INSERT ON taken WHEN NEW.id = 2 \
+                         BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+                    )
+                    .await;
+                }
+                let after = "INSERT INTO effects (label) VALUES ('after')";
+                let ends: &[(&[&str], i64)] = match db.engine() {
+                    Engine::Sqlite => &[
+                        (&["INSERT OR ROLLBACK INTO taken VALUES (1)"], 0),
+                        (&["INSERT INTO refusing VALUES (1)", after], 0),
+                        (&["INSERT INTO taken VALUES (2)", after, after], 0),
+                        (&["ROLLBACK", after], 0),
+                        (&["COMMIT", after], 0),
+                        (&["ROLLBACK", "BEGIN", after], 0),
+                    ],
+                    Engine::Postgres => {
+                        &[(&["ROLLBACK"], 0), (&["COMMIT"], 1), (&["ROLLBACK", "BEGIN", after], 0), (&["no SQL", after], 0)]
+                    }
+                    // these keep what was before them, and nothing behind them
+                    _ => &[
+                        (&["ROLLBACK", after], 0),
+                        (&["COMMIT", after], 1),
+                        (&["CREATE TABLE another (id int)", after], 1),
+                        (&["TRUNCATE TABLE taken", after], 1),
+                    ],
+                };
+                let worker = db.start(worker(&db));
+                for (by, kept) in ends {
+                    db.sql("DELETE FROM effects").await;
+                    let id = db.enqueue(Spoiled::new(by.iter().map(|by| (*by).to_owned()).collect::<Vec<_>>())).await;
+                    let detail = db.reaches(id, JobState::Completed).await;
+                    assert_eq!(outcomes(&detail), [(1, "failed"), (2, "completed")], "{by:?}");
+                    assert_eq!(db.count("effects").await, kept + 1, "{by:?}");
+                    assert_eq!(db.count("effects WHERE label = 'after'").await, 0, "{by:?}");
+                }
+                worker.stop().await;
+                // no job was enqueued, and the pool's connections commit as before
+                assert_eq!(db.counts().await, (0, ends.len() as i64, 0));
+                for _ in 0..20 {
+                    db.sql("INSERT INTO effects (label) VALUES ('plain')").await;
+                }
+                assert_eq!(db.count("effects WHERE label = 'plain'").await, 20);
+            }
+
             fn worker(db: &Db) -> WorkerBuilder {
                 let worker = db.worker().only_registered().register::<Charge>().register::<Plain>();
-                worker.register::<Eager>().register::<Look>().register::<Note>()
+                worker.register::<Eager>().register::<Look>().register::<Spoiled>().register::<Note>()
             }
 
             async fn commits_on_ok(db: Db) {
@@ -206,7 +271,7 @@ macro_rules! on_driver {
             $(mod $module {
                 use super::*;
                 on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
-                    sees_what_others_commit, the_worker_alone_completes, a_worker_on_another_database_is_refused,
+                    sees_what_others_commit, completes_nothing_without_its_effects, the_worker_alone_completes, a_worker_on_another_database_is_refused,
                     a_test_queue_gives_one);
             })+
         }
@@ -225,9 +290,9 @@ macro_rules! on_driver {
     };
 }
 
-on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg"], [postgres Postgres]);
-on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my"], [mariadb MariaDb, mysql MySql]);
-on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite"], [sqlite Sqlite]);
+on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg", "spoiled_pg"], [postgres Postgres]);
+on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my", "spoiled_my"], [mariadb MariaDb, mysql MySql]);
+on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite", "spoiled_lite"], [sqlite Sqlite]);
 
 /// Goes on after an error of the database.
 #[job(name = "deadlocked", max_retries = 1, backoff = fixed("10ms"))]
@@ -238,6 +303,7 @@ async fn deadlocked(ctx: JobContext, tx: &mut Tx<sqlx::MySql>, State(probe): Sta
         probe.perform(&ctx, "deadlocked", &[Step::hold("go")]).await?;
         let defeated = sqlx::query("UPDATE counters SET n = 1 WHERE id = 2").execute(&mut **tx).await;
         assert!(defeated.expect_err("a deadlock").to_string().contains("Deadlock"));
+        sqlx::query("INSERT INTO effects (label) VALUES ('after')").execute(&mut **tx).await?;
     }
     Ok(())
 }

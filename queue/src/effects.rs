@@ -17,6 +17,8 @@ use crate::outcome::JobError;
 const ASK: Duration = Duration::from_secs(2);
 const ELSEWHERE: &str = "this transaction does not see the job: begin it on the worker's database, with READ COMMITTED \
     or after the attempt has begun";
+const OPEN: &str = "needs an open transaction: `pool.begin()` begins one; if you did, it is over, because the database \
+    rolled it back, or a statement such as COMMIT, ROLLBACK or ALTER ended it: return errors of the database";
 const TWICE: &str = "`complete_in` was called already in this attempt: call it once, and not at all in a handler that \
     takes a `Tx`; if its transaction failed, return the error, and the job is tried again";
 #[cfg(feature = "testing")]
@@ -27,12 +29,12 @@ impl JobContext {
     /// Completes the job in the handler's own transaction, with this result. What the handler writes in the
     /// transaction, the jobs that it enqueues there, and the completion commit together or not at all.
     ///
-    /// After an error of the database, roll back. On MySQL and MariaDB a deadlock ends the transaction, and this call
-    /// cannot see that.
+    /// After an error of the database, roll back. Some errors end the transaction, such as a deadlock on MySQL and
+    /// MariaDB. What is written after that commits by itself.
     ///
     /// Call it last, once, then commit and return `Ok`. The result is kept as a returned one would be; what the
-    /// handler returns afterwards is not. `tx` is a `&mut` transaction or connection of the worker's database; a
-    /// connection should be in a transaction.
+    /// handler returns afterwards is not. `tx` is a `&mut` transaction of the worker's database, or a connection
+    /// that is in one.
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -68,8 +70,8 @@ impl JobContext {
     ///
     /// # Errors
     /// [`Error::LeaseLost`] if the job is another worker's by now: return the error, so that the transaction is rolled
-    /// back. [`Error::Config`] if the transaction is one of another database, or if the job is completed already in
-    /// this attempt. [`Error::Database`] for everything else.
+    /// back. [`Error::Config`] if there is no transaction or it has ended, if it is one of another database, or if the
+    /// job is completed already in this attempt. [`Error::Database`] for everything else.
     ///
     /// # Cancellation
     /// If it is dropped, roll the transaction back.
@@ -114,7 +116,7 @@ impl JobContext {
     /// ```
     ///
     /// # Errors
-    /// As for [`complete_in`](Self::complete_in), and [`Error::Config`] if the connection is not in a transaction.
+    /// As for [`complete_in`](Self::complete_in).
     ///
     /// # Cancellation
     /// If it is dropped, roll the transaction back.
@@ -124,7 +126,7 @@ impl JobContext {
             match tx.guard(&row.completion(None)).await.doing("cannot lock the row of a running job")? {
                 Some(true) => Ok(()),
                 Some(false) => Err(self.refused(row).await),
-                None => Err(Error::config("`guard` needs an open transaction: its lock ends with it")),
+                None => Err(Error::config(format!("`guard` {OPEN}"))),
             }
         }
         .boxed()
@@ -137,8 +139,9 @@ impl JobContext {
         }
         let Some(row) = row else { return Ok(()) };
         let done = match tx.complete(&row.completion(result)).await.doing("cannot complete a job") {
-            Ok(true) => return Ok(()),
-            Ok(false) => Err(self.refused(row).await),
+            Ok(Some(true)) => return Ok(()),
+            Ok(Some(false)) => Err(self.refused(row).await),
+            Ok(None) => Err(Error::config(format!("`complete_in` {OPEN}"))),
             Err(error) => Err(error),
         };
         self.does_not_complete();
@@ -189,7 +192,11 @@ pub(crate) fn json(output: &(impl Serialize + ?Sized)) -> Result<Option<String>,
 pub(crate) async fn begin<DB: TxDatabase>(ctx: &JobContext) -> Result<Tx<DB>, JobError> {
     // cannot fail in a worker: `WorkerBuilder::build` refuses one on another database
     let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::ENGINE))?;
-    Ok(Tx::begin(&pool.0).await.doing("cannot begin the transaction of a job")?)
+    tokio::select! {
+        biased;
+        begun = Tx::begin(pool) => begun.doing("cannot begin the transaction of a job").map_err(JobError::unbegun),
+        () = ctx.cancelled() => Err(JobError::unbegun("told to stop while it waited for its transaction")),
+    }
 }
 
 /// Completes the job in the transaction of its attempt, and commits.
@@ -202,12 +209,12 @@ pub(crate) async fn commit<DB: TxDatabase>(
     let result = result.map_err(JobError::dead)?;
     tx.is_still_open().await?;
     ctx.complete(&mut tx, result).await?;
-    Ok(Tx::into_inner(tx).commit().await.doing("cannot commit the transaction of a job")?)
+    Ok(tx.commit().await.doing("cannot commit the transaction of a job")?)
 }
 
 /// Undoes what a failed handler has written, before its failure is recorded: that waits for the lock on the row.
 pub(crate) async fn roll_back<DB: TxDatabase>(tx: Tx<DB>) {
-    if let Err(error) = Tx::into_inner(tx).rollback().await {
+    if let Err(error) = tx.roll_back().await {
         tracing::debug!(%error, "the transaction of a failed job ends with its connection");
     }
 }

@@ -6,6 +6,11 @@ use crate::id::JobId;
 use crate::state::JobState;
 use crate::store::engines::cure;
 
+/// Why nothing is written in a transaction that only the caller believes in.
+pub(crate) const TRANSACTION_OVER: &str = "its transaction is over: the database rolled it back, for example after a \
+    deadlock or because of ON CONFLICT ROLLBACK, or a statement such as COMMIT, ROLLBACK or ALTER ended it; return \
+    errors of the database, and begin anew";
+
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::backoff::Backoff;
 use crate::context::JobContext;
 use crate::enqueue::target::Target;
-use crate::error::{Doing, Error};
+use crate::error::{Doing, Error, TRANSACTION_OVER};
 use crate::finite;
 use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
@@ -477,6 +477,7 @@ async fn write_one<J: Job, T: Target>(target: T, job: NewJob) -> Result<Enqueued
 fn unwritten<J: Job>(error: Unwritten, doing: String) -> Error {
     match error {
         Unwritten::Sql(source) => Error::Database { doing, source },
+        Unwritten::TransactionOver => Error::config(format!("{doing}: {TRANSACTION_OVER}")),
         Unwritten::Duplicate { key, existing } => {
             Error::Duplicate { kind: J::KIND, key, existing: existing.map(JobId::from) }
         }

@@ -35,13 +35,31 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 pub struct JobError(pub(crate) Failure);
 
 pub(crate) enum Failure {
-    Retry { after: Option<Duration>, error: BoxError },
-    Dead { error: BoxError },
-    Cancel { reason: String },
-    Snooze { delay: Duration },
+    Retry {
+        after: Option<Duration>,
+        error: BoxError,
+    },
+    Dead {
+        error: BoxError,
+    },
+    Cancel {
+        reason: String,
+    },
+    Snooze {
+        delay: Duration,
+    },
+    /// The handler did not begin.
+    Unbegun {
+        error: BoxError,
+    },
 }
 
 impl JobError {
+    /// The handler did not begin: that is no attempt.
+    pub(crate) fn unbegun(error: impl Into<BoxError>) -> Self {
+        Self(Failure::Unbegun { error: error.into() })
+    }
+
     /// A failure like any other error: retried after the job's backoff while retries are left, then a dead letter.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self(Failure::Retry { after: None, error: error.into() })
@@ -77,6 +95,7 @@ impl fmt::Debug for JobError {
             }
             Failure::Dead { error } => f.debug_struct("Dead").field("error", error).finish(),
             Failure::Cancel { reason } => f.debug_struct("Cancel").field("reason", reason).finish(),
+            Failure::Unbegun { error } => f.debug_struct("Unbegun").field("error", error).finish(),
             Failure::Snooze { delay } => f.debug_struct("Snooze").field("delay", delay).finish(),
         }
     }
@@ -85,7 +104,7 @@ impl fmt::Debug for JobError {
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Failure::Retry { error, .. } | Failure::Dead { error } => error.fmt(f),
+            Failure::Retry { error, .. } | Failure::Dead { error } | Failure::Unbegun { error } => error.fmt(f),
             Failure::Cancel { reason } => write!(f, "cancelled: {reason}"),
             Failure::Snooze { delay } => write!(f, "snoozed for {delay:?}"),
         }
@@ -149,6 +168,8 @@ fn inside(error: &dyn Any) -> Option<Verdict> {
     let _ = error;
     Some(match &found?.0 {
         Failure::Retry { after, .. } => Verdict::Retry { after: *after },
+        // it comes from the library, and so from no handler
+        Failure::Unbegun { .. } => Verdict::Retry { after: None },
         Failure::Dead { .. } => Verdict::Dead,
         Failure::Cancel { reason } => Verdict::Cancel { reason: reason.clone() },
         Failure::Snooze { delay } => Verdict::Snooze { delay: *delay },

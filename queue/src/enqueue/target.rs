@@ -3,11 +3,14 @@
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
+use sqlx::Connection as _;
+
 use crate::enqueue::group;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::operation::SqlStore;
+use crate::store::engine::write_queue::Turns;
 use crate::store::engine::{complete, notify};
 use crate::store::values::{Completion, NewJob, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
@@ -66,7 +69,7 @@ pub(crate) mod sealed {
         const ENGINE: &'static str;
         /// See [`complete`](crate::store::engine::complete::complete).
         #[doc(hidden)]
-        fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+        fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
         /// See [`guard`](crate::store::engine::complete::guard).
         #[doc(hidden)]
         fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
@@ -109,6 +112,10 @@ async fn write<DB: Dialect + notify::Signals>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Unwritten> {
+    // outside the transaction that the caller believes in, the jobs would stay although its commit fails
+    if DB::ENDS_BY_ITSELF && conn.is_in_transaction() && !DB::is_open(conn).await? {
+        return Err(Unwritten::TransactionOver);
+    }
     let enqueued = enqueue::<DB>(conn, jobs, Whose::Callers).await?;
     notify::announce::<DB>(conn).await?;
     Ok(enqueued)
@@ -139,8 +146,9 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
 impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
     const ENGINE: &'static str = DB::ENGINE;
 
-    fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
-        complete::complete::<DB>(self, end)
+    fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+        let is_checked = self.is_checked();
+        complete::complete::<DB>(self, end, is_checked)
     }
 
     fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
@@ -155,8 +163,8 @@ macro_rules! in_transaction {
         impl sealed::SealedTransaction for &mut $ty {
             const ENGINE: &'static str = <$db as Dialect>::ENGINE;
 
-            fn complete(self, end: &Completion) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
-                complete::complete::<$db>(self, end)
+            fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+                complete::complete::<$db>(self, end, false)
             }
 
             fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
@@ -185,7 +193,10 @@ macro_rules! database {
                 }
 
                 fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
-                    (TypeId::of::<WorkerPool<$db>>(), Arc::new(WorkerPool(self.clone())))
+                    (
+                        TypeId::of::<WorkerPool<$db>>(),
+                        Arc::new(WorkerPool { pool: self.clone(), turns: Turns::of(self) }),
+                    )
                 }
             }
             #[diagnostic::do_not_recommend]
@@ -226,8 +237,11 @@ macro_rules! database {
             impl TxDatabase for $db {}
 
             impl sealed::SealedTarget for &mut Tx<$db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
-                    sealed::SealedTarget::write(&mut **self, jobs)
+                async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
+                    if !<$db as Dialect>::ENDS_BY_ITSELF && !<$db as Dialect>::is_open(self).await? {
+                        return Err(Unwritten::TransactionOver);
+                    }
+                    write::<$db>(self, &jobs).await
                 }
             }
             #[diagnostic::do_not_recommend]

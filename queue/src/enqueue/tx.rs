@@ -1,11 +1,24 @@
 //! The transaction that a worker begins for a handler.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use sqlx::{Error, Pool, Transaction};
+use sqlx::{Error, Pool, SqlSafeStr, Transaction};
+use tokio::runtime::Handle;
 
 use crate::error::Doing as _;
 use crate::outcome::JobError;
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::poisoned::acquire;
+use crate::store::engine::write_queue::{Errand, Turn, Turns, TxTurn};
+
+/// Fails if the transaction is not the one that was begun: its savepoint ends with it.
+pub(crate) const CHECK_TX: &str = "RELEASE SAVEPOINT queue_attempt";
+
+const OVER: &str = "the handler's transaction ended before the handler did: the database rolled it back, for example \
+    after a deadlock or because of ON CONFLICT ROLLBACK, or a statement such as COMMIT, ROLLBACK, TRUNCATE or ALTER \
+    ended it; return errors of the database, and run no such statement in a `Tx`";
 
 /// A database of which a handler can take a [`Tx`]: `sqlx::Postgres`, `sqlx::MySql` or `sqlx::Sqlite`. Sealed.
 #[diagnostic::on_unimplemented(
@@ -43,8 +56,9 @@ pub(crate) mod sealed {
 /// its pool, at READ COMMITTED. If the handler returns `Ok`, the worker completes the job in it and commits. If the
 /// handler fails, panics or is dropped, everything is rolled back.
 ///
-/// Return errors of the database. On MySQL and MariaDB a deadlock ends the transaction, and an attempt that goes on after
-/// it fails.
+/// Return errors of the database. Some end the transaction, such as a deadlock on MySQL and MariaDB or a full disk on
+/// SQLite. An attempt that goes on after one fails, and nothing of it stays. Run no statement that ends the transaction:
+/// no `COMMIT` or `ROLLBACK`, and on MySQL and MariaDB no `ALTER`, `TRUNCATE` or the like, which commit.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
 ///
@@ -77,25 +91,75 @@ pub(crate) mod sealed {
 /// On SQLite, an open transaction keeps every other writer out, heartbeats included. So a handler with a `Tx<Sqlite>`
 /// must end within 2 s.
 #[must_use = "without a commit it is rolled back"]
-pub struct Tx<DB: TxDatabase>(Transaction<'static, DB>);
+pub struct Tx<DB: TxDatabase> {
+    /// None: it has ended.
+    transaction: Option<Transaction<'static, DB>>,
+    /// Set if a worker has begun it.
+    begun: Option<Begun>,
+}
+
+/// What a worker's transaction holds until its end.
+struct Begun {
+    /// On SQLite, nothing commits on the connection while this is true.
+    open: Arc<AtomicBool>,
+    /// It was found open at the end of the handler.
+    checked: bool,
+    _turns: (TxTurn, Turn),
+}
 
 impl<DB: TxDatabase> Tx<DB> {
-    pub(crate) async fn begin(pool: &Pool<DB>) -> Result<Self, Error> {
-        Ok(Self(pool.begin_with(DB::BEGIN_TX).await?))
+    /// Begins one for an attempt. It may be dropped midway.
+    pub(crate) async fn begin(WorkerPool { pool, turns }: WorkerPool<DB>) -> Result<Self, Error> {
+        let turn = turns.transaction().await;
+        // in a task: sqlx does not survive a drop while a transaction begins
+        let begun = tokio::spawn(async move {
+            let mut conn = acquire(&pool).await?;
+            let turn = (turn, turns.next(Errand::Other).await);
+            let open = Arc::new(AtomicBool::new(true));
+            DB::hold_commits(&mut conn, Arc::downgrade(&open)).await?;
+            let transaction = Some(Transaction::begin(conn, Some(DB::BEGIN_TX.into_sql_str())).await?);
+            Ok(Self { transaction, begun: Some(Begun { open, checked: false, _turns: turn }) })
+        });
+        begun.await.unwrap_or(Err(Error::PoolClosed)) // the runtime is shutting down
     }
 
-    /// Error: the transaction has ended, although it looks open. MySQL and MariaDB roll it back after a deadlock and
-    /// commit it before some statements, and the next statement begins another one.
+    /// Error: the transaction has ended, although it looks open.
     pub(crate) async fn is_still_open(&mut self) -> Result<(), JobError> {
-        let Some(check) = DB::CHECK_TX else { return Ok(()) };
-        match DB::raw(&mut self.0, check).await {
-            Err(Error::Database(error)) => Err(format!(
-                "the handler's transaction ended before the handler did: the database rolled it back, for example \
-                 after a deadlock, or committed it before a statement such as TRUNCATE or ALTER; return errors of the \
-                 database, and run no such statement in a `Tx` ({error})"
-            )
-            .into()),
-            other => Ok(other.doing("cannot complete a job")?),
+        let Some(begun) = &mut self.begun else { return Ok(()) };
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        match DB::raw(transaction, CHECK_TX).await {
+            Err(Error::Database(error)) => Err(format!("{OVER} ({error})").into()),
+            other => {
+                begun.checked = other.is_ok();
+                Ok(other.doing("cannot complete a job")?)
+            }
+        }
+    }
+
+    /// Whether that was found, and nothing was run since.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.begun.as_ref().is_some_and(|begun| begun.checked)
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), Error> {
+        let Some(begun) = &self.begun else { return Self::into_inner(self).commit().await };
+        begun.open.store(false, Ordering::Release);
+        if let (Some((commit, _)), Some(transaction)) = (DB::END_TX, &mut self.transaction) {
+            DB::raw(transaction, commit).await?;
+            // there is nothing left to roll back
+            drop(self.transaction.take());
+            return Ok(());
+        }
+        match self.transaction.take() {
+            Some(transaction) => transaction.commit().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn roll_back(mut self) -> Result<(), Error> {
+        match self.transaction.take() {
+            Some(transaction) => roll_back(transaction, self.begun.take()).await,
+            None => Ok(()),
         }
     }
 
@@ -108,14 +172,42 @@ impl<DB: TxDatabase> Tx<DB> {
     /// queue::Tx::into_inner(tx).rollback().await?;
     /// # Ok(()) }
     /// ```
-    pub fn into_inner(tx: Self) -> Transaction<'static, DB> {
-        tx.0
+    ///
+    /// # Panics
+    /// For one that a worker has begun.
+    pub fn into_inner(mut tx: Self) -> Transaction<'static, DB> {
+        assert!(tx.begun.is_none(), "the transaction of a worker ends with its handler");
+        tx.transaction.take().expect(HERE)
+    }
+}
+
+const HERE: &str = "it is there until its end";
+
+/// Rolls it back, and restores its session.
+async fn roll_back<DB: Dialect>(mut transaction: Transaction<'static, DB>, begun: Option<Begun>) -> Result<(), Error> {
+    let result = match DB::END_TX.filter(|_| begun.is_some()) {
+        Some((_, roll_back)) => DB::raw(&mut transaction, roll_back).await,
+        None => transaction.rollback().await,
+    };
+    drop(begun);
+    result
+}
+
+impl<DB: TxDatabase> Drop for Tx<DB> {
+    /// A handler that panics or is dropped leaves it behind.
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction.take()
+            && let begun @ Some(_) = self.begun.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(roll_back(transaction, begun));
+        }
     }
 }
 
 impl<DB: TxDatabase> From<Transaction<'static, DB>> for Tx<DB> {
     fn from(transaction: Transaction<'static, DB>) -> Self {
-        Self(transaction)
+        Self { transaction: Some(transaction), begun: None }
     }
 }
 
@@ -123,13 +215,13 @@ impl<DB: TxDatabase> Deref for Tx<DB> {
     type Target = DB::Connection;
 
     fn deref(&self) -> &DB::Connection {
-        &self.0
+        self.transaction.as_ref().expect(HERE)
     }
 }
 
 impl<DB: TxDatabase> DerefMut for Tx<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
-        &mut self.0
+        self.transaction.as_mut().expect(HERE)
     }
 }
 
@@ -140,10 +232,13 @@ impl<DB: TxDatabase> std::fmt::Debug for Tx<DB> {
 }
 
 /// The pool of a worker, among its states.
-pub(crate) struct WorkerPool<DB: sqlx::Database>(pub(crate) Pool<DB>);
+pub(crate) struct WorkerPool<DB: sqlx::Database> {
+    pub(crate) pool: Pool<DB>,
+    pub(crate) turns: Turns,
+}
 
 impl<DB: sqlx::Database> Clone for WorkerPool<DB> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { pool: self.pool.clone(), turns: self.turns.clone() }
     }
 }

@@ -69,12 +69,15 @@ mod sealed {
     use crate::store::engine::notify::Signals;
     use crate::store::engine::operation::SqlStore;
     use crate::store::engine::test_store::lent;
+    use crate::store::engine::write_queue::Turns;
 
     pub trait SealedDatabase: Database {
         #[doc(hidden)]
         fn lent() -> (Arc<dyn TestStore>, Requests<Self>);
         #[doc(hidden)]
         fn of(pool: &Pool<Self>) -> Arc<dyn TestStore>;
+        #[doc(hidden)]
+        fn turns(pool: &Pool<Self>) -> Turns;
     }
 
     impl<DB: Dialect + AdminDialect + Signals> SealedDatabase for DB {
@@ -84,6 +87,10 @@ mod sealed {
 
         fn of(pool: &Pool<Self>) -> Arc<dyn TestStore> {
             Arc::new(SqlStore::<DB>::new(pool.clone()))
+        }
+
+        fn turns(pool: &Pool<Self>) -> Turns {
+            Turns::of(pool)
         }
     }
 
@@ -162,7 +169,7 @@ impl TestQueue<OnPool> {
     /// A queue on a database or schema that no other test uses. Does no I/O.
     pub fn new<DB: TestDatabase>(pool: &Pool<DB>) -> Self {
         let mut runner = Runner::new(DB::of(pool));
-        runner.state(WorkerPool(pool.clone()));
+        runner.state(WorkerPool { pool: pool.clone(), turns: DB::turns(pool) });
         Self { on: OnPool(()), runner }
     }
 }

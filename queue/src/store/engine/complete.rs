@@ -1,25 +1,29 @@
 //! The end of an attempt in a transaction of its handler's, and the fence alone.
 
-use std::iter::once;
-
-use sqlx::{Connection as _, Error};
+use sqlx::Error;
 
 use crate::store::engine::dialect::{Bind, Dialect, execute, ids};
 use crate::store::engine::feature::Edge;
-use crate::store::engine::savepoint::{RELEASE, Together};
-use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::values::{Completion, Whose};
+use crate::store::engine::steps::run_steps;
+use crate::store::values::Completion;
 
-/// Completes the job on a connection of the handler's. False: no row there is this attempt's.
-pub(crate) async fn complete<DB: Dialect>(conn: &mut DB::Connection, end: &Completion) -> Result<bool, Error> {
-    let is_one = DB::COMPLETE.is_one() && !has_steps::<DB>(Edge::Finish, once(end.hold.features));
-    // sqlx knows of the transaction without asking the server; one that was begun by SQL costs a savepoint
-    if is_one || conn.is_in_transaction() {
-        return complete_inside::<DB>(conn, end).await;
+/// Completes the job in the handler's transaction. False: no row there is this attempt's. None: there is no
+/// transaction. `is_open`: there is one for sure.
+pub(crate) async fn complete<DB: Dialect>(
+    conn: &mut DB::Connection,
+    end: &Completion,
+    is_open: bool,
+) -> Result<Option<bool>, Error> {
+    if DB::BEGIN_TO_WRITE.is_some() && complete_inside::<DB>(conn, end).await? {
+        return Ok(Some(true));
     }
-    let mut together = Together::<DB>::begin(conn, Whose::Callers).await?;
-    let done = complete_inside::<DB>(together.connection(), end).await;
-    together.end(done).await
+    if !is_open && !DB::is_open(conn).await? {
+        return Ok(None);
+    }
+    if let Some(sql) = DB::BEGIN_TO_WRITE {
+        DB::raw(conn, sql).await?;
+    }
+    complete_inside::<DB>(conn, end).await.map(Some)
 }
 
 async fn complete_inside<DB: Dialect>(conn: &mut DB::Connection, end: &Completion) -> Result<bool, Error> {
@@ -38,11 +42,8 @@ async fn complete_inside<DB: Dialect>(conn: &mut DB::Connection, end: &Completio
 /// Locks the job's row until the end of the handler's transaction. False: no row there is this attempt's. None: there
 /// is no transaction.
 pub(crate) async fn guard<DB: Dialect>(conn: &mut DB::Connection, end: &Completion) -> Result<Option<bool>, Error> {
-    if !conn.is_in_transaction() {
-        if !DB::savepoint(conn).await? {
-            return Ok(None);
-        }
-        DB::raw(conn, RELEASE).await?;
+    if !DB::is_open(conn).await? {
+        return Ok(None);
     }
     Ok(Some(!ids::<DB>(conn, DB::GUARD, &key(end)).await?.is_empty()))
 }

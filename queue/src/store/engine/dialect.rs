@@ -169,6 +169,11 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
+    /// Set where [`COMPLETE`](Self::COMPLETE) finds nothing outside a transaction, nor in one that has written nothing.
+    /// This makes a transaction one that has.
+    const BEGIN_TO_WRITE: Option<&'static str>;
+    /// The engine may end a transaction because of a statement that fails, or commit it because of another one.
+    const ENDS_BY_ITSELF: bool;
     /// Set where the engine may end a transaction by itself. Then a connection of the pool may count a transaction that
     /// is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
     const IN_A_FILE: Option<&'static str>;
@@ -346,6 +351,9 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// Sets the [savepoint](crate::store::engine::savepoint::SAVEPOINT) if the connection is in a transaction, and
     /// returns whether it is.
     fn savepoint(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
+    /// Asks the database whether the connection is in a transaction. sqlx counts one that is over, and does not know of
+    /// one that was begun by SQL.
+    fn is_open(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
     /// The statement failed because of concurrent ones and may succeed when repeated. It has changed nothing.
     fn is_transient(error: &Error) -> bool;
 

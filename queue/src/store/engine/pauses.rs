@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 /// The backoff between retries: short, growing, with jitter, so that conflicting operations do not collide again.
-pub(super) struct Pauses {
+pub(crate) struct Pauses {
     tries: u32,
     until: Instant,
 }
 
 impl Pauses {
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Self { tries: 0, until: Instant::now() + limit / 2 }
     }
 }

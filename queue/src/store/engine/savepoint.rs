@@ -4,13 +4,15 @@
 //! transaction back, and the caller's commit does not report that. Nor does sqlx know of a transaction that was begun
 //! by SQL. On MySQL, `BEGIN` would commit that one.
 
-use sqlx::{Connection, Error, Transaction};
+use sqlx::{Connection, Error, SqlSafeStr, Transaction};
 
 use crate::store::engine::dialect::Dialect;
 use crate::store::values::Whose;
 
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
-pub(crate) const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
+const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
+/// Fails outside a transaction, on servers.
+pub(crate) const SET_AND_RELEASED: &str = "SAVEPOINT queue_enqueue; RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 
 /// The transaction around the statements.
@@ -30,7 +32,9 @@ impl<'c, DB: Dialect> Together<'c, DB> {
         match whose {
             Whose::InTransaction => Ok(Self::Inside(conn)),
             Whose::Callers if DB::savepoint(conn).await? => Ok(Self::Part(conn)),
-            Whose::Callers | Whose::Pools => Ok(Self::Alone(conn.begin().await?)),
+            // as through a pool, whatever the session's level
+            Whose::Callers => Ok(Self::Alone(conn.begin_with(DB::BEGIN_ANEW.into_sql_str()).await?)),
+            Whose::Pools => Ok(Self::Alone(conn.begin().await?)),
         }
     }
 
@@ -43,6 +47,10 @@ impl<'c, DB: Dialect> Together<'c, DB> {
             DB::raw(conn, DB::BEGIN_ANEW).await?;
         }
         Ok(Self::InPool(conn))
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone(_))
     }
 
     pub(crate) fn connection(&mut self) -> &mut DB::Connection {

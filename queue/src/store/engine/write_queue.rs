@@ -35,6 +35,8 @@ const LONG: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 struct Writers {
     turn: Arc<Mutex<()>>,
+    /// For the transactions of handlers, which stay open longer than the patience of others.
+    transaction: Arc<Mutex<()>>,
     /// Workers that claim as soon as there is news.
     listening: AtomicUsize,
     /// There was news for them, and none has claimed since.
@@ -62,6 +64,9 @@ pub(crate) enum Errand {
     /// Anything else.
     Other,
 }
+
+/// The right to keep a handler's transaction open, until dropped.
+pub(crate) struct TxTurn(#[allow(dead_code, reason = "it is held")] Option<OwnedMutexGuard<()>>);
 
 /// The right to write, until dropped.
 pub(crate) struct Turn {
@@ -130,6 +135,15 @@ impl Turns {
             Errand::Ends | Errand::Other => {}
         }
         Turn { _held: held, line: Some(line.clone()) }
+    }
+
+    /// Waits, however long, until no other handler's transaction is open. Then its turn comes as any other writer's:
+    /// between two of them, others write.
+    pub(crate) async fn transaction(&self) -> TxTurn {
+        match &self.0 {
+            Some(line) => TxTurn(Some(line.transaction.clone().lock_owned().await)),
+            None => TxTurn(None),
+        }
     }
 
     /// Held while a worker does nothing but listen for news.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
-use sqlx::{AssertSqlSafe, Connection, Error, MySql, MySqlConnection, Pool, Row};
+use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::engine::Engine;
 use crate::store::engine::admin_dialect::admin_dialect;
@@ -14,7 +14,7 @@ use crate::store::engine::dialect::{
     question_marks, refused_by_sqlstate, rows, statements, without_signals,
 };
 use crate::store::engine::notify::Signals;
-use crate::store::engine::savepoint::{RELEASE, SAVEPOINT};
+use crate::store::engine::savepoint::SET_AND_RELEASED;
 use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::{claim, discovery, insert, settings};
@@ -50,6 +50,8 @@ impl Dialect for MySql {
     const ENGINE: &'static str = "MySQL or MariaDB";
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
+    const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const ENDS_BY_ITSELF: bool = true;
     const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "mysql://nowhere/nowhere";
@@ -125,21 +127,11 @@ impl Dialect for MySql {
     }
 
     async fn savepoint(conn: &mut MySqlConnection) -> Result<bool, Error> {
-        Self::raw(conn, SAVEPOINT).await?;
-        if conn.is_in_transaction() {
-            return Ok(true);
-        }
-        // Outside a transaction the savepoint is already gone. sqlx does not know of a transaction that was begun by
-        // SQL, or by `autocommit = 0`.
-        match Self::raw(conn, RELEASE).await {
-            Ok(()) => Self::raw(conn, SAVEPOINT).await.map(|()| true),
-            Err(Error::Database(error))
-                if error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1305) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        Self::raw(conn, settings::SAVEPOINT).await.map(|()| true).or_else(unless_outside)
+    }
+
+    async fn is_open(conn: &mut MySqlConnection) -> Result<bool, Error> {
+        Self::raw(conn, SET_AND_RELEASED).await.map(|()| true).or_else(unless_outside)
     }
 
     fn is_transient(error: &Error) -> bool {
@@ -214,5 +206,14 @@ impl Dialect for MySql {
         _wake: &(dyn Fn() + Send + Sync),
     ) -> Result<(), Error> {
         std::future::pending().await
+    }
+}
+
+/// Outside a transaction a savepoint is gone at once, so its release fails.
+fn unless_outside(error: Error) -> Result<bool, Error> {
+    let is_outside = |error: &MySqlDatabaseError| error.number() == 1305;
+    match &error {
+        Error::Database(refused) if refused.try_downcast_ref().is_some_and(is_outside) => Ok(false),
+        _ => Err(error),
     }
 }

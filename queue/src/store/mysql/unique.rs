@@ -55,8 +55,15 @@ impl UniqueDialect for MySql {
     );
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     const BEGIN_ANEW: &'static str = begin_anew!();
-    const BEGIN_TX: &'static str = concat!(begin_anew!(), "; SAVEPOINT queue_attempt");
-    const CHECK_TX: Option<&'static str> = Some("RELEASE SAVEPOINT queue_attempt");
+    // without autocommit: after a rollback of the server's own, further statements stay uncommitted
+    const BEGIN_TX: &'static str = concat!(
+        begin_anew!(),
+        "; SET @queue_autocommit = @@autocommit, SESSION autocommit = 0; SAVEPOINT queue_attempt"
+    );
+    const END_TX: Option<(&'static str, &'static str)> = Some((
+        "COMMIT AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
+        "ROLLBACK AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
+    ));
     const COMMIT_IN_POOL: &'static str = settings::COMMIT;
     const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;
 

@@ -20,7 +20,7 @@ use crate::store::engine::dialect::{
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
-use crate::store::engine::savepoint::{SAVEPOINT, Together};
+use crate::store::engine::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::script::{Script, script};
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, Finish, Lane, NewJob, Reach, Share, Whose, WorkerId};
@@ -159,6 +159,8 @@ impl Dialect for Postgres {
     const ENGINE: &'static str = "PostgreSQL";
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
+    const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
+    const ENDS_BY_ITSELF: bool = false;
     const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "postgres://nowhere/nowhere";
@@ -243,7 +245,15 @@ impl Dialect for Postgres {
         match Self::raw(conn, SAVEPOINT).await {
             Ok(()) => Ok(true),
             // no transaction, neither one of sqlx nor one that was begun by SQL
-            Err(Error::Database(error)) if error.code().is_some_and(|code| code == "25P01") => Ok(false),
+            Err(error) if is_outside(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn is_open(conn: &mut PgConnection) -> Result<bool, Error> {
+        match Self::raw(conn, SET_AND_RELEASED).await {
+            Ok(()) => Ok(true),
+            Err(error) if is_outside(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -429,6 +439,11 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
 
 fn lost(why: &'static str) -> Error {
     Error::Io(std::io::Error::new(std::io::ErrorKind::ConnectionReset, why))
+}
+
+/// The statement is allowed only in a transaction, and there is none.
+fn is_outside(error: &Error) -> bool {
+    matches!(error, Error::Database(error) if error.code().as_deref() == Some("25P01"))
 }
 
 #[cfg(test)]

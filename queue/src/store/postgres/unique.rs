@@ -20,6 +20,7 @@ impl UniqueDialect for Postgres {
         unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
     const BEGIN_IN_POOL: &'static str = Self::BEGIN;
     const BEGIN_ANEW: &'static str = Self::BEGIN;
+    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
     const COMMIT_IN_POOL: &'static str = "COMMIT";
     const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
-use sqlx::{Connection, Error, Pool, Row, Sqlite, SqliteConnection};
+use sqlx::{Error, Pool, Row, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
 use crate::engine::Engine;
@@ -128,6 +128,8 @@ impl Dialect for Sqlite {
     const ENGINE: &'static str = "SQLite";
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
+    const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const ENDS_BY_ITSELF: bool = true;
     const IN_A_FILE: Option<&'static str> =
         Some("SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''");
     #[cfg(feature = "testing")]
@@ -188,11 +190,19 @@ impl Dialect for Sqlite {
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
-        // outside a transaction, a savepoint would begin one; inside one that was begun by SQL, `BEGIN` fails
-        if !conn.is_in_transaction() {
+        // outside a transaction, a savepoint would begin one
+        if !Self::is_open(conn).await? {
             return Ok(false);
         }
         Self::raw(conn, SAVEPOINT).await.map(|()| true)
+    }
+
+    async fn is_open(conn: &mut SqliteConnection) -> Result<bool, Error> {
+        match Self::raw(conn, "BEGIN").await {
+            Ok(()) => Self::raw(conn, "ROLLBACK").await.map(|()| false),
+            Err(Error::Database(error)) if error.message().contains("within a transaction") => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     fn is_transient(error: &Error) -> bool {

@@ -1,6 +1,8 @@
 //! Unique jobs on SQLite: one call takes the free keys and inserts their jobs, for jobs that have most in common.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::{Error, Sqlite, SqliteConnection};
 
@@ -23,8 +25,16 @@ impl UniqueDialect for Sqlite {
     const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
     const BEGIN_IN_POOL: &'static str = Self::BEGIN;
     const BEGIN_ANEW: &'static str = Self::BEGIN;
+    const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
     const COMMIT_IN_POOL: &'static str = "COMMIT";
     const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
+
+    /// After a rollback of its own, SQLite would commit each further statement.
+    async fn hold_commits(conn: &mut SqliteConnection, open: Weak<AtomicBool>) -> Result<(), Error> {
+        let may_commit = move || open.upgrade().is_none_or(|open| !open.load(Ordering::Acquire));
+        conn.lock_handle().await?.set_commit_hook(may_commit);
+        Ok(())
+    }
 
     fn shortest(whose: Whose) -> Way {
         match whose {

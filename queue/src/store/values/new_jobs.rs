@@ -56,6 +56,8 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 pub(crate) enum Unwritten {
     Sql(sqlx::Error),
+    /// sqlx counts a transaction that is over.
+    TransactionOver,
     /// A job that must not be enqueued twice. `existing` has its key. None: another job of the batch.
     Duplicate {
         key: String,

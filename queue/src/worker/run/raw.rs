@@ -31,7 +31,7 @@ impl Raw {
         match self {
             Self::Returned(Ok(_)) => String::new(),
             Self::Returned(Err(JobError(failure))) => match failure {
-                Failure::Retry { error, .. } | Failure::Dead { error } => chain(error),
+                Failure::Retry { error, .. } | Failure::Dead { error } | Failure::Unbegun { error } => chain(error),
                 Failure::Cancel { reason } => reason.clone(),
                 Failure::Snooze { delay } => format!("snoozed for {delay:?}"),
             },

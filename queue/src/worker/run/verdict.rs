@@ -31,6 +31,11 @@ impl Verdict<'_> {
             Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => self.snoozed(delay),
             Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
             Raw::Returned(Err(JobError(Failure::Dead { error }))) => self.bury(AttemptOutcome::Failed, chain(&error)),
+            Raw::Returned(Err(JobError(Failure::Unbegun { error }))) => match reason {
+                Some(Stop::Shutdown) => self.released(),
+                Some(Stop::Cancelled) => self.cancelled("cancelled before it began".to_owned()),
+                _ => self.unbegun(chain(&error)),
+            },
             // it failed after it was told to stop: the reason for stopping decides
             Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
                 Some(Stop::Shutdown) => self.released(),
@@ -111,6 +116,16 @@ impl Verdict<'_> {
     fn released(&self) -> Ended {
         tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
         self.requeue(AttemptOutcome::Released, None, 1, None)
+    }
+
+    /// What the handler needs is not there now. It is tried again after its backoff, which costs no retry.
+    fn unbegun(&self, error: String) -> Ended {
+        let delay_us = micros(self.definition.backoff.delay(self.job.attempt));
+        let retry_in_ms = delay_us / 1000;
+        let error_text = self.logged(AttemptOutcome::Released, &error);
+        let event = telemetry::JOB_RELEASED;
+        tracing::warn!(event, job.retry_in_ms = retry_in_ms, error = error_text, "released before its handler began");
+        self.requeue(AttemptOutcome::Released, Some(delay_us), 1, Some(error))
     }
 
     fn finish(&self, state: AttemptOutcome, result: Option<String>, error: Option<String>) -> Ended {

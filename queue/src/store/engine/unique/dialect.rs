@@ -1,6 +1,9 @@
 //! What each engine does for unique jobs.
 
 use std::collections::HashSet;
+use std::future::ready;
+use std::sync::Weak;
+use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use sqlx::{Database, Error};
@@ -16,10 +19,19 @@ pub(crate) trait UniqueDialect: Database {
     const BEGIN_IN_POOL: &'static str;
     /// The same in a session that may be in a transaction already, because of its settings. It costs a little more.
     const BEGIN_ANEW: &'static str;
-    /// As [`BEGIN_ANEW`](Self::BEGIN_ANEW), for a handler.
-    const BEGIN_TX: &'static str = Self::BEGIN_ANEW;
-    /// Fails if the handler's transaction is not the one that was begun.
-    const CHECK_TX: Option<&'static str> = None;
+    /// As [`BEGIN_ANEW`](Self::BEGIN_ANEW), for a handler: [`CHECK_TX`](crate::enqueue::tx::CHECK_TX) succeeds in that
+    /// transaction alone.
+    const BEGIN_TX: &'static str;
+    /// Commits and rolls back the transaction of a handler, where its session has to be restored. Each is of no effect
+    /// the second time.
+    const END_TX: Option<(&'static str, &'static str)> = None;
+    /// Keeps the connection from committing anything while `open` is there and true, if the engine can.
+    fn hold_commits(
+        _conn: &mut Self::Connection,
+        _open: Weak<AtomicBool>,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        ready(Ok(()))
+    }
     /// Ends it, and nothing else.
     const COMMIT_IN_POOL: &'static str;
     const ROLLBACK_IN_POOL: &'static str;

@@ -19,6 +19,8 @@ use tokio::time::sleep;
 use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::feature::Edge;
+use crate::store::engine::operation::LIMIT;
+use crate::store::engine::pauses::Pauses;
 use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
 use crate::store::engine::steps::{has_steps, run_steps};
@@ -51,20 +53,26 @@ pub(crate) async fn enqueue<DB: Dialect>(
     {
         return Ok(placed);
     }
-    let bets = if shortest == Way::Bets { shortest } else { Way::Locks };
-    for way in [bets, Way::Locks] {
+    let mut way = if shortest == Way::Bets { shortest } else { Way::Locks };
+    let mut pauses = Pauses::new(LIMIT);
+    loop {
         let mut together = match whose {
             Whose::Pools => Together::<DB>::begin_in_pool(conn).await?,
             Whose::Callers | Whose::InTransaction => Together::<DB>::begin(conn, whose).await?,
         };
+        // nobody else's statements are in it
+        let is_alone = together.is_alone();
         let placed = place::<DB>(together.connection(), jobs, &groups, whose, way).await;
         let lost = way == Way::Bets && matches!(placed, Ok(None));
-        let placed = together.end(placed.and_then(|placed| placed.ok_or_else(|| too_fast().into()))).await;
-        if !lost {
-            return placed;
+        match together.end(placed.and_then(|placed| placed.ok_or_else(|| too_fast().into()))).await {
+            _ if lost => way = Way::Locks,
+            Err(Unwritten::Sql(error)) if is_alone && DB::is_transient(&error) => match pauses.next() {
+                Some(pause) => sleep(pause).await,
+                None => return Err(error.into()),
+            },
+            placed => return placed,
         }
     }
-    Err(too_fast().into())
 }
 
 fn too_fast() -> sqlx::Error {
