@@ -180,6 +180,7 @@ macro_rules! on_driver {
                 let detail = db.reaches(id, JobState::Completed).await;
                 db.probe.release("go");
                 db.probe.wait_for(What::Ended, "a", 2).await;
+                db.probe.wait_for(What::Started, "a follows", 1).await;
                 db.beats(2).await;
                 worker.stop().await;
                 assert_eq!((outcomes(&detail), db.count("effects").await), (vec![(2, "completed")], 1));
@@ -199,6 +200,38 @@ macro_rules! on_driver {
                 db.probe.release("second");
                 assert_eq!(db.reaches(id, JobState::Completed).await.result.as_deref(), Some("[0,1]"));
                 worker.stop().await;
+            }
+
+            /// The pool has one connection, and nobody waits long for it.
+            async fn one_that_cannot_begin_is_no_attempt(db: Db) {
+                let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
+                let options = sqlx::pool::PoolOptions::<$DB>::new().max_connections(1);
+                let options = options.acquire_timeout(std::time::Duration::from_millis(200));
+                let one = queue_tests::AnyPool::$pool(options.connect_lazy_with((*pool.connect_options()).clone()));
+                let worker = db.worker_on(&one).only_registered().register::<Charge>().register::<Note>();
+                let worker = db.start(worker);
+                let first = db.enqueue(Charge::new("a", Step::deaf("go")).max_retries(0)).await;
+                db.probe.wait_for(What::Started, "a", 1).await;
+                if db.engine() == Engine::Sqlite {
+                    db.probe.release("go"); // handlers have their turns, however long that takes
+                }
+                let mut ids = vec![first];
+                for n in 0..20 {
+                    let end = Step::Pause(20);
+                    ids.push(db.enqueue(Charge::new(n.to_string(), end).max_retries(0)).await);
+                }
+                if db.engine() != Engine::Sqlite {
+                    let released = "queue_attempts WHERE outcome = 'released' AND error LIKE '%cannot begin%'";
+                    eventually("one cannot begin", async || (db.count(released).await > 0).then_some(())).await;
+                    db.probe.release("go");
+                }
+                for id in ids {
+                    db.reaches(id, JobState::Completed).await;
+                }
+                db.finished(42).await;
+                worker.stop().await;
+                assert_eq!((db.counts().await, db.count("effects").await), ((0, 42, 0), 21));
+                assert_eq!(db.count("queue_attempts WHERE outcome NOT IN ('released', 'completed')").await, 0);
             }
 
             async fn the_worker_alone_completes(db: Db) {
@@ -271,7 +304,7 @@ macro_rules! on_driver {
             $(mod $module {
                 use super::*;
                 on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
-                    sees_what_others_commit, completes_nothing_without_its_effects, the_worker_alone_completes, a_worker_on_another_database_is_refused,
+                    sees_what_others_commit, completes_nothing_without_its_effects, one_that_cannot_begin_is_no_attempt, the_worker_alone_completes, a_worker_on_another_database_is_refused,
                     a_test_queue_gives_one);
             })+
         }

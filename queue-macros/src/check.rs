@@ -139,8 +139,11 @@ fn transactions(job: &Job, errors: &mut Errors) {
     });
     let Some(first) = all.next() else { return };
     if job.function.sig.asyncness.is_none() && job.options.blocking.is_some() {
-        errors
-            .at(first, "a blocking job cannot use a transaction, which awaits: write an `async fn` without `blocking`");
+        errors.at(
+            first,
+            "a blocking job cannot use a transaction, which awaits: write an `async fn` without `blocking`, or take \
+             `JobContext` and call `complete_in` in `tokio::runtime::Handle::current().block_on(…)`",
+        );
     }
     for another in all {
         errors.at(another, "a job has one transaction, which the worker commits: remove this one");

@@ -31,7 +31,10 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// }
 /// ```
 ///
-/// It does not implement [`std::error::Error`], so that every error type can convert into it.
+/// It does not implement [`std::error::Error`], so that every error type can convert into it. So a handler that returns
+/// `anyhow::Result` or `eyre::Result` wraps it, with queue's cargo feature of that name:
+/// `return Err(anyhow::anyhow!(JobError::dead("no such card")))`, `helper().map_err(anyhow::Error::msg)?`, or
+/// `eyre::Report::msg` likewise. Simpler: return `Result<_, JobError>`. There `?` converts an `anyhow::Error`.
 pub struct JobError(pub(crate) Failure);
 
 pub(crate) enum Failure {
@@ -215,6 +218,13 @@ mod tests {
     fn a_verdict_inside_anyhow_or_eyre_counts() {
         let dead = || JobError::dead("no such card");
         assert!(text(anyhow::anyhow!(dead())).starts_with("Dead"));
+        fn helper() -> Result<(), JobError> {
+            Err(JobError::dead("no such card"))
+        }
+        let with_anyhow = || -> anyhow::Result<()> { helper().map_err(anyhow::Error::msg) };
+        let with_eyre = || -> eyre::Result<()> { helper().map_err(eyre::Report::msg) };
+        assert!(text(with_anyhow().unwrap_err()).starts_with("Dead"));
+        assert!(text(with_eyre().unwrap_err()).starts_with("Dead"));
         assert!(text(anyhow::anyhow!(dead()).context("charging")).starts_with("Dead"));
         assert!(text(eyre::eyre!(dead())).starts_with("Dead"));
         assert!(text(eyre::Report::msg(dead()).wrap_err("charging")).starts_with("Dead"));

@@ -19,7 +19,8 @@ conformance! {
     a_transaction_of_another_database_is_refused,
     many_are_settled_together,
     a_guard_fences_each_step,
-    a_guard_needs_a_transaction,
+    completions_and_guards_need_a_transaction,
+    a_transaction_that_is_over_takes_nothing,
     a_transaction_that_stays_open_holds_up_no_other_end;
     servers:
     nobody_rescues_a_job_whose_row_is_locked,
@@ -158,11 +159,33 @@ pub(crate) async fn completes(ctx: JobContext, State(pool): State<AnyPool>, guar
     Ok(())
 }
 
-/// A guard on a connection that is in no transaction.
+/// Guards or completes itself on a connection without a transaction.
 #[job(max_retries = 0)]
-async fn unguarded(ctx: JobContext, State(pool): State<AnyPool>) -> Result<(), JobError> {
-    queue_tests::each!(AnyPool, &pool, pool => ctx.guard(&mut *pool.acquire().await?).await)?;
+async fn unguarded(ctx: JobContext, State(pool): State<AnyPool>, completes: bool) -> Result<(), JobError> {
+    queue_tests::each!(AnyPool, &pool, pool => {
+        let mut conn = pool.acquire().await?;
+        match completes {
+            true => ctx.complete_in(&mut *conn, &()).await,
+            false => ctx.guard(&mut *conn).await,
+        }
+    })?;
     Ok(())
+}
+
+/// Takes an error of the database for none: its transaction is over when it goes on.
+#[job(max_retries = 0)]
+async fn blind(ctx: JobContext, State(pool): State<AnyPool>, by: String, then: String) -> Result<(), JobError> {
+    let mut tx = pool.begin().await;
+    tx.sql("INSERT INTO effects (label) VALUES ('x')").await?;
+    let _ = tx.sql(&by).await;
+    let done = match &*then {
+        "complete" => tx.complete(&ctx, &Value::Null).await,
+        "guard" => tx.guard(&ctx).await,
+        "enqueue" => tx.enqueue(Note::new("a")).await.map(drop),
+        _ => tx.enqueue_all((0..3).map(|n| Note::new(n.to_string()))).await.map(drop),
+    };
+    assert!(then == "enqueue all" || matches!(done, Err(Error::Config(_))), "{by}, {then}: {done:?}");
+    Ok(done?)
 }
 
 async fn with_effects(db: &Db) {
@@ -412,12 +435,45 @@ async fn a_guard_fences_each_step(db: Db) {
     worker.stop().await;
 }
 
-async fn a_guard_needs_a_transaction(db: Db) {
+async fn completions_and_guards_need_a_transaction(db: Db) {
     let worker = db.start(db.worker());
-    let id = db.enqueue(Unguarded::new()).await;
-    let detail = db.reaches(id, JobState::Dead).await;
-    assert!(error(&detail, 0).contains("needs an open transaction"), "{}", error(&detail, 0));
+    for completes in [false, true] {
+        let id = db.enqueue(Unguarded::new(completes)).await;
+        let detail = db.reaches(id, JobState::Dead).await;
+        assert!(error(&detail, 0).contains("needs an open transaction"), "{}", error(&detail, 0));
+    }
     worker.stop().await;
+    assert_eq!(db.counts().await, (0, 0, 2));
+}
+
+async fn a_transaction_that_is_over_takes_nothing(db: Db) {
+    with_effects(&db).await;
+    db.sql("CREATE TABLE taken (id int PRIMARY KEY)").await;
+    db.sql("INSERT INTO taken VALUES (1)").await;
+    let worker = db.start(db.worker());
+    let (ends, then): (&[_], &[_]) = match db.engine() {
+        Engine::Sqlite => (
+            &["INSERT OR ROLLBACK INTO taken VALUES (1)", "ROLLBACK"],
+            &["complete", "guard", "enqueue", "enqueue all"],
+        ),
+        // the server never ends one by itself
+        Engine::Postgres => (&["ROLLBACK"], &["complete", "guard"]),
+        _ => (
+            &["ROLLBACK", "CREATE TABLE IF NOT EXISTS another (id int)"],
+            &["complete", "guard", "enqueue", "enqueue all"],
+        ),
+    };
+    let mut dead = 0;
+    for by in ends {
+        for then in then {
+            let id = db.enqueue(Blind::new(*by, *then)).await;
+            db.reaches(id, JobState::Dead).await;
+            dead += 1;
+        }
+    }
+    worker.stop().await;
+    assert_eq!(db.counts().await, (0, 0, dead));
+    assert!(db.engine() != Engine::Sqlite || effects(&db, "x").await == 0);
 }
 
 async fn nobody_rescues_a_job_whose_row_is_locked(db: Db) {

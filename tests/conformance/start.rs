@@ -40,7 +40,7 @@ fn accepted(builder: WorkerBuilder) {
 
 async fn refused_at_start(db: &Db) -> String {
     let worker = db.worker().build().expect("a good configuration: no I/O so far");
-    match within("a worker's start", worker.run(std::future::pending::<()>())).await {
+    match within("a worker's start", worker.run(std::future::pending())).await {
         Err(Error::Schema(why)) => why,
         other => panic!("not refused for its schema: {other:?}"),
     }
@@ -216,7 +216,7 @@ async fn refuses_a_pooler_of_which_it_was_not_told(db: Db) {
         return;
     }
     db.enqueue(Note::new("a")).await;
-    match within("a worker's start", worker.run(std::future::pending::<()>())).await {
+    match within("a worker's start", worker.run(std::future::pending())).await {
         Err(Error::Config(why)) => assert!(why.contains(".transaction_pooler(true)"), "{why}"),
         other => panic!("not refused as a configuration: {other:?}"),
     }

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-
 use crate::context::States;
 use crate::enqueue::target::Pool;
 use crate::error::Error;
@@ -60,7 +58,7 @@ impl Worker {
     }
 
     /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
-    /// future. Then the worker:
+    /// future without a value. For ever: `std::future::pending()`. Then the worker:
     ///
     /// 1. stops claiming, and releases the jobs that have not started;
     /// 2. lets running jobs continue for the [`shutdown_grace`](WorkerBuilder::shutdown_grace);
@@ -78,15 +76,19 @@ impl Worker {
     ///
     /// # Cancellation
     /// Dropping the future also drops the running jobs. Other workers rescue them as after a crash.
-    pub async fn run(self, shutdown: impl Future) -> Result<(), Error> {
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         self.run_until(shutdown, signal::second()).await
     }
 
     /// Like [`run`](Self::run), but ends at once when `immediately` is ready. Running jobs are then dropped and
     /// released without counting an attempt. ([`run`](Self::run) does so on the second signal, if it is given
     /// [`shutdown_signal()`](crate::shutdown_signal).)
-    pub async fn run_until(self, shutdown: impl Future, immediately: impl Future) -> Result<(), Error> {
-        lifecycle::supervise(self.config, shutdown.map(drop), immediately.map(drop)).await
+    pub async fn run_until(
+        self,
+        shutdown: impl Future<Output = ()>,
+        immediately: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        lifecycle::supervise(self.config, shutdown, immediately).await
     }
 }
 

@@ -381,6 +381,7 @@ mod tests {
     use std::sync::Arc;
 
     use futures_util::FutureExt;
+    use sqlx::Connection as _;
     use sqlx::sqlite::SqlitePoolOptions;
     use tokio::sync::Notify;
     use tokio::time::timeout;

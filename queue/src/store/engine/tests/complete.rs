@@ -38,11 +38,11 @@ async fn only_the_current_attempt_completes<DB: TestDb>(db: Db<DB>) {
     let mut conn = db.pool.acquire().await.unwrap();
     let mut tx = conn.begin().await.unwrap();
     for (wrong, why) in [(end(&earlier, worker), "fence"), (end(&current, other), "worker"), (elsewhere, "database")] {
-        assert!(!complete::<DB>(&mut tx, &wrong).await.unwrap(), "{why}");
+        assert_eq!(complete::<DB>(&mut tx, &wrong, false).await.unwrap(), Some(false), "{why}");
         assert_eq!(guard::<DB>(&mut tx, &wrong).await.unwrap(), Some(false), "{why}");
     }
     assert_eq!(guard::<DB>(&mut tx, &right).await.unwrap(), Some(true));
-    assert!(complete::<DB>(&mut tx, &right).await.unwrap());
+    assert_eq!(complete::<DB>(&mut tx, &right, false).await.unwrap(), Some(true));
     tx.commit().await.unwrap();
     assert_eq!(db.int("SELECT count(*) FROM queue_jobs").await, 0);
     assert_eq!(db.int(format!("SELECT count(*) FROM queue_history WHERE fence = {}", current.fence)).await, 1);

@@ -243,24 +243,24 @@ async fn steps_of_a_completion_share_the_handlers_transaction<DB: TestDb>(db: Db
         result: None,
     };
     let mut tx = db.pool.begin().await.unwrap();
-    assert!(complete::<DB>(&mut tx, &end(&jobs[0])).await.unwrap());
+    assert_eq!(complete::<DB>(&mut tx, &end(&jobs[0]), false).await.unwrap(), Some(true));
     tx.rollback().await.unwrap();
     assert_eq!(db.told().await, []);
     let mut tx = db.pool.begin().await.unwrap();
-    assert!(complete::<DB>(&mut tx, &end(&jobs[0])).await.unwrap());
+    assert_eq!(complete::<DB>(&mut tx, &end(&jobs[0]), false).await.unwrap(), Some(true));
     let stale = Completion { hold: Hold { fence: 9, ..jobs[1].hold() }, ..end(&jobs[1]) };
-    assert!(!complete::<DB>(&mut tx, &stale).await.unwrap());
+    assert_eq!(complete::<DB>(&mut tx, &stale, false).await.unwrap(), Some(false));
     tx.commit().await.unwrap();
     assert_eq!(db.told().await, all_at("finish", &ids[..1], 1));
-    // on a connection without a transaction, the steps and the completion have one of their own
+    // without a transaction, nothing
     let mut conn = db.pool.acquire().await.unwrap();
-    assert!(complete::<DB>(&mut conn, &end(&jobs[1])).await.unwrap());
-    assert!(complete::<DB>(&mut conn, &end(&jobs[2])).await.unwrap());
-    assert!(!complete::<DB>(&mut conn, &end(&jobs[2])).await.unwrap());
+    for job in &jobs[1..] {
+        assert_eq!(complete::<DB>(&mut conn, &end(job), false).await.unwrap(), None);
+    }
     drop(conn);
-    assert_eq!(db.told().await, all_at("finish", &ids[1..2], 1));
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 3);
-    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
+    assert_eq!(db.told().await, []);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 1);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 2);
 }
 
 async fn a_claimed_job_may_be_put_aside<DB: TestDb>(db: Db<DB>) {
