@@ -12,6 +12,7 @@ use crate::store::values::Whose;
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 /// Fails outside a transaction, on servers.
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql")), allow(dead_code, reason = "SQLite is asked otherwise"))]
 pub(crate) const SET_AND_RELEASED: &str = "SAVEPOINT queue_enqueue; RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 
