@@ -250,7 +250,9 @@ async fn let_bad_rows_keep_no_good_one_from_firing(db: Db) {
     assert!(said("zone").contains("`Mars/Base` is no time zone"), "{}", said("zone"));
     assert_eq!(said("kind"), "no live worker knows the kind `nobodys`");
     assert!(said("args").starts_with("the arguments do not fit `note`"), "{}", said("args"));
-    assert_eq!(db.count("queue_jobs WHERE kind <> 'ticks'").await, 0);
+    assert_eq!(db.count("queue_jobs WHERE kind NOT IN ('ticks', 'note')").await, 0);
+    // another build may be able to decode them
+    assert!(db.count("queue_jobs WHERE kind = 'note'").await > 0);
     assert!(errors.iter().all(|row| row.watched == (row.kind == "note")));
 }
 

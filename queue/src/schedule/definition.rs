@@ -35,6 +35,15 @@ impl Definition {
             let name = name.escape_debug();
             Error::config(format!("the schedule `{name}` of `{}` cannot be kept: {why}", job.kind))
         })?;
+        for (what, text, most) in [("expression", &schedule.text, 256), ("time zone", &schedule.zone.1, 64)] {
+            let length = text.chars().count();
+            if length > most {
+                return Err(Error::config(format!(
+                    "the schedule `{name}`: its {what} has {length} characters, and the limit is {most}; \
+                     write it shorter, or as several schedules"
+                )));
+            }
+        }
         if matches!(schedule.missed, Missed::All { within } if within.subsec_nanos() != 0 || within.is_zero()) {
             return Err(Error::config(format!("the schedule `{name}`: `missed` takes whole seconds, at least one")));
         }
@@ -57,6 +66,13 @@ impl Definition {
             overlap: schedule.overlap.as_str().to_owned(),
             jitter_ms: i64::try_from(schedule.jitter.as_millis()).unwrap_or(i64::MAX),
         })
+    }
+
+    /// Whether it is the same schedule. Arguments are compared as JSON: the order of a map's keys says nothing.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let json = |args: &str| serde_json::from_str::<serde_json::Value>(args).ok();
+        let args = self.args == other.args || (json(&self.args).is_some() && json(&self.args) == json(&other.args));
+        args && *self == Self { args: self.args.clone(), ..other.clone() }
     }
 
     /// The schedule, or what is wrong with the row.

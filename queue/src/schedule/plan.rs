@@ -3,6 +3,7 @@
 //! Everything is decided here, from its row and the database's clock. Times are microseconds since 1970.
 
 use std::hash::Hasher;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::schedule::Schedule;
 use crate::schedule::calendar::Calendar;
@@ -12,7 +13,7 @@ use crate::schedule::rules::{Missed, Overlap};
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.
 pub(crate) const LATE: i64 = 60 * SECOND;
-/// When a row with an error is tried again, if its own ticks do not say so.
+/// When a row that nobody could fire for [`LATE`] is tried again.
 const AGAIN: i64 = 10 * 60 * SECOND;
 /// The most jobs that one schedule gets in one transaction.
 pub(crate) const MOST: usize = 1_000;
@@ -60,6 +61,13 @@ pub(crate) struct Plan {
     pub(crate) error: Option<String>,
 }
 
+impl Plan {
+    /// Whether the row has it already.
+    pub(crate) fn is_known_to(&self, row: &ScheduleRow) -> bool {
+        self.fire.is_empty() && self.passed.is_empty() && (self.next, &self.error) == (row.next_at, &row.error)
+    }
+}
+
 /// Ticks in a row that are passed over.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Passed {
@@ -68,7 +76,6 @@ pub(crate) struct Passed {
     pub(crate) tick: i64,
     /// How many before it; at least, if that is [`MOST_WALKED`].
     pub(crate) before: i32,
-    pub(crate) note: Option<String>,
 }
 
 /// What happened at a tick.
@@ -78,7 +85,6 @@ pub(crate) enum TickOutcome {
     Hand,
     Missed,
     Overlap,
-    Failed,
 }
 
 impl TickOutcome {
@@ -88,13 +94,19 @@ impl TickOutcome {
             Self::Hand => "hand",
             Self::Missed => "missed",
             Self::Overlap => "overlap",
-            Self::Failed => "failed",
         }
     }
 }
 
 /// Decides what becomes of a row that is due.
 pub(crate) fn plan(row: &ScheduleRow, kind: KnownKind) -> Plan {
+    // a row may hold anything, and one that is hostile to a parser must not end the worker
+    catch_unwind(AssertUnwindSafe(|| plan_soundly(row, kind))).unwrap_or_else(|_| {
+        refuse(row, "reading this row panicked; the panic's message is in the worker's output".into())
+    })
+}
+
+fn plan_soundly(row: &ScheduleRow, kind: KnownKind) -> Plan {
     if row.paused_at.is_some() || row.retired_at.is_some() {
         return Plan::default();
     }
@@ -103,19 +115,27 @@ pub(crate) fn plan(row: &ScheduleRow, kind: KnownKind) -> Plan {
         Err(error) => return refuse(row, error.to_string()),
     };
     let due = Due::of(row, &schedule);
-    if let Err(error) = (kind.decodes)(&row.definition.args) {
-        let error = format!("the arguments do not fit `{}`: {error}", row.definition.kind);
-        return due.pass_all(TickOutcome::Failed, Some(error));
-    }
-    if row.busy {
-        return due.pass_all(TickOutcome::Overlap, None);
-    }
-    due.fire(row, &schedule)
+    let plan = if row.busy { due.pass_all(TickOutcome::Overlap) } else { due.fire(row, &schedule) };
+    Plan { error: misfit(row, kind), ..plan }
 }
 
-/// Nothing can be done for the row until somebody mends it, or a worker knows more.
+/// Why this build cannot decode the arguments. The job is written all the same: another build may be able to, during a
+/// deploy or its rollback, and the job waits for it.
+fn misfit(row: &ScheduleRow, kind: KnownKind) -> Option<String> {
+    let why = match catch_unwind(|| (kind.decodes)(&row.definition.args)) {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "decoding panicked".into(),
+    };
+    Some(format!("the arguments do not fit `{}`: {why}", row.definition.kind))
+}
+
+/// This worker cannot fire the row, or the database refuses its job. Another worker may know more, so a young tick stays
+/// due. Then nothing can be done until somebody mends the row.
 pub(crate) fn refuse(row: &ScheduleRow, error: String) -> Plan {
-    Plan { next: Some(row.now + AGAIN), error: Some(error), ..Plan::default() }
+    let due_since = row.next_at.filter(|next| *next > 0).unwrap_or(row.changed_at);
+    let stays = row.next_at.filter(|_| due_since > row.now - LATE);
+    Plan { next: stays.or(Some(row.now + AGAIN)), error: Some(error), ..Plan::default() }
 }
 
 /// The ticks of a row up to now.
@@ -138,7 +158,8 @@ impl Due {
         let calendar = schedule.calendar();
         let since = row.changed_at.max(row.last_at.unwrap_or(i64::MIN));
         // a tick is a fact once it is in the row, even if another worker's time zones would compute another one
-        let known = row.next_at.filter(|next| *next > 0 && *next > since && *next <= row.now);
+        // but beside an error it may be the time of another try
+        let known = row.next_at.filter(|next| *next > 0 && *next > since && *next <= row.now && row.error.is_none());
         let mut after = known.unwrap_or(since);
         let keep = match schedule.missed {
             Missed::All { within } => LATE.max(i64::try_from(within.as_micros()).unwrap_or(i64::MAX)),
@@ -197,16 +218,16 @@ impl Due {
 
     fn passed_missed(&self) -> Option<Passed> {
         let (before, _, tick) = self.missed?;
-        Some(Passed { outcome: TickOutcome::Missed, tick, before, note: None })
+        Some(Passed { outcome: TickOutcome::Missed, tick, before })
     }
 
-    fn pass_all(self, outcome: TickOutcome, note: Option<String>) -> Plan {
+    fn pass_all(self, outcome: TickOutcome) -> Plan {
         let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
         if let Some(last) = self.ticks.last() {
             let before = i32::try_from(self.ticks.len() - 1).unwrap_or(i32::MAX);
-            passed.push(Passed { outcome, tick: *last, before, note: note.clone() });
+            passed.push(Passed { outcome, tick: *last, before });
         }
-        Plan { fire: Vec::new(), passed, next: self.next, error: note }
+        Plan { fire: Vec::new(), passed, next: self.next, error: None }
     }
 
     fn fire(self, row: &ScheduleRow, schedule: &Schedule) -> Plan {
@@ -219,7 +240,6 @@ impl Due {
                 outcome: TickOutcome::Overlap,
                 tick: ticks[before],
                 before: i32::try_from(before).unwrap_or(i32::MAX),
-                note: None,
             });
             ticks = last;
         }

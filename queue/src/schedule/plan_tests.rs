@@ -137,13 +137,52 @@ fn jitter_is_the_same_on_every_worker() {
 }
 
 #[test]
-fn what_cannot_be_fired_says_why_and_moves_on() {
+fn arguments_that_this_build_cannot_decode_cost_no_tick() {
     let undecodable = KnownKind { decodes: |_| serde_json::from_str::<u8>("{}").map(drop), ..DECODES };
-    let found = plan(&row(cron("0 * * * *"), "09:00:00", "09:00:01"), undecodable);
-    assert!(found.error.as_ref().is_some_and(|error| error.starts_with("the arguments do not fit `k`")), "{found:?}");
-    assert_eq!((found.passed[0].outcome, found.next), (TickOutcome::Failed, Some(at("10:00:00"))));
+    let panics = KnownKind { decodes: |_| panic!("of a hostile row"), ..DECODES };
+    for kind in [undecodable, panics] {
+        let found = plan(&row(cron("0 * * * *"), "09:00:00", "09:00:01"), kind);
+        let error = found.error.as_deref().expect("it is told");
+        assert!(error.starts_with("the arguments do not fit `k`"), "{error}");
+        assert_eq!((fired(&found), found.next), (vec![at("09:00:00")], Some(at("10:00:00"))));
+    }
+}
+
+/// What the next plan sees.
+fn moved(row: &ScheduleRow, plan: &Plan, now: &str) -> ScheduleRow {
+    ScheduleRow { next_at: plan.next, error: plan.error.clone(), now: at(now), ..row.clone() }
+}
+
+#[test]
+fn a_refusal_costs_no_tick() {
+    let mars = |mut row: ScheduleRow| {
+        row.definition.zone = "Mars/Base".into();
+        row
+    };
+    let earth = |mut row: ScheduleRow| {
+        row.definition.zone = "UTC".into();
+        row
+    };
+    let all = cron("* * * * *").missed(Missed::All { within: Duration::from_secs(3_600) });
+    let bad = mars(ScheduleRow { changed_at: at("08:59:30"), ..row(all, "09:00:00", "09:00:01") });
+    let refused = plan(&bad, DECODES);
+    assert!(refused.error.is_some() && !refused.is_known_to(&bad));
+    let told = moved(&bad, &refused, "09:00:30");
+    assert!(plan(&told, DECODES).is_known_to(&told), "nothing to write: it stays due for another worker");
+    let found = plan(&earth(told.clone()), DECODES);
+    assert_eq!((fired(&found), found.error), (vec![at("09:00:00")], None), "which fires it at its own time");
+    let later = moved(&told, &plan(&told, DECODES), "09:02:00");
+    let given_up = plan(&later, DECODES);
+    assert_eq!(given_up.next, Some(at("09:12:00")), "nobody could");
+    let mended = earth(moved(&later, &given_up, "09:12:00"));
+    let each_minute: Vec<i64> = (0..=12).map(|minute| at("09:00:00") + minute * 60 * SECOND).collect();
+    assert_eq!(fired(&plan(&mended, DECODES)), each_minute, "the time of another try is no tick; the policy holds");
+}
+
+#[test]
+fn what_cannot_be_fired_says_why_and_moves_on() {
     for (column, text) in [("expression", "0 9 * *"), ("zone", "Mars/Base"), ("missed", "never"), ("gap", "jump")] {
-        let mut bad = row(cron("0 * * * *"), "09:00:00", "09:00:01");
+        let mut bad = row(cron("0 * * * *"), "09:00:00", "09:02:00");
         match column {
             "expression" => bad.definition.expression = text.into(),
             "zone" => bad.definition.zone = text.into(),
@@ -152,7 +191,7 @@ fn what_cannot_be_fired_says_why_and_moves_on() {
         }
         let found = plan(&bad, DECODES);
         assert!(found.error.as_ref().is_some_and(|error| error.contains(text)), "{found:?}");
-        assert_eq!((found.fire.len(), found.next), (0, Some(at("09:10:01"))), "mended rows heal");
+        assert_eq!((found.fire.len(), found.next), (0, Some(at("09:12:00"))), "mended rows heal");
     }
 }
 

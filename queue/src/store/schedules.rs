@@ -59,6 +59,8 @@ pub(crate) struct Converged {
     pub(crate) retired: Vec<String>,
     /// Names that belong to another application (empty: they were made at run time), which stay as they are.
     pub(crate) conflicts: Vec<(String, String)>,
+    /// Names and errors of those that the database refuses. As long as there is one, none is retired.
+    pub(crate) refused: Vec<(String, String)>,
 }
 
 /// What was found under a name.

@@ -57,6 +57,10 @@ impl Declared {
 fn executable() -> String {
     let name = std::env::current_exe().ok().and_then(|file| Some(file.file_stem()?.to_str()?.to_owned()));
     let mut name = name.unwrap_or_else(|| "app".to_owned());
+    // Linux says so of a file that was replaced while it runs
+    if let Some(stem) = name.strip_suffix(" (deleted)") {
+        name = stem.to_owned();
+    }
     if let Some((stem, hash)) = name.rsplit_once('-')
         && hash.len() == 16
         && hash.bytes().all(|byte| byte.is_ascii_hexdigit())

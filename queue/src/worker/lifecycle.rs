@@ -19,6 +19,8 @@ use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::Retention;
 #[cfg(feature = "schedules")]
 use crate::worker::duties::schedules::Schedules;
+#[cfg(feature = "schedules")]
+use crate::worker::duties::ticks::TickRetention;
 use crate::worker::lease::heartbeat;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::ended::Ended;
@@ -102,7 +104,8 @@ impl Run {
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
-            tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared, shared.config.timing.retention)));
+            tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
+            tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
         for duty in shared.config.store.feature_duties() {
             tasks.spawn(duties::run(shared.clone(), duty));

@@ -8,12 +8,23 @@ pub(crate) mod rescue;
 pub(crate) mod retention;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
+#[cfg(feature = "schedules")]
+pub(crate) mod ticks;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::sleep;
 
 use crate::error::Error;
+use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::shared::Shared;
+
+/// The pause after a round that panicked. What made it panic may still be in the database.
+const AFTER_PANIC: Duration = Duration::from_secs(30);
 
 pub(crate) trait Duty: Send + 'static {
     /// Waits until a round is due.
@@ -35,7 +46,14 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
     loop {
         duty.due(&shared).await;
         loop {
-            match duty.run_once(&shared).await {
+            // the worker's jobs must not end with a round
+            let Ok(done) = AssertUnwindSafe(duty.run_once(&shared)).catch_unwind().await else {
+                let event = telemetry::DUTY_FAILED;
+                tracing::error!(event, "a round of a worker's background work panicked; a later one tries again");
+                sleep(AFTER_PANIC).await;
+                break;
+            };
+            match done {
                 Ok(()) => {
                     shared.health.up(&mut failures);
                     break;

@@ -88,12 +88,12 @@ impl Duty for Retention {
     }
 }
 
-fn jittered(pause: Duration) -> Duration {
+pub(super) fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64())
 }
 
 /// The pause after a transaction that began `since` after the previous one.
-fn next_pause(since: Duration, took: Duration, removed: u64, batch: u32) -> Duration {
+pub(super) fn next_pause(since: Duration, took: Duration, removed: u64, batch: u32) -> Duration {
     let least = took.clamp(LEAST_PAUSE, LONGEST_PAUSE);
     if removed >= u64::from(batch) {
         return least;

@@ -29,10 +29,10 @@ const CLOCK: Duration = Duration::from_millis(2);
 /// How long a worker waits after it saw due schedules and could lock none. Another worker holds them, and may die.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(1);
-/// The shortest and the longest pause between two rounds that remove old ticks.
-const PURGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
-/// The most ticks that one round removes.
-const PURGED: u32 = 1_000;
+/// Errors that last are told again after this time.
+const TOLD: Duration = Duration::from_secs(3600);
+/// The most errors that are told one by one.
+const MOST_TOLD: usize = 20;
 /// The pause after the database refused something.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// After the account turned out to lack a right.
@@ -45,13 +45,13 @@ pub(crate) struct Schedules {
     /// The kinds, as every look sends them.
     kinds: Vec<String>,
     digest: String,
-    keep: Duration,
     wake: Instant,
     /// When this process joined first, by the database's clock.
     since: Option<i64>,
     /// How often in a row it saw due schedules and could lock none.
     in_vain: u32,
-    purge: Instant,
+    /// When errors are told again.
+    forget: Instant,
     /// When it compares what the application declares again, after a conflict.
     compare: Instant,
     /// The errors that were told lately, by schedule.
@@ -59,13 +59,13 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    pub(crate) fn new(store: Arc<dyn ScheduleStore>, declared: Declared, keep: Duration) -> Self {
+    pub(crate) fn new(store: Arc<dyn ScheduleStore>, declared: Declared) -> Self {
         let mut kinds: Vec<String> = declared.kinds.keys().cloned().collect();
         kinds.sort_unstable();
         let digest = digest(&declared.schedules);
         let wake = Instant::now();
-        let (since, in_vain, purge, compare, told) = (None, 0, wake + PURGE.0, wake, HashMap::new());
-        Self { store, declared, kinds, digest, keep, wake, since, in_vain, purge, compare, told }
+        let (since, in_vain, forget, compare, told) = (None, 0, wake + TOLD, wake, HashMap::new());
+        Self { store, declared, kinds, digest, wake, since, in_vain, forget, compare, told }
     }
 
     async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
@@ -87,10 +87,11 @@ impl Schedules {
         if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
             let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
             self.tell_of_changes(&done);
-            if done.conflicts.is_empty() {
+            if done.conflicts.is_empty() && done.refused.is_empty() {
                 return Ok(());
             }
-            // the other one may go
+            self.tell_of_failures(done.refused);
+            // the other one may go, and the database may change its mind
             self.compare = Instant::now() + SELDOM;
         }
         if !seen.orphans.is_empty() {
@@ -101,16 +102,6 @@ impl Schedules {
             return self.fire(&seen, worker).await;
         }
         self.in_vain = 0;
-        if self.purge <= Instant::now() {
-            // errors that last are told again
-            self.told.clear();
-            self.purge = Instant::now() + (self.keep / 100).clamp(PURGE.0, PURGE.1);
-            if let Err(error) = self.store.purge_ticks(self.keep, PURGED).await {
-                // ticks are fired all the same
-                let (event, feature) = (telemetry::DUTY_FAILED, "schedules");
-                tracing::warn!(event, feature, %error, "old ticks cannot be removed; a later round tries again");
-            }
-        }
         let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
         let spread = if shared.lease.has_others() { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
         // the database's clock was read about half a round trip ago
@@ -175,12 +166,30 @@ impl Schedules {
 
     /// Each error once, and again about once an hour.
     fn tell_of_failures(&mut self, failed: Vec<(String, String)>) {
+        if self.forget <= Instant::now() {
+            self.told.clear();
+            self.forget = Instant::now() + TOLD;
+        }
+        let event = telemetry::SCHEDULE_FAILED;
+        let mut more = 0;
         for (schedule, error) in failed {
-            if self.told.get(&schedule) != Some(&error) {
-                let event = telemetry::SCHEDULE_FAILED;
-                tracing::error!(event, schedule, error, "a schedule does not fire; mend its row or its code");
-                self.told.insert(schedule, error);
+            if self.told.get(&schedule) == Some(&error) {
+                continue;
             }
+            if self.told.len() < MOST_TOLD {
+                tracing::error!(
+                    event,
+                    schedule,
+                    error,
+                    "a schedule does not fire as it should; mend its row or its code"
+                );
+            } else {
+                more += 1;
+            }
+            self.told.insert(schedule, error);
+        }
+        if more > 0 {
+            tracing::error!(event, more, "other schedules do not fire either; `Admin::schedules` has their errors");
         }
     }
 }
@@ -231,25 +240,23 @@ mod tests {
     use crate::worker::fake::schedules::NoSchedules;
     use crate::worker::fake::{Answer, MadeUp, nothing};
 
-    /// The number of looks and of purges within ten minutes.
-    async fn sent(next: Option<Duration>) -> (u32, u32) {
+    /// The number of looks within ten minutes.
+    async fn sent(next: Option<Duration>) -> u32 {
         let database = MadeUp::new(|_| Answer::Yes);
         let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
         let store = Arc::new(NoSchedules { next, ..NoSchedules::default() });
-        let week = Duration::from_secs(7 * 86_400);
-        let duty = Schedules::new(store.clone(), shared.config.schedules.clone(), week);
+        let duty = Schedules::new(store.clone(), shared.config.schedules.clone());
         let running = tokio::spawn(duties::run(shared, duty));
         tokio::time::sleep(Duration::from_secs(600)).await;
         running.abort();
-        (store.looks.load(Ordering::Relaxed), store.purges.load(Ordering::Relaxed))
+        store.looks.load(Ordering::Relaxed)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_worker_sends_one_statement_in_half_a_minute() {
-        let (looks, purges) = sent(None).await;
+        let looks = sent(None).await;
         assert!((20..=23).contains(&looks), "{looks}: with jitter, each 27 to 30 s");
-        assert_eq!(purges, 1, "and each hour");
-        let (looks, _) = sent(Some(Duration::from_secs(5))).await;
+        let looks = sent(Some(Duration::from_secs(5))).await;
         assert!((115..=121).contains(&looks), "{looks}: one at each tick");
     }
 }

@@ -1,7 +1,7 @@
 //! A database whose schedules are not due.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::schedule::definition::Definition;
@@ -14,6 +14,8 @@ use crate::store::{Reply, ScheduleStore};
 pub(in crate::worker) struct NoSchedules {
     pub(in crate::worker) looks: AtomicU32,
     pub(in crate::worker) purges: AtomicU32,
+    /// Old ones, which may be removed.
+    pub(in crate::worker) ticks: AtomicU64,
     /// When the next tick is, at every look.
     pub(in crate::worker) next: Option<Duration>,
 }
@@ -32,9 +34,11 @@ impl ScheduleStore for NoSchedules {
         Box::pin(async { Ok(Seen { since: Some(0), next: self.next, ..Seen::default() }) })
     }
 
-    fn purge_ticks(&self, _: Duration, _: u32) -> Reply<'_, u64> {
+    fn purge_ticks(&self, _: Duration, limit: u32) -> Reply<'_, u64> {
         self.purges.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async { Ok(0) })
+        let removed = self.ticks.load(Ordering::Relaxed).min(u64::from(limit));
+        self.ticks.fetch_sub(removed, Ordering::Relaxed);
+        Box::pin(async move { Ok(removed) })
     }
 
     #[cfg(feature = "testing")]

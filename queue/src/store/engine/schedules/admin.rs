@@ -30,7 +30,7 @@ pub(super) async fn define<DB: Dialect + Signals>(
             async move {
                 match locked::<DB>(conn, &definition.name).await? {
                     Some(row) if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
-                    Some(row) if row.definition == *definition => return Ok(Ok(())),
+                    Some(row) if row.definition.is_same_as(definition) => return Ok(Ok(())),
                     _ => {}
                 }
                 let list = json(std::slice::from_ref(definition));
@@ -83,7 +83,9 @@ pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
                 let tick = Tick { id, tick_us: row.now, job_id: Some(job_id), outcome, skipped: 0, note: None };
                 execute::<DB>(conn, DB::SCHEDULES.ticks, &[json(&[tick]).as_str().into()]).await?;
                 let error = row.error.as_deref();
-                let moved = Moved { id, next_us, last_us: None, job_id: Some(job_id), error };
+                // with `overlap = skip`, ticks go on waiting for the job of the last one
+                let remembered = Some(job_id).filter(|_| !row.busy);
+                let moved = Moved { id, next_us, last_us: None, job_id: remembered, error };
                 execute::<DB>(conn, DB::SCHEDULES.moved, &[json(&[moved]).as_str().into()]).await?;
                 Ok(Ok(job_id))
             }

@@ -10,6 +10,7 @@ use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::schedules::fire::is_refused;
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Converged, Scheduler};
 
@@ -19,14 +20,40 @@ pub(super) async fn converge<DB: Dialect + Signals>(
     declared: &Arc<[Definition]>,
     digest: &str,
 ) -> Result<Converged, Error> {
-    let args = (by.clone(), declared.clone(), digest.to_owned());
+    match converge_on(store, by, declared, Some(digest)).await {
+        Err(error) if is_refused::<DB>(&error) => {}
+        done => return done,
+    }
+    // the database refuses one of them: the others are written all the same
+    let mut done = Converged::default();
+    for definition in &**declared {
+        match converge_on(store, by, &[definition.clone()].into(), None).await {
+            Ok(part) => {
+                done.written.extend(part.written);
+                done.conflicts.extend(part.conflicts);
+            }
+            Err(error) if is_refused::<DB>(&error) => done.refused.push((definition.name.clone(), error.to_string())),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// With a digest, what is not declared is retired. Without, this is a part of what is declared.
+async fn converge_on<DB: Dialect + Signals>(
+    store: &SqlStore<DB>,
+    by: &Scheduler,
+    declared: &Arc<[Definition]>,
+    digest: Option<&str>,
+) -> Result<Converged, Error> {
+    let args = (by.clone(), declared.clone(), digest.map(str::to_owned));
     store
         .run(Via::Schedules, Mode::Transaction, "cannot write the declared schedules", args, |conn, args| {
             async move {
                 let (by, declared, digest) = args;
                 let app = rows::<DB>(conn, DB::SCHEDULES.app, &[(&*by.app).into(), by.worker.into()]).await?;
                 let app = app.first().ok_or(sqlx::Error::RowNotFound)?;
-                if app.int(1)? == 0 || app.text(0)? == *digest {
+                if app.int(1)? == 0 || digest.as_ref().is_some_and(|digest| app.text(0).is_ok_and(|it| it == *digest)) {
                     return Ok(Converged::default()); // somebody else decides by now, or has done it
                 }
                 let names: Vec<_> = declared.iter().map(|it| it.name.as_str()).collect();
@@ -41,8 +68,11 @@ pub(super) async fn converge<DB: Dialect + Signals>(
                     let lives = found.iter().any(|(id, lives)| *id == row.id && *lives);
                     (row, lives)
                 });
-                let difference = Difference::between(&by.app, declared, &rows.collect::<Vec<_>>());
-                difference.write::<DB>(conn, by, digest).await
+                let mut difference = Difference::between(&by.app, declared, &rows.collect::<Vec<_>>());
+                if digest.is_none() {
+                    (difference.retire, difference.told.retired) = Default::default();
+                }
+                difference.write::<DB>(conn, by, digest.as_deref().unwrap_or_default()).await
             }
             .boxed()
         })
@@ -64,7 +94,8 @@ impl<'a> Difference<'a> {
         let mut difference = Self::default();
         for definition in declared {
             match rows.iter().find(|(row, _)| row.definition.name == definition.name) {
-                Some((row, _)) if row.app == app && row.retired_at.is_none() && row.definition == *definition => {}
+                Some((row, _))
+                    if row.app == app && row.retired_at.is_none() && row.definition.is_same_as(definition) => {}
                 Some((row, lives)) if row.app != app && row.retired_at.is_none() && (*lives || row.app.is_empty()) => {
                     difference.told.conflicts.push((definition.name.clone(), row.app.clone()));
                 }

@@ -60,13 +60,19 @@ pub(super) async fn fire<DB: Dialect + Signals>(
     ahead: i64,
 ) -> Result<Fired, Error> {
     let fired = match fire_together(store, due, kinds, ahead).await {
-        Err(error) if error.blames_the_row() => one_by_one(store, due, kinds, ahead).await?,
+        Err(error) if is_refused::<DB>(&error) => one_by_one(store, due, kinds, ahead).await?,
         fired => fired?,
     };
     if fired.jobs > 0 {
         announce(store);
     }
     Ok(fired)
+}
+
+/// Whether the database is up and refuses this: a constraint, a trigger or a timeout of its own. It may accept the rest.
+pub(super) fn is_refused<DB: Dialect>(error: &Error) -> bool {
+    let Error::Database { source, .. } = error else { return false };
+    error.blames_the_row() || (DB::is_refusal(source) && !DB::is_transient(source))
 }
 
 /// Tells the workers that something was enqueued.
@@ -92,19 +98,23 @@ async fn fire_together<DB: Dialect + Signals>(
                     return Ok(Fired::default());
                 }
                 let mut plans = Vec::with_capacity(locked.len());
-                let mut jobs = 0;
+                let (mut jobs, mut left) = (0, 0);
                 for (row, _) in read::<DB>(conn, &locked, *ahead).await? {
                     // its kind changed since the look
                     let Some(kind) = kinds.get(&row.definition.kind) else { continue };
                     let plan = plan::plan(&row, *kind);
+                    if plan.is_known_to(&row) {
+                        left += 1;
+                        continue;
+                    }
                     if jobs > 0 && jobs + plan.fire.len() > MOST_JOBS {
                         continue;
                     }
                     jobs += plan.fire.len();
                     plans.push((row, plan, kind.max_retries));
                 }
-                let failed = carry_out::<DB>(conn, &plans).await?;
-                Ok(Fired { locked: locked.len(), jobs, failed })
+                let failed = carry_out::<DB>(conn, &plans, *ahead).await?;
+                Ok(Fired { locked: locked.len() - left, jobs, failed })
             }
             .boxed()
         })
@@ -130,7 +140,7 @@ pub(super) async fn fire_on_time<DB: Dialect + Signals>(
                     let plan = plan::plan(&row, *kind);
                     plans.push((row, plan, kind.max_retries));
                 }
-                carry_out::<DB>(conn, &plans).await?;
+                carry_out::<DB>(conn, &plans, *ahead).await?;
                 Ok(plans.iter().map(|(_, plan, _)| plan.fire.len()).sum())
             }
             .boxed()
@@ -151,9 +161,9 @@ async fn one_by_one<DB: Dialect + Signals>(
             Ok(fired) => {
                 all.add(fired);
             }
-            Err(error) if error.blames_the_row() => {
+            Err(error) if is_refused::<DB>(&error) => {
                 let failed = give_up(store, *id, error.to_string(), ahead).await?;
-                all.add(Fired { locked: 1, failed, ..Fired::default() });
+                all.add(Fired { locked: failed.len(), failed, ..Fired::default() });
             }
             Err(error) => return Err(error),
         }
@@ -178,7 +188,8 @@ async fn give_up<DB: Dialect + Signals>(
                     let plan = plan::refuse(&row, error.clone());
                     (row, plan, NO_JOB)
                 });
-                carry_out::<DB>(conn, &plans.collect::<Vec<_>>()).await
+                let plans = plans.filter(|(row, plan, _)| !plan.is_known_to(row));
+                carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
             }
             .boxed()
         })
@@ -204,7 +215,7 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
                     let plan = Plan { next: row.next_at, error: Some(error), ..Plan::default() };
                     (row, plan, NO_JOB)
                 });
-                carry_out::<DB>(conn, &plans.collect::<Vec<_>>()).await
+                carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
             }
             .boxed()
         })
@@ -216,13 +227,17 @@ pub(super) async fn mark_orphans<DB: Dialect + Signals>(
 async fn carry_out<DB: Dialect>(
     conn: &mut DB::Connection,
     plans: &[(ScheduleRow, Plan, u32)],
+    ahead: i64,
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
     if plans.is_empty() {
         return Ok(Vec::new());
     }
     let jobs: Vec<NewJob> = plans
         .iter()
-        .flat_map(|(row, plan, retries)| plan.fire.iter().map(|(_, due)| job(row, *retries, *due)))
+        .flat_map(|(row, plan, retries)| {
+            // a job is due by the database's clock, which no test moves
+            plan.fire.iter().map(|(_, due)| job(row, *retries, due.map(|due| due - ahead)))
+        })
         .collect();
     let mut inserted = match jobs.is_empty() {
         true => Vec::new(),
@@ -233,9 +248,15 @@ async fn carry_out<DB: Dialect>(
     for (row, plan, _) in plans {
         let mut last = None;
         for passed in &plan.passed {
-            let note = passed.note.as_deref();
             let outcome = passed.outcome.as_str();
-            ticks.push(Tick { id: row.id, tick_us: passed.tick, job_id: None, outcome, skipped: passed.before, note });
+            ticks.push(Tick {
+                id: row.id,
+                tick_us: passed.tick,
+                job_id: None,
+                outcome,
+                skipped: passed.before,
+                note: None,
+            });
             last = last.max(Some(passed.tick));
         }
         let mut job_id = None;

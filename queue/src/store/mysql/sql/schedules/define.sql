@@ -1,4 +1,4 @@
--- Writes schedules by name. A pause stays. $1: definitions, $2: application
+-- Writes schedules by name. A pause stays, unless the schedule was removed or was another application's. $1: definitions, $2: application
 INSERT INTO queue_schedules (name, app, kind, queue, args, priority, max_retries, expression, zone, gap, fold, missed,
                              window_s, overlap, jitter_ms)
 SELECT d.name, $2, d.kind, d.queue, d.args, d.priority, d.max_retries, d.expression, d.zone, d.gap, d.fold, d.missed,
@@ -13,6 +13,7 @@ FROM JSON_TABLE($1, '$[*]' COLUMNS (
     window_s BIGINT PATH '$.window_s', overlap VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.overlap',
     jitter_ms BIGINT PATH '$.jitter_ms')) AS d
 ON DUPLICATE KEY UPDATE
+    paused_at = IF(retired_at IS NULL AND app = VALUES(app), paused_at, NULL),
     app = VALUES(app), kind = VALUES(kind), queue = VALUES(queue), args = VALUES(args), priority = VALUES(priority),
     max_retries = VALUES(max_retries), expression = VALUES(expression), zone = VALUES(zone), gap = VALUES(gap),
     fold = VALUES(fold), missed = VALUES(missed), window_s = VALUES(window_s), overlap = VALUES(overlap),
