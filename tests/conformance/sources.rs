@@ -116,7 +116,6 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("queue/src/store/engine/migrate.rs", "missing.join(", 1, "an error's words"),
     ("queue/src/store/postgres/dialect.rs", "format!(\"row level security hides rows of", 1, "an error's words"),
     ("queue/src/store/postgres/dialect.rs", "query_scalar(settings::HIDDEN)", 1, "a constant"),
-    ("queue/src/enqueue/tx.rs", "Err(Error::Database(error)) => Err(format!(", 1, "an error's words"),
     ("queue/src/store/engine/migrate.rs", "columns.join(", 1, "names of columns, to be compared"),
     ("queue/src/store/sqlite/in_memory.rs", "faults.join(", 1, "a warning's words"),
     ("queue/src/store/mysql/", "self.round_trips += 2;", 1, "a number"),
