@@ -120,7 +120,8 @@ impl Drained {
     /// Returns the counts if no attempt failed.
     ///
     /// ```no_run
-    /// # async fn example(mut queue: queue::testing::TestQueue) -> Result<(), queue::Error> {
+    /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
+    /// let mut queue = queue::testing::TestQueue::new(&pool);
     /// queue.drain().await?.expect_ok();
     /// assert_eq!(queue.advance("1d").await?.expect_ok().completed, 1);
     /// # Ok(()) }
