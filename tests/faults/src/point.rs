@@ -182,7 +182,13 @@ impl<S: Subscriber> Layer<S> for Watcher {
         }
         match said.event.as_str() {
             "worker.started" => self.journal.write(What::ProcessStarted),
-            "worker.lease_lost" => self.journal.write(What::LeaseLost),
+            "worker.lease_lost" => {
+                if said.reason == "unanswered" {
+                    self.journal.write(What::Unanswered);
+                }
+                self.journal.write(What::LeaseLost);
+            }
+            "database.lost" => self.journal.write(What::Unanswered),
             "job.refused" => self.journal.write(What::Refused { job: said.job }),
             "job.completed" => self.reached(Point::Ended),
             _ => {}
@@ -194,6 +200,7 @@ impl<S: Subscriber> Layer<S> for Watcher {
 #[derive(Debug, Default)]
 struct Said {
     event: String,
+    reason: String,
     job: i64,
     point: Option<Point>,
     writes_history: bool,
@@ -203,6 +210,7 @@ impl Visit for Said {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "event" => value.clone_into(&mut self.event),
+            "reason" => value.clone_into(&mut self.reason),
             "point" => self.point = Point::of(value),
             "summary" | "db.statement" => self.writes_history |= value.contains("INTO queue_history"),
             _ => {}

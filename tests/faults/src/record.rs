@@ -99,6 +99,8 @@ pub enum What {
     },
     /// A worker has learned that it lost its lease.
     LeaseLost,
+    /// The database did not answer a worker, or not in time.
+    Unanswered,
     /// The time of day by the clock of a process.
     Clock {
         /// Microseconds since 1970.

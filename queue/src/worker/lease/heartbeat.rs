@@ -131,7 +131,7 @@ impl Heart {
         match answer {
             Some(Ok(beat)) if !beat.alive => {
                 shared.health.up(&mut self.failures);
-                drop_everything(&shared);
+                drop_everything(&shared, "declared");
                 // the worker that declared us lost may be lost too, or a claim of ours may have come after that
                 shared.notices.rescue.notify_one();
                 self.ticks.reset_immediately();
@@ -155,7 +155,7 @@ impl Heart {
             }
             None => {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
-                drop_everything(&shared);
+                drop_everything(&shared, "unanswered");
                 leave(&shared, id, &mut self.failures).await;
                 self.ticks.reset_immediately();
             }
@@ -253,7 +253,7 @@ async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
 }
 
 /// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
-fn drop_everything(shared: &Shared) {
+fn drop_everything(shared: &Shared, reason: &'static str) {
     let lost = shared.lease.give_up();
     let waiting = shared.work.take_unstarted().len();
     let running = shared.work.stop_all(Stop::LeaseLost);
@@ -261,6 +261,7 @@ fn drop_everything(shared: &Shared) {
     tracing::error!(
         event = telemetry::WORKER_LEASE_LOST,
         worker = lost,
+        reason,
         running,
         waiting,
         "the lease was lost; its jobs were cancelled here and will run elsewhere"

@@ -6,6 +6,9 @@ use crate::record::What;
 /// Latest time after the end of a handler at which its process learns of its lost lease: with its next heartbeat, on a
 /// busy machine.
 const LEARNED_WITHIN: i64 = 10_000_000;
+/// A lease that is lost within this time after the database did not answer may be lost to that: twice the default lease,
+/// because a worker that joined while it hung begins with little of its own.
+const SILENCE: i64 = 15_000_000;
 
 impl Checker<'_> {
     /// Two handlers of one job do not run at the same time. Two exceptions are allowed. A process that was suspended,
@@ -72,6 +75,15 @@ impl Checker<'_> {
             }
         }
         deaths
+    }
+
+    /// How often a process lost its lease without being suspended, while the database answered everybody.
+    pub fn deaths_while_answered(&self) -> usize {
+        let silences = self.processes.values().flatten().filter(|it| it.what == What::Unanswered);
+        let silences: Vec<i64> = silences.map(|it| it.at).collect();
+        let answered = |at: i64| !silences.iter().any(|silence| (at - SILENCE..=at).contains(silence));
+        let unstopped = self.processes.values().filter(|events| events.iter().all(|it| it.what != What::Stopped));
+        unstopped.flatten().filter(|it| it.what == What::LeaseLost && answered(it.at)).count()
     }
 
     /// How many ends of attempts the database refused.

@@ -118,6 +118,17 @@ fn a_rescue_counts_from_the_last_kill() {
 }
 
 #[test]
+fn a_lease_lost_while_the_database_hung_is_told_from_others() {
+    let deaths = |plot: &Plot| Checker::new(&plot.0).deaths_while_answered();
+    let lost = || completed().event(20, ONE, What::LeaseLost);
+    assert_eq!(deaths(&lost()), 1);
+    assert_eq!(deaths(&lost().event(19, TWO, What::Unanswered)), 0);
+    assert_eq!(deaths(&lost().event(21, TWO, What::Unanswered)), 1, "that was later");
+    assert_eq!(deaths(&lost().event(4, ONE, What::Unanswered)), 1, "that was long before");
+    assert_eq!(deaths(&lost().event(19, ONE, What::Stopped)), 0, "it was suspended");
+}
+
+#[test]
 fn sound_records_break_nothing() {
     completed().breaks(&[]);
     rescued().breaks(&[]);
