@@ -1,8 +1,11 @@
 //! Inspecting and repairing jobs, for use in code, a command line or a dashboard.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::time::{Instant, sleep};
 
 use crate::enqueue::target::Pool;
 use crate::error::Error;
@@ -14,11 +17,19 @@ use crate::store::values::Refusal;
 use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
 use crate::telemetry;
 
+/// How long a change tries again to reach a job that is locked.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause between two of these tries.
+const AGAIN: Duration = Duration::from_millis(50);
+/// So often at least: on a slow machine one try may outlast the patience.
+const TRIES: u32 = 5;
+
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
 /// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
 /// background. The methods named `…_all` work in steps of up to 1,000 jobs. If one fails or is dropped, the earlier
-/// steps remain.
+/// steps remain. No change waits in the server for a job that a transaction has locked: it is asked again for some
+/// seconds, then [`Error::Locked`] names the job, and the others are changed.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -230,9 +241,9 @@ impl Admin {
         self.store.workers().await
     }
 
-    /// Changes one job, or returns why it could not. The statement may miss a job that changes its state just then, so
-    /// it is repeated a few times.
+    /// Changes one job, or returns why it could not.
     async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
+        let patience = Instant::now() + PATIENCE;
         let mut tries = 0;
         loop {
             let changed = operation.run(&*self.store, &[id.get()], None).await?;
@@ -243,37 +254,96 @@ impl Admin {
                 return Ok(());
             }
             tries += 1;
-            let Some(detail) = self.store.job(id).await? else { return Err(Error::NotFound(id)) };
-            let state = detail.job.state;
-            if operation.is_done(state) {
-                return Ok(());
-            }
-            if tries == 5 || !operation.applies_to(state) {
-                return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure(state) });
-            }
+            let state = match self.fate(id, &operation).await? {
+                Fate::Gone => return Err(Error::NotFound(id)),
+                Fate::Done => return Ok(()),
+                Fate::Missed(_) => {
+                    // it is locked, or changed its state just then
+                    if tries >= TRIES && Instant::now() >= patience {
+                        return Err(Error::Locked { operation: operation.name(), jobs: vec![id], changed: 0 });
+                    }
+                    sleep(AGAIN).await;
+                    continue;
+                }
+                Fate::Unfit(state) => state,
+            };
+            return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure(state) });
         }
     }
 
     /// Walks all matching jobs by id. Its statements are bounded, so that no lock is held for long.
     async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
         let most = filter.limit.map_or(u64::MAX, u64::from);
-        let mut count = 0;
-        while count < most {
-            filter.limit = Some(u32::try_from(most - count).unwrap_or(MAX_PAGE).min(MAX_PAGE));
+        let (mut changed, mut missed) = (0, Vec::new());
+        while changed < most {
+            filter.limit = Some(u32::try_from(most - changed).unwrap_or(MAX_PAGE).min(MAX_PAGE));
             let page = self.store.jobs(&filter).await?;
-            let ids: Vec<i64> = page.items.iter().map(|job| job.id.get()).collect();
-            if !ids.is_empty() {
-                let changed = operation.run(&*self.store, &ids, filter.state).await?;
-                changed.tell_of_refusals();
-                count += changed.ids.len() as u64;
-            }
+            let fits = page.items.iter().filter(|job| operation.applies_to(job.state));
+            let ids: Vec<i64> = fits.map(|job| job.id.get()).collect();
+            changed += self.step(&ids, &operation, filter.state, &mut missed).await?;
             match page.next {
                 Some(next) => filter = filter.after(next),
                 None => break,
             }
         }
-        Ok(count)
+        let patience = Instant::now() + PATIENCE;
+        while !missed.is_empty() {
+            if Instant::now() >= patience {
+                let jobs = missed.into_iter().map(JobId::from).collect();
+                return Err(Error::Locked { operation: operation.name(), jobs, changed });
+            }
+            sleep(AGAIN).await;
+            for ids in std::mem::take(&mut missed).chunks(MAX_PAGE as usize) {
+                changed += self.step(ids, &operation, filter.state, &mut missed).await?;
+            }
+        }
+        Ok(changed)
     }
+
+    /// Changes these jobs, which were listed in this state. Adds to `missed` those that it could not change now.
+    async fn step(
+        &self,
+        ids: &[i64],
+        operation: &Operation,
+        listed: Option<JobState>,
+        missed: &mut Vec<i64>,
+    ) -> Result<u64, Error> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let changed = operation.run(&*self.store, ids, listed).await?;
+        changed.tell_of_refusals();
+        let refused = changed.refused.iter().map(|it| it.id);
+        let done: HashSet<i64> = changed.ids.iter().copied().chain(refused).collect();
+        for &id in ids.iter().filter(|id| !done.contains(id)) {
+            if let Fate::Missed(state) = self.fate(id.into(), operation).await?
+                && (listed.is_none_or(|listed| listed == state) || !matches!(operation, Operation::Delete))
+            {
+                missed.push(id);
+            }
+        }
+        Ok(changed.ids.len() as u64)
+    }
+
+    /// Why an operation did not change this job.
+    async fn fate(&self, id: JobId, operation: &Operation) -> Result<Fate, Error> {
+        let Some(detail) = self.store.job(id).await? else { return Ok(Fate::Gone) };
+        Ok(match detail.job.state {
+            state if operation.is_done(state) => Fate::Done,
+            state if operation.applies_to(state) => Fate::Missed(state),
+            state => Fate::Unfit(state),
+        })
+    }
+}
+
+/// Why an operation did not change a job.
+enum Fate {
+    Gone,
+    /// It is what the operation would make of it.
+    Done,
+    /// Nothing speaks against it: the row was locked, or it moved from one table to another just then.
+    Missed(JobState),
+    Unfit(JobState),
 }
 
 /// What can be done to jobs. It is an enum, because the futures of [`Admin`] must be `Send`, and the compiler cannot

@@ -117,6 +117,30 @@ pub enum Error {
         /// What to do instead.
         cure: &'static str,
     },
+    /// A transaction has had a job's row locked for some seconds: that of a handler which has called
+    /// [`guard`](crate::JobContext::guard) or [`complete_in`](crate::JobContext::complete_in), or one of another
+    /// program. The other jobs were changed.
+    #[error(
+        "cannot {operation} {}: an open transaction has locked it, such as one in which a handler called `guard` or \
+         `complete_in`; {changed} other jobs were changed; call this again when that transaction has ended",
+        some_of(jobs)
+    )]
+    Locked {
+        /// The operation, for example `cancel`.
+        operation: &'static str,
+        /// The jobs that it could not change.
+        jobs: Vec<JobId>,
+        /// How many others it changed.
+        changed: u64,
+    },
+}
+
+/// The first jobs of a list that may be long.
+fn some_of(jobs: &[JobId]) -> String {
+    const TOLD: usize = 10;
+    let told: Vec<String> = jobs.iter().take(TOLD).map(|id| format!("job {id}")).collect();
+    let more = jobs.len().saturating_sub(TOLD);
+    if more == 0 { told.join(", ") } else { format!("{} and {more} more", told.join(", ")) }
 }
 
 fn holder(existing: Option<JobId>) -> String {

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 /// A boxed error with its chain of causes.
@@ -40,6 +41,7 @@ pub struct JobError(pub(crate) Failure);
 pub(crate) enum Failure {
     Retry {
         after: Option<Duration>,
+        give_up_at: Option<DateTime<Utc>>,
         error: BoxError,
     },
     Dead {
@@ -50,6 +52,8 @@ pub(crate) enum Failure {
     },
     Snooze {
         delay: Duration,
+        reason: Option<String>,
+        give_up_at: Option<DateTime<Utc>>,
     },
     /// The handler did not begin.
     Unbegun {
@@ -65,12 +69,12 @@ impl JobError {
 
     /// A failure like any other error: retried after the job's backoff while retries are left, then a dead letter.
     pub fn retry(error: impl Into<BoxError>) -> Self {
-        Self(Failure::Retry { after: None, error: error.into() })
+        Self(Failure::Retry { after: None, give_up_at: None, error: error.into() })
     }
 
     /// A failure that is retried after `delay` instead of the backoff, while retries are left.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self(Failure::Retry { after: Some(delay), error: error.into() })
+        Self(Failure::Retry { after: Some(delay), give_up_at: None, error: error.into() })
     }
 
     /// A failure that no retry can fix: the job becomes a dead letter at once.
@@ -86,20 +90,57 @@ impl JobError {
     /// Runs the job again after `delay`. This does not count as an attempt, so a job may snooze any number of times.
     /// Its last hundred snoozes stay on record.
     pub fn snooze(delay: Duration) -> Self {
-        Self(Failure::Snooze { delay })
+        Self(Failure::Snooze { delay, reason: None, give_up_at: None })
+    }
+
+    /// Like [`snooze`](Self::snooze), and says why. [`JobDetail::attempts`](crate::JobDetail::attempts) has the reason
+    /// as the attempt's error.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use queue::{JobContext, JobError};
+    ///
+    /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    ///
+    /// /// The provider is asked again each minute, for a day.
+    /// fn too_many_requests(ctx: &JobContext) -> JobError {
+    ///     JobError::snooze_because(Duration::from_secs(60), "429 Too Many Requests").give_up_at(ctx.enqueued_at() + DAY)
+    /// }
+    /// # let error = too_many_requests(&JobContext::for_test());
+    /// # assert_eq!(error.to_string(), "snoozed for 60s: 429 Too Many Requests");
+    /// ```
+    pub fn snooze_because(delay: Duration, reason: impl Into<String>) -> Self {
+        Self(Failure::Snooze { delay, reason: Some(reason.into()), give_up_at: None })
+    }
+
+    /// Sets an end to a snooze or a retry: a job that would run again after `time` becomes a dead letter instead,
+    /// whatever retries are left. What does not run again anyway (dead, cancelled) stays as it is.
+    ///
+    /// The database's clock decides: the time at which this attempt was due, plus its run time and the delay. An attempt
+    /// that began late may so be followed by one more.
+    #[must_use]
+    pub fn give_up_at(mut self, time: DateTime<Utc>) -> Self {
+        if let Failure::Retry { give_up_at, .. } | Failure::Snooze { give_up_at, .. } = &mut self.0 {
+            *give_up_at = Some(time);
+        }
+        self
     }
 }
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Failure::Retry { after, error } => {
-                f.debug_struct("Retry").field("after", after).field("error", error).finish()
+            Failure::Retry { after, give_up_at, error } => {
+                let mut text = f.debug_struct("Retry");
+                text.field("after", after).field("give_up_at", give_up_at).field("error", error).finish()
             }
             Failure::Dead { error } => f.debug_struct("Dead").field("error", error).finish(),
             Failure::Cancel { reason } => f.debug_struct("Cancel").field("reason", reason).finish(),
             Failure::Unbegun { error } => f.debug_struct("Unbegun").field("error", error).finish(),
-            Failure::Snooze { delay } => f.debug_struct("Snooze").field("delay", delay).finish(),
+            Failure::Snooze { delay, reason, give_up_at } => {
+                let mut text = f.debug_struct("Snooze");
+                text.field("delay", delay).field("reason", reason).field("give_up_at", give_up_at).finish()
+            }
         }
     }
 }
@@ -109,7 +150,8 @@ impl fmt::Display for JobError {
         match &self.0 {
             Failure::Retry { error, .. } | Failure::Dead { error } | Failure::Unbegun { error } => error.fmt(f),
             Failure::Cancel { reason } => write!(f, "cancelled: {reason}"),
-            Failure::Snooze { delay } => write!(f, "snoozed for {delay:?}"),
+            Failure::Snooze { delay, reason: None, .. } => write!(f, "snoozed for {delay:?}"),
+            Failure::Snooze { delay, reason: Some(reason), .. } => write!(f, "snoozed for {delay:?}: {reason}"),
         }
     }
 }
@@ -144,21 +186,23 @@ impl<E: Into<BoxError> + 'static> IntoJobError for E {
     fn into_job_error(self) -> JobError {
         let verdict = inside(&self);
         JobError(match verdict {
-            Some(Verdict::Retry { after }) => Failure::Retry { after, error: self.into() },
+            Some(Verdict::Retry { after, give_up_at }) => Failure::Retry { after, give_up_at, error: self.into() },
             Some(Verdict::Dead) => Failure::Dead { error: self.into() },
-            Some(Verdict::Cancel { reason }) => Failure::Cancel { reason },
-            Some(Verdict::Snooze { delay }) => Failure::Snooze { delay },
-            None => Failure::Retry { after: None, error: self.into() },
+            Some(Verdict::Whole(failure)) => failure,
+            None => Failure::Retry { after: None, give_up_at: None, error: self.into() },
         })
     }
 }
 
 /// What a [`JobError`] says, apart from its error.
 enum Verdict {
-    Retry { after: Option<Duration> },
+    Retry {
+        after: Option<Duration>,
+        give_up_at: Option<DateTime<Utc>>,
+    },
     Dead,
-    Cancel { reason: String },
-    Snooze { delay: Duration },
+    /// It has no error.
+    Whole(Failure),
 }
 
 /// The verdict of a [`JobError`] inside an error of `anyhow` or `eyre`.
@@ -170,12 +214,15 @@ fn inside(error: &dyn Any) -> Option<Verdict> {
     let found = found.or_else(|| error.downcast_ref::<eyre::Report>()?.downcast_ref());
     let _ = error;
     Some(match &found?.0 {
-        Failure::Retry { after, .. } => Verdict::Retry { after: *after },
+        Failure::Retry { after, give_up_at, .. } => Verdict::Retry { after: *after, give_up_at: *give_up_at },
         // it comes from the library, and so from no handler
-        Failure::Unbegun { .. } => Verdict::Retry { after: None },
+        Failure::Unbegun { .. } => Verdict::Retry { after: None, give_up_at: None },
         Failure::Dead { .. } => Verdict::Dead,
-        Failure::Cancel { reason } => Verdict::Cancel { reason: reason.clone() },
-        Failure::Snooze { delay } => Verdict::Snooze { delay: *delay },
+        Failure::Cancel { reason } => Verdict::Whole(Failure::Cancel { reason: reason.clone() }),
+        Failure::Snooze { delay, reason, give_up_at } => {
+            let (delay, reason, give_up_at) = (*delay, reason.clone(), *give_up_at);
+            Verdict::Whole(Failure::Snooze { delay, reason, give_up_at })
+        }
     })
 }
 
@@ -234,7 +281,10 @@ mod tests {
             text(anyhow::anyhow!(JobError::cancel("no longer needed"))),
             text(JobError::cancel("no longer needed"))
         );
-        assert_eq!(text(anyhow::anyhow!(JobError::snooze(Duration::ZERO))), text(JobError::snooze(Duration::ZERO)));
+        let snooze = || JobError::snooze_because(Duration::ZERO, "429").give_up_at(DateTime::UNIX_EPOCH);
+        assert_eq!(text(anyhow::anyhow!(snooze())), text(snooze()));
+        let retry = || JobError::retry("down").give_up_at(DateTime::UNIX_EPOCH);
+        assert!(text(anyhow::anyhow!(retry())).contains("give_up_at: Some(1970-01-01"));
         assert!(text(anyhow::anyhow!("broken")).starts_with("Retry { after: None"));
     }
 

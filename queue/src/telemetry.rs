@@ -46,7 +46,7 @@ pub(crate) const JOB_FAILED: &str = "job.failed";
 pub(crate) const JOB_DEAD: &str = "job.dead";
 /// A job was cancelled. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_CANCELLED: &str = "job.cancelled";
-/// A job asked to run later. Fields: the job's, `job.retry_in_ms`.
+/// A job asked to run later. Fields: the job's, `job.retry_in_ms`, `error` (the reason, if it has one).
 pub(crate) const JOB_SNOOZED: &str = "job.snoozed";
 /// A job was released without counting an attempt: at shutdown, or because a claim's answer was lost. Fields: the
 /// job's.

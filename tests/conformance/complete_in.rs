@@ -1,6 +1,8 @@
 //! Effects and the end of their job in one transaction: both are there, or neither.
 
-use queue::{Error, Job, JobContext, JobDetail, JobError, JobId, JobState, State, Worker, job};
+use std::time::Duration;
+
+use queue::{Error, Filter, Job, JobContext, JobDetail, JobError, JobId, JobState, State, Worker, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyPool, Db, Probe, Step, What, eventually};
@@ -24,6 +26,7 @@ conformance! {
     a_transaction_that_stays_open_holds_up_no_other_end;
     servers:
     nobody_rescues_a_job_whose_row_is_locked,
+    a_change_waits_in_the_server_for_no_guarded_job,
     a_transaction_of_another_engine_is_refused,
 }
 
@@ -357,6 +360,24 @@ async fn a_transaction_that_stays_open_holds_up_no_other_end(db: Db) {
         db.probe.release(&go);
         db.finished(6 * (round + 1)).await;
     }
+    worker.stop().await;
+}
+
+/// The emergency brake for a queue, while a handler of it holds its row.
+async fn a_change_waits_in_the_server_for_no_guarded_job(db: Db) {
+    with_effects(&db).await;
+    let worker = db.start(db.worker());
+    let plan = Plan { guard: true, inside: Some("go".into()), ..Plan::default() };
+    let guarded = db.enqueue(Settle::new("guarded", plan)).await;
+    db.probe.wait_for(What::Started, "guarded waits", 1).await;
+    db.enqueue_all((0..300).map(|n| Note::new(n.to_string()).after(Duration::from_secs(3600)))).await;
+    let (admin, every) = (db.admin(), Filter::new());
+    let (all, one) = tokio::join!(admin.cancel_all(&every), admin.cancel(guarded));
+    assert!(matches!(&all, Err(Error::Locked { jobs, changed: 300, .. }) if *jobs == [guarded]), "{all:?}");
+    assert!(matches!(&one, Err(Error::Locked { jobs, changed: 0, .. }) if *jobs == [guarded]), "{one:?}");
+    assert_eq!(db.count("queue_history WHERE state = 'cancelled'").await, 300);
+    db.probe.release("go");
+    db.reaches(guarded, JobState::Completed).await;
     worker.stop().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use queue::testing::{Outcome, TestQueue};
-use queue::{Job, JobState, assert_enqueued, job, refute_enqueued};
+use queue::{Job, JobContext, JobError, JobState, assert_enqueued, job, refute_enqueued};
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, each};
 
@@ -13,6 +13,7 @@ conformance! {
     jobs_run_by_priority_then_due_time_then_id,
     a_test_leaves_nothing_behind,
     time_passes_from_one_due_moment_to_the_next,
+    a_snooze_can_have_a_reason_and_an_end,
     outcomes_are_counted,
     a_job_is_performed_without_a_row,
     a_crash_before_the_end_runs_the_job_again,
@@ -90,6 +91,45 @@ async fn time_passes_from_one_due_moment_to_the_next(db: Db) {
         assert_eq!(db.probe.labels(What::Started), ["patient", "patient", "in between", "patient"]);
         refute_enqueued!(queue, Play { .. });
     });
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// Asks a provider that always says no: each hour, for a day.
+#[job(max_retries = 0)]
+async fn ask_a_provider(ctx: JobContext) -> Result<(), JobError> {
+    Err(JobError::snooze_because(HOUR, "429 Too Many Requests").give_up_at(ctx.enqueued_at() + 24 * HOUR))
+}
+
+/// Has retries left that would come too late.
+#[job(max_retries = 5)]
+async fn too_late(ctx: JobContext) -> Result<(), JobError> {
+    Err(JobError::retry("no answer").give_up_at(ctx.enqueued_at()))
+}
+
+async fn a_snooze_can_have_a_reason_and_an_end(db: Db) {
+    each!(AnyPool, db.pool(), pool => {
+        let mut tx = pool.begin().await.unwrap();
+        let mut queue = TestQueue::within(&mut tx);
+        AskAProvider {}.enqueue(&mut *queue).await.unwrap();
+        assert_eq!(queue.drain().await.unwrap().snoozed, 1);
+        // the run of 23:00 would be followed by one after the end
+        let day = queue.advance("2d").await.unwrap();
+        assert_eq!((day.snoozed, day.dead), (22, 1));
+        let error = day.errors.first().unwrap();
+        assert!(error.starts_with("429 Too Many Requests\ncaused by: it was to give up at "), "{error}");
+        TooLate {}.enqueue(&mut *queue).await.unwrap();
+        let late = queue.drain().await.unwrap();
+        assert_eq!((late.retried, late.dead), (0, 1));
+        assert!(late.errors[0].starts_with("no answer\ncaused by: it was to give up at "), "{:?}", late.errors);
+    });
+    let id = db.enqueue(AskAProvider {}).await;
+    let worker = db.start(db.worker());
+    let detail = db.reaches(id, JobState::Scheduled).await;
+    let shown: Vec<_> = detail.attempts.iter().map(|it| (it.outcome.as_str(), it.error.as_deref())).collect();
+    assert_eq!(shown, [("snoozed", Some("429 Too Many Requests"))]);
+    assert!(!detail.job.retrying, "it did not fail");
+    worker.stop().await;
 }
 
 async fn outcomes_are_counted(db: Db) {

@@ -98,7 +98,7 @@ pub struct Attempt {
     /// `running`, `completed`, `failed`, `panicked`, `timed_out`, `undecodable`, `cancelled`, `snoozed`, `released`,
     /// `lost`, `unstarted`.
     pub outcome: String,
-    /// The error with its chain of causes, cut to 8 KiB.
+    /// The error with its chain of causes, or the reason of a snooze, cut to 8 KiB.
     pub error: Option<String>,
 }
 

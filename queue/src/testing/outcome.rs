@@ -36,6 +36,8 @@ pub enum Outcome {
     Snoozed {
         /// The pause.
         after: Duration,
+        /// Why, if the job said so.
+        reason: Option<String>,
     },
     /// Its worker was lost, and the job runs again: see
     /// [`TestQueue::crash_before_end`](super::TestQueue::crash_before_end).
@@ -53,7 +55,7 @@ impl Outcome {
             Ended::Finish(end) if word(ended) == AttemptOutcome::Completed => Self::completed(end.result.as_deref()),
             Ended::Finish(end) => Self::Cancelled { reason: text(&end.error) },
             Ended::Requeue(end) if end.outcome == AttemptOutcome::Snoozed => {
-                Self::Snoozed { after: after(end.delay_us) }
+                Self::Snoozed { after: after(end.delay_us), reason: end.error.clone() }
             }
             Ended::Requeue(end) => Self::Retried { after: after(end.delay_us), error: text(&end.error) },
             Ended::Bury(end) => Self::Dead { error: end.error.clone() },

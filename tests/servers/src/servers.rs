@@ -18,7 +18,7 @@ impl Servers {
     /// Starts one server of each engine that has servers.
     ///
     /// # Errors
-    /// When one of them cannot be started.
+    /// When one of them cannot be started, with a line for each of those.
     pub fn start(engines: &[Engine], settings: &Settings) -> Result<Servers> {
         remove_leftovers();
         let started: Vec<Result<Server>> = thread::scope(|scope| {
@@ -33,7 +33,22 @@ impl Servers {
             };
             threads.into_iter().map(join).collect()
         });
-        started.into_iter().collect::<Result<_>>().map(Servers)
+        let (mut servers, mut errors) = (Vec::new(), Vec::new());
+        for result in started {
+            match result {
+                Ok(server) => servers.push(server),
+                Err(error) => errors.push(error),
+            }
+        }
+        match errors.len() {
+            0 => Ok(Servers(servers)),
+            1 => Err(errors.remove(0)),
+            _ => {
+                let interrupt = errors.iter().position(|error| error.is::<process::Interrupted>());
+                let lines: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
+                Err(interrupt.map_or_else(|| anyhow!(lines.join("\n")), |at| errors.swap_remove(at)))
+            }
+        }
     }
 
     /// The variables that point the tests at the servers.

@@ -30,10 +30,10 @@ impl Raw {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Returned(Ok(_)) => String::new(),
-            Self::Returned(Err(JobError(failure))) => match failure {
+            Self::Returned(Err(ended @ JobError(failure))) => match failure {
                 Failure::Retry { error, .. } | Failure::Dead { error } | Failure::Unbegun { error } => chain(error),
                 Failure::Cancel { reason } => reason.clone(),
-                Failure::Snooze { delay } => format!("snoozed for {delay:?}"),
+                Failure::Snooze { .. } => ended.to_string(),
             },
             Self::Panicked(text) => format!("panicked: {text}"),
             Self::Dropped(why) => format!("dropped: {why:?}"),

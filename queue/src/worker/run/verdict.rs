@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::time::Duration;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
@@ -28,7 +30,12 @@ impl Verdict<'_> {
     pub(super) fn on(&self, raw: Raw, reason: Option<Stop>) -> Ended {
         match raw {
             Raw::Returned(Ok(result)) => self.completed(result),
-            Raw::Returned(Err(JobError(Failure::Snooze { delay }))) => self.snoozed(delay),
+            Raw::Returned(Err(JobError(Failure::Snooze { delay, reason, give_up_at }))) => {
+                match give_up_at.filter(|end| self.is_over(*end, delay)) {
+                    Some(end) => self.gave_up(end, reason.unwrap_or_else(|| "it was still snoozing".to_owned())),
+                    None => self.snoozed(delay, reason),
+                }
+            }
             Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
             Raw::Returned(Err(JobError(Failure::Dead { error }))) => self.bury(AttemptOutcome::Failed, chain(&error)),
             Raw::Returned(Err(JobError(Failure::Unbegun { error }))) => match reason {
@@ -37,11 +44,17 @@ impl Verdict<'_> {
                 _ => self.unbegun(chain(&error)),
             },
             // it failed after it was told to stop: the reason for stopping decides
-            Raw::Returned(Err(JobError(Failure::Retry { after, error }))) => match reason {
+            Raw::Returned(Err(JobError(Failure::Retry { after, give_up_at, error }))) => match reason {
                 Some(Stop::Shutdown) => self.released(),
                 Some(Stop::Cancelled) => self.cancelled(chain(&error)),
                 Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text()),
-                _ => self.failed(AttemptOutcome::Failed, after, chain(&error)),
+                _ => {
+                    let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
+                    match give_up_at.filter(|end| self.is_over(*end, delay)) {
+                        Some(end) => self.gave_up(end, chain(&error)),
+                        None => self.failed(AttemptOutcome::Failed, Some(delay), chain(&error)),
+                    }
+                }
             },
             Raw::Panicked(text) => self.failed(AttemptOutcome::Panicked, None, format!("panicked: {text}")),
             Raw::Dropped(Stop::Shutdown) => self.released(),
@@ -107,10 +120,23 @@ impl Verdict<'_> {
         self.finish(AttemptOutcome::Cancelled, None, Some(storable(why)))
     }
 
-    fn snoozed(&self, delay: Duration) -> Ended {
+    fn snoozed(&self, delay: Duration, reason: Option<String>) -> Ended {
         let delay_us = micros(delay);
-        tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, "snoozed");
-        self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, None)
+        let error = reason.as_deref().and_then(|reason| self.logged(AttemptOutcome::Snoozed, reason));
+        tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, error, "snoozed");
+        self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, reason)
+    }
+
+    /// Whether the job would be due again after this time. The clock is the database's: it said when this attempt was
+    /// due.
+    fn is_over(&self, end: DateTime<Utc>, delay: Duration) -> bool {
+        let again = self.job.run_at.saturating_add(micros(self.ran)).saturating_add(micros(delay));
+        again > end.timestamp_micros()
+    }
+
+    fn gave_up(&self, end: DateTime<Utc>, error: String) -> Ended {
+        let end = end.to_rfc3339_opts(SecondsFormat::Secs, true);
+        self.bury(AttemptOutcome::Failed, format!("{error}{CAUSED_BY}it was to give up at {end}"))
     }
 
     fn released(&self) -> Ended {

@@ -120,7 +120,12 @@ pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     let wanted = scene.rounds(1, 20);
     let (mut rounds, mut answered) = (0, 0);
     while answered < wanted {
-        ensure!(rounds < wanted + TRIES, "the server hung in {} of {rounds} rounds\n{}", rounds - answered, scene.logs());
+        ensure!(
+            rounds < wanted + TRIES,
+            "the server hung in {} of {rounds} rounds\n{}",
+            rounds - answered,
+            scene.logs()
+        );
         rounds += 1;
         let begin = now();
         crew.work(Duration::from_secs(1)).await?;

@@ -3,7 +3,7 @@
 -- rows an UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- Cancels waiting jobs, first half (the next step is the second). The rows are locked.

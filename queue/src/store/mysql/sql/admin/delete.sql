@@ -3,7 +3,7 @@
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- The rows are locked.
@@ -19,7 +19,7 @@ STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
 -- which rows an UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_history AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- The rows are locked.
@@ -35,7 +35,7 @@ STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- The rows are locked. Held jobs stay.

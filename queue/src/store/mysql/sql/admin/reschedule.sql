@@ -3,7 +3,7 @@
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- Sets another due time for waiting jobs. The rows are locked.

@@ -4,7 +4,7 @@
 SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
     WHERE j.worker_id = 0 AND j.run_at > UTC_TIMESTAMP(6)
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- Makes scheduled jobs ready. The rows are locked.

@@ -3,7 +3,7 @@
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
 SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
 STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
-FOR UPDATE
+FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.

@@ -4,7 +4,7 @@
 -- waiting would cancel neither.
 SELECT id, features FROM queue_jobs
 WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
-ORDER BY id FOR UPDATE
+ORDER BY id FOR UPDATE SKIP LOCKED
 
 -- step: found
 -- Cancels waiting jobs. The rows are locked.
