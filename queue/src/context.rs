@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::error::Error;
 use crate::id::JobId;
-use crate::store::values::Completion;
+use crate::store::values::{End, RunningRow};
 
 /// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.
 pub(crate) type States = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -76,8 +76,9 @@ pub(crate) enum Row {
 pub(crate) trait OwnRow: Send + Sync {
     /// The name of the worker's engine.
     fn engine(&self) -> &'static str;
-    /// The end of the attempt, if it ended now.
-    fn completion(&self, result: Option<String>) -> Completion;
+    fn row(&self) -> RunningRow;
+    /// The end of the attempt, if it completed the job now.
+    fn completed(&self, result: Option<String>) -> End;
     /// The worker knows that it has lost its lease.
     fn is_lost(&self) -> bool;
     /// To be called before the handler locks the row. No statement for several jobs that begins later waits for that

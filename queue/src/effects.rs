@@ -123,7 +123,7 @@ impl JobContext {
     pub fn guard<'a, T: InTransaction + 'a>(&'a self, tx: T) -> BoxFuture<'a, Result<(), Error>> {
         async move {
             let Some(row) = self.row_for::<T>().await? else { return Ok(()) };
-            match tx.guard(&row.completion(None)).await.doing("cannot lock the row of a running job")? {
+            match tx.guard(row.row()).await.doing("cannot lock the row of a running job")? {
                 Some(true) => Ok(()),
                 Some(false) => Err(self.refused(row).await),
                 None => Err(Error::config(format!("`guard` {OPEN}"))),
@@ -138,7 +138,7 @@ impl JobContext {
             return Err(Error::config(TWICE));
         }
         let Some(row) = row else { return Ok(()) };
-        let done = match tx.complete(&row.completion(result)).await.doing("cannot complete a job") {
+        let done = match tx.complete(row.row(), &row.completed(result)).await.doing("cannot complete a job") {
             Ok(Some(true)) => return Ok(()),
             Ok(Some(false)) => Err(self.refused(row).await),
             Ok(None) => Err(Error::config(format!("`complete_in` {OPEN}"))),

@@ -12,7 +12,7 @@ use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::operation::SqlStore;
 use crate::store::engine::write_queue::Turns;
 use crate::store::engine::{complete, notify};
-use crate::store::values::{Completion, NewJob, Unwritten, Whose};
+use crate::store::values::{End, NewJob, RunningRow, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;
 
@@ -46,7 +46,7 @@ pub trait InTransaction: sealed::SealedTransaction {}
 
 #[allow(private_interfaces, private_bounds, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
-    use super::{AdminStore, Any, Arc, Completion, Enqueued, NewJob, Store, TypeId, Unwritten};
+    use super::{AdminStore, Any, Arc, End, Enqueued, NewJob, RunningRow, Store, TypeId, Unwritten};
 
     pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
@@ -69,10 +69,11 @@ pub(crate) mod sealed {
         const ENGINE: &'static str;
         /// See [`complete`](crate::store::engine::complete::complete).
         #[doc(hidden)]
-        fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
+        fn complete(self, row: RunningRow, end: &End)
+        -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
         /// See [`guard`](crate::store::engine::complete::guard).
         #[doc(hidden)]
-        fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
+        fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
     }
 }
 
@@ -146,13 +147,13 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
 impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
     const ENGINE: &'static str = DB::ENGINE;
 
-    fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+    fn complete(self, row: RunningRow, end: &End) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
         let is_checked = self.is_checked();
-        complete::complete::<DB>(self, end, is_checked)
+        complete::complete::<DB>(self, row, end, is_checked)
     }
 
-    fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-        complete::guard::<DB>(self, end)
+    fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+        complete::guard::<DB>(self, row)
     }
 }
 #[diagnostic::do_not_recommend]
@@ -163,12 +164,16 @@ macro_rules! in_transaction {
         impl sealed::SealedTransaction for &mut $ty {
             const ENGINE: &'static str = <$db as Dialect>::ENGINE;
 
-            fn complete(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::complete::<$db>(self, end, false)
+            fn complete(
+                self,
+                row: RunningRow,
+                end: &End,
+            ) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+                complete::complete::<$db>(self, row, end, false)
             }
 
-            fn guard(self, end: &Completion) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::guard::<$db>(self, end)
+            fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
+                complete::guard::<$db>(self, row)
             }
         }
         #[diagnostic::do_not_recommend]

@@ -28,8 +28,8 @@ use crate::state::JobState;
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Requeue, Rescued,
-    Scope, Share, Start, WorkerId,
+    Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Rescued, Scope, Share, Start,
+    WorkerId,
 };
 use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
@@ -162,17 +162,13 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// jobs no longer belong to this claim.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
 
-    /// running → completed or cancelled. Returns the accepted ids; the other jobs no longer belong to this claim.
-    fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>>;
+    /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All of a batch have the same
+    /// [`Destination`](crate::store::values::Destination). Returns the accepted ids; the other jobs no longer belong to
+    /// this claim.
+    fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>>;
 
     /// Those of these jobs that the worker still holds under these fences. Takes no locks, so it waits for nobody.
     fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>>;
-
-    /// running → scheduled or ready. Returns the accepted ids.
-    fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>>;
-
-    /// running → dead. Returns the accepted ids.
-    fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>>;
 }
 
 /// Workers and their leases.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::id::JobId;
-use crate::store::values::AttemptOutcome;
-use crate::worker::Ended;
+use crate::store::values::{AttemptOutcome, Destination, End};
 
 /// How an attempt ended, and what happens to its job.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,33 +47,26 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of(ended: &Ended) -> Self {
-        let after = |micros: Option<i64>| Duration::from_micros(micros.unwrap_or(0).unsigned_abs());
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        match ended {
-            Ended::Finish(end) if word(ended) == AttemptOutcome::Completed => Self::completed(end.result.as_deref()),
-            Ended::Finish(end) => Self::Cancelled { reason: text(&end.error) },
-            Ended::Requeue(end) if end.outcome == AttemptOutcome::Snoozed => {
-                Self::Snoozed { after: after(end.delay_us), reason: end.error.clone() }
+    pub(crate) fn of(end: &End) -> Self {
+        let text = || end.error.clone().unwrap_or_default();
+        match &end.to {
+            Destination::Finish { result } if end.outcome == AttemptOutcome::Completed => {
+                Self::completed(result.as_deref())
             }
-            Ended::Requeue(end) => Self::Retried { after: after(end.delay_us), error: text(&end.error) },
-            Ended::Bury(end) => Self::Dead { error: end.error.clone() },
-            Ended::Unsettled(_) => unreachable!("it was settled before"),
+            Destination::Finish { .. } => Self::Cancelled { reason: text() },
+            Destination::Requeue { delay_us, .. } => {
+                let after = Duration::from_micros(delay_us.unwrap_or(0).unsigned_abs());
+                match end.outcome {
+                    AttemptOutcome::Snoozed => Self::Snoozed { after, reason: end.error.clone() },
+                    _ => Self::Retried { after, error: text() },
+                }
+            }
+            Destination::Bury => Self::Dead { error: text() },
         }
     }
 
     pub(crate) fn completed(json: Option<&str>) -> Self {
         Self::Completed { result: serde_json::from_str(json.unwrap_or("null")).expect("a result is JSON") }
-    }
-}
-
-/// The word of an end in `queue_attempts`.
-fn word(ended: &Ended) -> AttemptOutcome {
-    match ended {
-        Ended::Finish(end) => end.state,
-        Ended::Requeue(end) => end.outcome,
-        Ended::Bury(end) => end.outcome,
-        Ended::Unsettled(_) => unreachable!("it was settled before"),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::registry::{JobDefinition, linked};
 use crate::state::JobState;
 use crate::store::TestStore;
-use crate::store::values::{Ask, Claimed, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
 use crate::worker::{AttemptRow, DECODE_GRACE, Ended, Execution, LongArgs, Settled, Switch, Timing};
@@ -187,7 +187,10 @@ impl Runner {
             claim: None,
         };
         let ended = self.attempt(claimed, definition, Arc::default(), None, AttemptRow::None).run().await;
-        Ok(Outcome::of(&ended.expect("its lease is not lost")))
+        match ended.expect("its lease is not lost") {
+            Ended::Known(end) => Ok(Outcome::of(&end)),
+            Ended::Unsettled(_) => unreachable!("there is no row that it could complete"),
+        }
     }
 
     /// The waiting jobs of a kind and its aliases.
@@ -311,19 +314,20 @@ impl Runner {
         let long_args = self.long_args(worker, &job).await?;
         let ended = self.attempt(job, definition, Arc::default(), long_args, self.row(worker)).run().await;
         let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
-        if let Some(ended) = ended {
-            self.record(worker, ended).await?;
-        }
+        self.store.end(worker, ended.as_slice()).await?;
         Ok(outcome)
     }
 
     /// How an attempt ended, and what is still to be recorded of it.
-    pub(super) async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<Ended>), Error> {
-        let Ended::Unsettled(attempt) = ended else { return Ok((Outcome::of(&ended), Some(ended))) };
+    pub(super) async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<End>), Error> {
+        let attempt = match ended {
+            Ended::Known(end) => return Ok((Outcome::of(&end), Some(end))),
+            Ended::Unsettled(attempt) => attempt,
+        };
         let is_held = !self.store.still_held(worker, &[attempt.hold]).await?.is_empty();
         Ok(match attempt.settle(is_held) {
             Settled::Completed { result } => (Outcome::completed(result.as_deref()), None),
-            Settled::Ended(ended) => (Outcome::of(&ended), Some(ended)),
+            Settled::Ended(end) => (Outcome::of(&end), Some(end)),
             Settled::Lost => unreachable!("its lease is not lost"),
         })
     }
@@ -333,16 +337,6 @@ impl Runner {
         let Some(ended @ Ended::Unsettled(_)) = ended else { return Ok(None) };
         let (outcome, left) = self.settled(worker, ended).await?;
         Ok(left.is_none().then_some(outcome))
-    }
-
-    pub(super) async fn record(&self, worker: WorkerId, ended: Ended) -> Result<(), Error> {
-        match ended {
-            Ended::Finish(end) => self.store.finish(worker, &[end]).await,
-            Ended::Requeue(end) => self.store.requeue(worker, &[end]).await,
-            Ended::Bury(end) => self.store.bury(worker, &[end]).await,
-            Ended::Unsettled(_) => unreachable!("it was settled before"),
-        }
-        .map(drop)
     }
 
     /// Runs an attempt whose worker is lost, and joins as another worker.
@@ -386,9 +380,9 @@ impl Runner {
                 (*worker, dead) = self.lose(lost, scope).await?;
             }
         }
-        if let Some(late) = late {
+        if let Some(Ended::Known(late)) = late {
             // refused: the job belongs to no worker or to another one by now
-            self.record(lost, late).await?;
+            self.store.end(lost, &[late]).await?;
         }
         Ok(match dead {
             true => Outcome::Dead { error: format!("job {id}: its worker was lost in its last attempt") },

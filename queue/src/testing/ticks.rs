@@ -12,10 +12,9 @@ use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
 use crate::schedule::rules::Overlap;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
-use crate::store::values::{Ask, AttemptOutcome, Lane, Requeue, Scope, WorkerId};
+use crate::store::values::{Ask, Destination, End, Hold, Lane, Scope, WorkerId};
 use crate::testing::outcome::Drained;
 use crate::testing::runner::Runner;
-use crate::worker::Ended;
 
 /// This many ticks of a schedule are fired at once, at first and after a job that left something to do. The number
 /// doubles whenever all their jobs ran. A tick that is fired too early waits in the table, and makes each step slower.
@@ -202,12 +201,12 @@ impl Runner {
             ran += 1;
             let is_over = match ended {
                 None => true,
-                Some(Ended::Finish(end)) => {
+                Some(end) if matches!(end.to, Destination::Finish { .. }) => {
                     finished.push(end);
                     true
                 }
-                Some(other) => {
-                    self.record(worker, other).await?;
+                Some(end) => {
+                    self.store.end(worker, &[end]).await?;
                     false
                 }
             };
@@ -216,20 +215,17 @@ impl Runner {
                 break;
             }
         }
-        self.store.finish(worker, &finished).await?;
-        let left: Vec<Requeue> =
+        self.store.end(worker, &finished).await?;
+        let left: Vec<End> =
             rest.zip(&ticks[ran..]).map(|(job, tick)| put_off(job.hold(), tick - ticks[ran - 1])).collect();
-        if !left.is_empty() {
-            self.store.requeue(worker, &left).await?;
-        }
+        self.store.end(worker, &left).await?;
         Ok(ran)
     }
 }
 
 /// A job whose tick is still to come in the test.
-fn put_off(hold: crate::store::values::Hold, delay_us: i64) -> Requeue {
-    let (outcome, delay_us) = (AttemptOutcome::Released, Some(delay_us));
-    Requeue { hold, ran_us: 0, outcome, delay_us, uncount: 1, record: false, error: None }
+fn put_off(hold: Hold, delay_us: i64) -> End {
+    End { to: Destination::Requeue { delay_us: Some(delay_us), uncount: 1, record: false }, ..End::unstarted(hold) }
 }
 
 fn is_notified(notify: &Notify) -> bool {

@@ -10,8 +10,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
+use crate::limits::micros;
 use crate::registry::JobDefinition;
-use crate::store::values::WorkerId;
+use crate::store::values::{End, WorkerId};
 use crate::telemetry;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
@@ -175,8 +176,8 @@ impl Run {
         let rest: Vec<_> = shared.work.held().drain().map(|(_, held)| held).collect();
         for held in rest {
             let ended = match held.started.get() {
-                Some(started) => Ended::released(&held.job, started.elapsed()),
-                None => Ended::unstarted(held.job.hold()),
+                Some(started) => End::released(held.job.hold(), micros(started.elapsed())),
+                None => End::unstarted(held.job.hold()),
             };
             shared.recorder.record(held.worker, ended);
         }
@@ -299,7 +300,7 @@ fn release_unstarted(shared: &Shared) -> usize {
     let unstarted = shared.work.take_unstarted();
     let count = unstarted.len();
     for (job, worker) in unstarted {
-        shared.recorder.record(worker, Ended::unstarted(job.hold()));
+        shared.recorder.record(worker, End::unstarted(job.hold()));
     }
     count
 }

@@ -25,7 +25,7 @@ use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
 use crate::store::engine::unique::dialect::UniqueDialect;
 
-use crate::store::values::{Ask, Claimed, Finish, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
 
 /// A value to bind.
 #[derive(Debug, Clone, Copy)]
@@ -324,7 +324,7 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     fn named(options: &Options<Self>) -> Options<Self>;
 
     /// Ends, as [`FINISH`](Self::FINISH) reads them.
-    fn finish_list(batch: &[Finish]) -> List;
+    fn finish_list(batch: &[End]) -> List;
 
     /// The values in the order in which `sql` names them, and the text as the driver needs it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error>;

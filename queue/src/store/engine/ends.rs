@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::FutureExt;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::store::engine::dialect::{Cells, Dialect, List, execute, ids, json, rows};
@@ -12,38 +13,80 @@ use crate::store::engine::read::number;
 use crate::store::engine::runs::Runs;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::values::{AttemptOutcome, Bury, Finish, Hold, Requeue, Start, WorkerId};
+use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
 /// older ones.
 const KEPT: i32 = 100;
 
+/// A batch as its script reads it.
+struct Batch {
+    /// Begins the error message.
+    doing: &'static str,
+    edge: Edge,
+    script: Script,
+    /// By job and fence: everybody locks in the same order.
+    holds: Vec<Hold>,
+    list: List,
+    /// Whether some attempt goes into `queue_attempts`.
+    recorded: bool,
+    /// Whether some job has so many attempts that do not count that old ones are deleted now.
+    forgetting: bool,
+}
+
 impl<DB: Dialect> SqlStore<DB> {
-    pub(crate) async fn ending<E: Ending>(
-        &self,
-        doing: &'static str,
-        script: Script,
-        worker: WorkerId,
-        batch: &[E],
-    ) -> Result<Vec<i64>, Error> {
-        if batch.is_empty() {
+    /// See [`Jobs::started`](crate::store::Jobs::started).
+    pub(crate) async fn write_starts(&self, worker: WorkerId, starts: &[Start]) -> Result<Vec<i64>, Error> {
+        let mut starts = starts.to_vec();
+        starts.sort_unstable_by_key(|start| start.hold.key());
+        self.write(
+            worker,
+            Batch {
+                doing: "cannot note that jobs have started",
+                edge: Edge::Start,
+                script: DB::STARTED,
+                holds: starts.iter().map(|start| start.hold).collect(),
+                list: json(&starts).into(),
+                recorded: false,
+                forgetting: false,
+            },
+        )
+        .await
+    }
+
+    /// See [`Jobs::end`](crate::store::Jobs::end).
+    pub(crate) async fn write_ends(&self, worker: WorkerId, ends: &[End]) -> Result<Vec<i64>, Error> {
+        let Some(first) = ends.first() else { return Ok(Vec::new()) };
+        debug_assert!(ends.iter().all(|end| end.goes_with(first)), "one statement has one destination");
+        let mut ends: Vec<End> = ends.iter().map(clean).collect();
+        ends.sort_unstable_by_key(|end| end.hold.key());
+        let (doing, edge, script, list) = match first.to {
+            Destination::Finish { .. } => {
+                ("cannot store finished jobs", Edge::Finish, DB::FINISH, DB::finish_list(&ends))
+            }
+            Destination::Requeue { .. } => ("cannot return jobs to the queue", Edge::Requeue, DB::REQUEUE, list(&ends)),
+            Destination::Bury => ("cannot store dead letters", Edge::Bury, DB::BURY, list(&ends)),
+        };
+        let (recorded, forgetting) = (ends.iter().any(is_recorded), ends.iter().any(|end| forget(end).is_some()));
+        let holds = ends.iter().map(|end| end.hold).collect();
+        self.write(worker, Batch { doing, edge, script, holds, list, recorded, forgetting }).await
+    }
+
+    async fn write(&self, worker: WorkerId, batch: Batch) -> Result<Vec<i64>, Error> {
+        let Batch { doing, edge, script, holds, list, recorded, forgetting } = batch;
+        if holds.is_empty() {
             return Ok(Vec::new());
         }
-        let recorded = batch.iter().any(Ending::recorded);
-        let forgetting = batch.iter().any(|ending| ending.forget().is_some());
         let writes = script.steps().filter(|(when, _)| match when {
             When::Recorded => recorded,
             When::Forgetting => forgetting,
             When::Refused => false,
             _ => true,
         });
-        let has_steps = has_steps::<DB>(E::EDGE, batch.iter().map(|ending| ending.hold().features));
+        let has_steps = has_steps::<DB>(edge, holds.iter().map(|hold| hold.features));
         let mode = if writes.count() == 1 && !has_steps { Mode::Alone } else { Mode::Transaction };
-        let mut batch: Vec<_> = batch.iter().map(Ending::clean).collect();
-        batch.sort_unstable_by_key(|ending| ending.hold().key()); // everybody locks in the same order
-        let all: Vec<i64> = batch.iter().map(|ending| ending.hold().id).collect();
-        let holds: Vec<Hold> = batch.iter().map(Ending::hold).filter(|_| has_steps).collect();
-        let args = (worker, E::list::<DB>(&batch), all, holds);
+        let all: Vec<i64> = holds.iter().map(|hold| hold.id).collect();
+        let args = (worker, list, all, holds);
         self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all, holds)| {
             async move {
                 // a repeated call may accept what an earlier one has ended, and a batch may name a job twice
@@ -69,7 +112,7 @@ impl<DB: Dialect> SqlStore<DB> {
                     }
                 }
                 if has_steps {
-                    run_steps::<DB>(conn, E::EDGE, &ended(holds, &accepted, &held)).await?;
+                    run_steps::<DB>(conn, edge, &ended(holds, &accepted, &held)).await?;
                 }
                 Ok(accepted)
             }
@@ -94,108 +137,59 @@ async fn held_keys<DB: Dialect>(
     held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
 }
 
-/// The start or the end of one attempt, in a batch.
-pub(crate) trait Ending: serde::Serialize + Clone + Sync {
-    /// At which features may act.
-    const EDGE: Edge;
-    fn hold(&self) -> Hold;
-    /// Whether the attempt goes into `queue_attempts`.
-    fn recorded(&self) -> bool {
-        false
+/// Whether the attempt goes into `queue_attempts`.
+fn is_recorded(end: &End) -> bool {
+    match end.to {
+        Destination::Finish { .. } => end.outcome != AttemptOutcome::Completed,
+        Destination::Requeue { record, .. } => record,
+        Destination::Bury => true,
     }
-    fn error(&mut self) -> Option<&mut String> {
-        None
-    }
-    /// The fence up to which to delete the job's attempts that do not count, if that is to be done now.
-    fn forget(&self) -> Option<i32> {
-        None
-    }
+}
 
-    /// A batch, sorted by job and fence, as its statements read it.
-    fn list<DB: Dialect>(batch: &[Self]) -> List
-    where
-        Self: Sized,
-    {
-        json(batch).into()
-    }
-
-    /// Replaces what some engine cannot store.
-    fn clean(&self) -> Self {
-        let mut clean = self.clone();
-        if let Some(error) = clean.error()
-            && let Some(text) = without_nul(error)
-        {
-            *error = text;
+/// The fence up to which to delete the job's attempts that do not count, if that is to be done now.
+fn forget(end: &End) -> Option<i32> {
+    match end.to {
+        Destination::Requeue { uncount, .. } if uncount > 0 && end.hold.fence % KEPT == 0 => {
+            Some(end.hold.fence - KEPT)
         }
-        clean
+        _ => None,
     }
 }
 
-impl Ending for Start {
-    const EDGE: Edge = Edge::Start;
-
-    fn hold(&self) -> Hold {
-        self.hold
+/// The ends of jobs that are not finished, as their statements read them.
+fn list(ends: &[End]) -> List {
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        #[serde(flatten)]
+        hold: Hold,
+        ran_us: i64,
+        outcome: AttemptOutcome,
+        error: Option<&'a str>,
+        #[serde(flatten)]
+        back: Option<Back>,
     }
+    #[derive(Serialize)]
+    struct Back {
+        delay_us: Option<i64>,
+        uncount: i32,
+        record: bool,
+        forget: Option<i32>,
+    }
+    let listed = ends.iter().map(|end| {
+        let back = match end.to {
+            Destination::Requeue { delay_us, uncount, record } => {
+                Some(Back { delay_us, uncount, record, forget: forget(end) })
+            }
+            Destination::Finish { .. } | Destination::Bury => None,
+        };
+        let End { hold, ran_us, outcome, error, .. } = end;
+        Listed { hold: *hold, ran_us: *ran_us, outcome: *outcome, error: error.as_deref(), back }
+    });
+    json(&listed.collect::<Vec<_>>()).into()
 }
 
-impl Ending for Finish {
-    const EDGE: Edge = Edge::Finish;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        self.state != AttemptOutcome::Completed
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        self.error.as_mut()
-    }
-    fn list<DB: Dialect>(batch: &[Self]) -> List {
-        DB::finish_list(batch)
-    }
-}
-
-impl Ending for Requeue {
-    const EDGE: Edge = Edge::Requeue;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        self.record
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        self.error.as_mut()
-    }
-    fn forget(&self) -> Option<i32> {
-        (self.uncount > 0 && self.hold.fence % KEPT == 0).then_some(self.hold.fence - KEPT)
-    }
-    fn list<DB: Dialect>(batch: &[Self]) -> List {
-        #[derive(serde::Serialize)]
-        struct EndJson<'a> {
-            #[serde(flatten)]
-            end: &'a Requeue,
-            forget: Option<i32>,
-        }
-        json(&batch.iter().map(|end| EndJson { end, forget: end.forget() }).collect::<Vec<_>>()).into()
-    }
-}
-
-impl Ending for Bury {
-    const EDGE: Edge = Edge::Bury;
-
-    fn hold(&self) -> Hold {
-        self.hold
-    }
-    fn recorded(&self) -> bool {
-        true
-    }
-    fn error(&mut self) -> Option<&mut String> {
-        Some(&mut self.error)
-    }
-}
-
-fn without_nul(text: &str) -> Option<String> {
-    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
+/// Replaces what some engine cannot store.
+fn clean(end: &End) -> End {
+    let error = end.error.as_ref().map(|text| text.replace('\0', "\u{fffd}"));
+    End { error, ..end.clone() }
 }

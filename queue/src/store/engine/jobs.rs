@@ -11,9 +11,7 @@ use crate::store::engine::feature::Edge;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::steps::{has_steps, run_steps};
-use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Hold, Lane, Reach, Requeue, Scope, Share, Start, WorkerId,
-};
+use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
 use crate::store::{Jobs, Reply};
 
 /// The time limit of a discovery that keeps nobody waiting.
@@ -187,11 +185,11 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     }
 
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot note that jobs have started", DB::STARTED, worker, batch).boxed()
+        self.write_starts(worker, batch).boxed()
     }
 
-    fn finish<'a>(&'a self, worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot store finished jobs", DB::FINISH, worker, batch).boxed()
+    fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>> {
+        self.write_ends(worker, batch).boxed()
     }
 
     fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
@@ -200,13 +198,5 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
             async move { ids::<DB>(conn, DB::STILL_HELD, &[(*worker).into(), list.as_str().into()]).await }.boxed()
         })
         .boxed()
-    }
-
-    fn requeue<'a>(&'a self, worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot return jobs to the queue", DB::REQUEUE, worker, batch).boxed()
-    }
-
-    fn bury<'a>(&'a self, worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
-        self.ending("cannot store dead letters", DB::BURY, worker, batch).boxed()
     }
 }

@@ -9,6 +9,7 @@ use sqlx::{Connection, Error, SqlSafeStr, Transaction};
 use crate::store::engine::dialect::Dialect;
 use crate::store::values::Whose;
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 /// Fails outside a transaction, on servers.

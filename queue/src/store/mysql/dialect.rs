@@ -18,7 +18,7 @@ use crate::store::engine::savepoint::SET_AND_RELEASED;
 use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::{claim, discovery, insert, settings};
-use crate::store::values::{Ask, Claimed, Finish, Lane, NewJob, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -104,10 +104,11 @@ impl Dialect for MySql {
         options.clone()
     }
 
-    fn finish_list(batch: &[Finish]) -> List {
-        let row =
-            |it: &'_ Finish| (it.hold.id, it.hold.fence, it.ran_us, it.state, it.result.clone(), it.error.clone());
-        json(&batch.iter().map(row).collect::<Vec<_>>()).into()
+    fn finish_list(batch: &[End]) -> List {
+        let rows = batch
+            .iter()
+            .map(|end| (end.hold.id, end.hold.fence, end.ran_us, end.outcome, end.result(), end.error.as_deref()));
+        json(&rows.collect::<Vec<_>>()).into()
     }
 
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {

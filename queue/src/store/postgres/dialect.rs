@@ -23,7 +23,7 @@ use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares}
 use crate::store::engine::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::script::{Script, script};
 use crate::store::postgres::settings;
-use crate::store::values::{Ask, AttemptOutcome, Claimed, Finish, Lane, NewJob, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// The channel that announces enqueues.
 pub(crate) const CHANNEL: &str = "queue_jobs";
@@ -90,13 +90,13 @@ struct Rare<'a> {
 }
 
 impl<'a> Rare<'a> {
-    fn of(ends: &[&'a Finish]) -> Option<String> {
-        fn list<'a, T>(ends: &[&'a Finish], of: fn(&'a Finish) -> Option<T>) -> Option<Vec<Option<T>>> {
+    fn of(ends: &[&'a End]) -> Option<String> {
+        fn list<'a, T>(ends: &[&'a End], of: fn(&'a End) -> Option<T>) -> Option<Vec<Option<T>>> {
             ends.iter().any(|end| of(end).is_some()).then(|| ends.iter().map(|end| of(end)).collect())
         }
         let told = Self {
-            state: list(ends, |end| Some(end.state).filter(|state| *state != AttemptOutcome::Completed)),
-            result: list(ends, |end| end.result.as_deref()),
+            state: list(ends, |end| Some(end.outcome).filter(|outcome| *outcome != AttemptOutcome::Completed)),
+            result: list(ends, |end| end.result()),
             error: list(ends, |end| end.error.as_deref()),
         };
         let has_any = told.state.is_some() || told.result.is_some() || told.error.is_some();
@@ -212,15 +212,15 @@ impl Dialect for Postgres {
         }
     }
 
-    fn finish_list(batch: &[Finish]) -> List {
+    fn finish_list(batch: &[End]) -> List {
         // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
         // thousand million claims lie between them)
-        let mut ends: Vec<&Finish> = Vec::with_capacity(batch.len());
+        let mut ends: Vec<&End> = Vec::with_capacity(batch.len());
         for end in batch {
             ends.pop_if(|before| before.hold.id == end.hold.id);
             ends.push(end);
         }
-        let numbers = |of: fn(&Finish) -> i64| ends.iter().map(|end| of(end)).collect();
+        let numbers = |of: fn(&End) -> i64| ends.iter().map(|end| of(end)).collect();
         List {
             numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
             text: Rare::of(&ends),
@@ -453,18 +453,12 @@ mod tests {
 
     #[test]
     fn what_no_end_has_is_not_sent() {
-        let end = |id, fence| Finish {
-            hold: Hold::example(id, fence),
-            ran_us: 9,
-            state: AttemptOutcome::Completed,
-            result: None,
-            error: None,
-        };
+        let end = |id, fence| End::completed(Hold::example(id, fence), 9, None);
         let numbers = |ids: &[i64], fences: &[i64]| vec![ids.to_vec(), fences.to_vec(), vec![9; ids.len()]];
         let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
         assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
-        let with_result = Finish { result: Some("[]".into()), ..end(2, 3) };
-        let cancelled = Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
+        let with_result = End::completed(Hold::example(2, 3), 9, Some("[]".into()));
+        let cancelled = End { outcome: AttemptOutcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
         let list = Postgres::finish_list(&[end(1, 1), with_result.clone()]);
         assert_eq!(list.text.unwrap(), r#"{"result":[null,"[]"]}"#);
         let list = Postgres::finish_list(&[with_result, cancelled]);
@@ -474,13 +468,7 @@ mod tests {
 
     #[test]
     fn a_job_is_in_a_list_once() {
-        let end = |id, fence| Finish {
-            hold: Hold::example(id, fence),
-            ran_us: 9,
-            state: AttemptOutcome::Completed,
-            result: None,
-            error: None,
-        };
+        let end = |id, fence| End::completed(Hold::example(id, fence), 9, None);
         let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
         assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
     }

@@ -24,7 +24,7 @@ use crate::store::engine::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::script::Script;
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
-use crate::store::values::{Ask, AttemptOutcome, Claimed, Finish, Hold, Lane, NewJob, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
 const COMMIT: Duration = Duration::from_millis(3);
@@ -64,23 +64,23 @@ fn retries(ask: &Ask) -> i32 {
 /// An end in the list of finished jobs, an object by id. Nested JSON is expensive to read.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum End<'a> {
+enum ListedEnd<'a> {
     /// Completed without a result, as nearly all are: the fence, and above its bits the run time in milliseconds.
     Plain(i64),
     /// Fence, run time in microseconds, state, result, error.
     Other(i32, i64, AttemptOutcome, Option<&'a str>, Option<&'a str>),
 }
 
-impl End<'_> {
+impl ListedEnd<'_> {
     const FENCE_BITS: u32 = 30;
 
-    fn of(end: &Finish) -> End<'_> {
-        let Finish { hold: Hold { fence, .. }, ran_us, state, result, error, .. } = end;
-        let (low, high) = (i64::from(*fence), ran_us / 1000);
+    fn of(end: &End) -> ListedEnd<'_> {
+        let (fence, ran_us) = (end.hold.fence, end.ran_us);
+        let (low, high) = (i64::from(fence), ran_us / 1000);
         let fits = (0..1 << Self::FENCE_BITS).contains(&low) && (0..1 << (63 - Self::FENCE_BITS)).contains(&high);
-        match (state, result, error) {
-            (AttemptOutcome::Completed, None, None) if fits => End::Plain(high << Self::FENCE_BITS | low),
-            _ => End::Other(*fence, *ran_us, *state, result.as_deref(), error.as_deref()),
+        match (end.outcome, end.result(), end.error.as_deref()) {
+            (AttemptOutcome::Completed, None, None) if fits => ListedEnd::Plain(high << Self::FENCE_BITS | low),
+            (outcome, result, error) => ListedEnd::Other(fence, ran_us, outcome, result, error),
         }
     }
 }
@@ -166,11 +166,12 @@ impl Dialect for Sqlite {
         options.clone()
     }
 
-    fn finish_list(batch: &[Finish]) -> List {
+    fn finish_list(batch: &[End]) -> List {
         // not a map: the same job may be in the batch under two fences
         let mut list = Vec::with_capacity(batch.len() * 32);
         let mut json = serde_json::Serializer::new(&mut list);
-        json.collect_map(batch.iter().map(|end| (end.hold.id, End::of(end)))).expect("numbers and text serialize");
+        json.collect_map(batch.iter().map(|end| (end.hold.id, ListedEnd::of(end))))
+            .expect("numbers and text serialize");
         String::from_utf8(list).expect("JSON is UTF-8").into()
     }
 
@@ -387,35 +388,30 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::store::values::Hold;
 
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
-        let end = Finish {
-            hold: Hold::example(7, 3),
-            ran_us: 5_999,
-            state: AttemptOutcome::Completed,
-            result: None,
-            error: None,
-        };
-        let all = |batch: &[Finish]| Sqlite::finish_list(batch).text.unwrap();
-        let list = |end: &Finish| all(std::slice::from_ref(end));
+        let end = End::completed(Hold::example(7, 3), 5_999, None);
+        let all = |batch: &[End]| Sqlite::finish_list(batch).text.unwrap();
+        let list = |end: &End| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
         assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
-        let longest = Finish { hold: Hold::example(7, (1 << 30) - 1), ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        let longest = End { hold: Hold::example(7, (1 << 30) - 1), ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
         assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
         let others = [
-            Finish { hold: Hold::example(7, 1 << 30), ..end.clone() },
-            Finish { hold: Hold::example(7, -1), ..end.clone() },
-            Finish { ran_us: (1 << 33) * 1000, ..end.clone() },
-            Finish { ran_us: -1000, ..end.clone() },
-            Finish { result: Some("1".into()), ..end.clone() },
-            Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..end.clone() },
+            End { hold: Hold::example(7, 1 << 30), ..end.clone() },
+            End { hold: Hold::example(7, -1), ..end.clone() },
+            End { ran_us: (1 << 33) * 1000, ..end.clone() },
+            End { ran_us: -1000, ..end.clone() },
+            End::completed(end.hold, end.ran_us, Some("1".into())),
+            End { outcome: AttemptOutcome::Cancelled, error: Some("why".into()), ..end.clone() },
         ];
         for other in others {
             let (fence, ran_us) = (other.hold.fence, other.ran_us);
             assert!(list(&other).starts_with(&format!("{{\"7\":[{fence},{ran_us},\"")), "{}", list(&other));
         }
-        let again = Finish { hold: Hold::example(7, 4), ..end.clone() };
+        let again = End { hold: Hold::example(7, 4), ..end.clone() };
         assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 

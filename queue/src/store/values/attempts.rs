@@ -152,55 +152,76 @@ pub(crate) struct Start {
     pub(crate) max_neighbours: Option<u32>,
 }
 
-/// A running job that ends as completed or cancelled.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Finish {
-    #[serde(flatten)]
+/// How an attempt ended, and where its job goes.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
     pub(crate) hold: Hold,
     /// How long the attempt ran, in microseconds.
     pub(crate) ran_us: i64,
-    /// `completed` or `cancelled`: the state in the history, and the attempt's outcome.
-    pub(crate) state: AttemptOutcome,
-    /// JSON, as text.
-    pub(crate) result: Option<String>,
-    /// The reason for a cancellation.
+    pub(crate) outcome: AttemptOutcome,
+    /// The error, or the reason for a cancellation or a snooze.
     pub(crate) error: Option<String>,
+    pub(crate) to: Destination,
 }
 
-/// The end of an attempt in a transaction of its handler's.
+/// Where the job of an ended attempt goes. These are all edges out of `running`, apart from a rescue.
 #[derive(Debug, Clone)]
-pub(crate) struct Completion {
+pub(crate) enum Destination {
+    /// Into the history, completed or cancelled as the outcome says.
+    Finish {
+        /// JSON, as text.
+        result: Option<String>,
+    },
+    /// Back to waiting: a failure with retries left, a snooze or a release.
+    Requeue {
+        /// Microseconds until it may run again. None keeps `run_at`, and so its place.
+        delay_us: Option<i64>,
+        /// 0 or 1: what is subtracted from the attempt counter.
+        uncount: i32,
+        /// Whether the attempt goes into `queue_attempts`. One that never started does not.
+        record: bool,
+    },
+    /// To the dead letters.
+    Bury,
+}
+
+impl End {
+    /// The job is completed, with what its handler returned, as JSON.
+    pub(crate) fn completed(hold: Hold, ran_us: i64, result: Option<String>) -> Self {
+        Self { hold, ran_us, outcome: AttemptOutcome::Completed, error: None, to: Destination::Finish { result } }
+    }
+
+    /// Releases a job that was never started.
+    pub(crate) fn unstarted(hold: Hold) -> Self {
+        let to = Destination::Requeue { delay_us: None, uncount: 1, record: false };
+        Self { hold, ran_us: 0, outcome: AttemptOutcome::Released, error: None, to }
+    }
+
+    /// Releases a job that was running, without counting the attempt.
+    pub(crate) fn released(hold: Hold, ran_us: i64) -> Self {
+        let to = Destination::Requeue { delay_us: None, uncount: 1, record: true };
+        Self { hold, ran_us, outcome: AttemptOutcome::Released, error: None, to }
+    }
+
+    /// Whether both jobs go to the same place, so that one statement writes both ends.
+    pub(crate) fn goes_with(&self, other: &Self) -> bool {
+        std::mem::discriminant(&self.to) == std::mem::discriminant(&other.to)
+    }
+
+    /// What the handler returned, as JSON.
+    pub(crate) fn result(&self) -> Option<&str> {
+        match &self.to {
+            Destination::Finish { result } => result.as_deref(),
+            Destination::Requeue { .. } | Destination::Bury => None,
+        }
+    }
+}
+
+/// The row of a running job, as a transaction of its handler's names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunningRow {
     pub(crate) hold: Hold,
     pub(crate) worker: WorkerId,
     /// Microseconds since 1970. It tells another database apart, in which the numbers could be the same.
     pub(crate) enqueued_us: i64,
-    pub(crate) ran_us: i64,
-    /// JSON, as text.
-    pub(crate) result: Option<String>,
-}
-
-/// A running job that returns to waiting: a failure with retries left, a snooze or a release.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Requeue {
-    #[serde(flatten)]
-    pub(crate) hold: Hold,
-    pub(crate) ran_us: i64,
-    pub(crate) outcome: AttemptOutcome,
-    /// Microseconds until it may run again. None keeps `run_at`, and so its place.
-    pub(crate) delay_us: Option<i64>,
-    /// 0 or 1: what is subtracted from the attempt counter.
-    pub(crate) uncount: i32,
-    /// Whether the attempt goes into `queue_attempts`. One that never started does not.
-    pub(crate) record: bool,
-    pub(crate) error: Option<String>,
-}
-
-/// A running job that goes to the dead letters.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Bury {
-    #[serde(flatten)]
-    pub(crate) hold: Hold,
-    pub(crate) ran_us: i64,
-    pub(crate) outcome: AttemptOutcome,
-    pub(crate) error: String,
 }

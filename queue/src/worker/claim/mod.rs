@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::values::{Ask, Claimed, Lane, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Lane, WorkerId};
 use crate::worker::claim::discovery::{Discovery, REST};
 use crate::worker::claim::lanes::Lanes;
 use crate::worker::claim::lock::LockBackoff;
@@ -27,7 +27,6 @@ use crate::worker::claim::orphans::Orphans;
 use crate::worker::claim::plan::{COMPARED, Next, Planner};
 use crate::worker::lease::health::Failures;
 use crate::worker::record::recorder::BACKLOG;
-use crate::worker::run::ended::Ended;
 use crate::worker::shared::Shared;
 
 /// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and
@@ -463,7 +462,7 @@ impl Claims {
             match self.shared.work.slots_of(&job.lane.queue) {
                 Some(slots) => by_slots[slots].push((job, newest_first)),
                 // the scope holds only served queues: this row's queue changed during the claim
-                None => self.shared.recorder.record(worker, Ended::unstarted(job.hold())),
+                None => self.shared.recorder.record(worker, End::unstarted(job.hold())),
             }
         }
         for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::store::values::{Hold, WorkerId};
+use crate::store::values::{End, Hold, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::run::ended::Ended;
 use crate::worker::run::slots::Slots;
 use crate::worker::shared::Shared;
 
@@ -114,7 +113,7 @@ fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
         job.id = hold.id,
         "a claim's answer was lost; the job was released"
     );
-    shared.recorder.record(worker, Ended::unstarted(hold));
+    shared.recorder.record(worker, End::unstarted(hold));
 }
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.

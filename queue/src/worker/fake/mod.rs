@@ -24,8 +24,8 @@ use crate::error::Error;
 use crate::registry::{JobDefinition, Running};
 use crate::store::engine::dialect::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Bury, Claimed, Finish, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Requeue, Rescued, Scope,
-    Share, WorkerId,
+    Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
+    WorkerId,
 };
 use crate::store::{Access, Capabilities, FeatureDuty, Guard, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
@@ -372,16 +372,13 @@ impl Jobs for MadeUp {
         Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.hold.id).collect())))
     }
 
-    fn finish<'a>(&'a self, _worker: WorkerId, batch: &'a [Finish]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Finish(batch.iter().map(|it| it.hold.id).collect())))
-    }
-
-    fn requeue<'a>(&'a self, _worker: WorkerId, batch: &'a [Requeue]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Requeue(batch.iter().map(|it| it.hold.id).collect())))
-    }
-
-    fn bury<'a>(&'a self, _worker: WorkerId, batch: &'a [Bury]) -> Reply<'a, Vec<i64>> {
-        Box::pin(self.ended(Asked::Bury(batch.iter().map(|it| it.hold.id).collect())))
+    fn end<'a>(&'a self, _worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>> {
+        let ids = batch.iter().map(|end| end.hold.id).collect();
+        Box::pin(self.ended(match batch[0].to {
+            Destination::Finish { .. } => Asked::Finish(ids),
+            Destination::Requeue { .. } => Asked::Requeue(ids),
+            Destination::Bury => Asked::Bury(ids),
+        }))
     }
 
     fn still_held<'a>(&'a self, _worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {

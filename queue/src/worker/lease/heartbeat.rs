@@ -7,12 +7,11 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeou
 
 use crate::error::Error;
 use crate::store::Trouble;
-use crate::store::values::{Heartbeat, Holding, WorkerId};
+use crate::store::values::{End, Heartbeat, Holding, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
 use crate::worker::run::attempt::until;
-use crate::worker::run::ended::Ended;
 use crate::worker::run::switch::Stop;
 use crate::worker::run::verdict::Verdict;
 use crate::worker::{run::slot::STUCK, shared::Shared};
@@ -272,7 +271,7 @@ fn drop_everything(shared: &Shared, reason: &'static str) {
 fn release_surplus(shared: &Shared) {
     for slots in &shared.work.slots {
         for (job, worker) in slots.surplus() {
-            shared.recorder.record(worker, Ended::unstarted(job.hold()));
+            shared.recorder.record(worker, End::unstarted(job.hold()));
         }
     }
 }

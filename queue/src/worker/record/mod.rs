@@ -6,7 +6,7 @@
 //! retried in ever smaller parts and after growing pauses, while all other ends continue.
 
 pub(crate) mod claims;
-mod end_of_run;
+mod forms;
 pub(crate) mod recorder;
 mod refused;
 mod unsettled;
@@ -16,44 +16,23 @@ use std::task::Poll;
 
 use tokio::sync::mpsc;
 
-use crate::store::values::{Bury, Finish, Requeue, WorkerId};
+use crate::store::values::{Destination, End, WorkerId};
 use crate::worker::record::recorder::{BACKLOG, BATCH};
 use crate::worker::record::refused::Aside;
 use crate::worker::run::attempt::until;
-use crate::worker::run::ended::{Ended, Unsettled};
+use crate::worker::run::ended::Ended;
 use crate::worker::shared::Shared;
 
 /// With fewer ends than this, the loop first lets other jobs end that are about to.
 const FEW: usize = 32;
-/// Ends under one worker number, by edge.
-#[derive(Default)]
-struct Batch {
-    finish: Vec<Finish>,
-    requeue: Vec<Requeue>,
-    bury: Vec<Bury>,
-    unsettled: Vec<Unsettled>,
-}
-
-impl Batch {
-    fn push(&mut self, ended: Ended) {
-        match ended {
-            Ended::Finish(it) => self.finish.push(it),
-            Ended::Requeue(it) => self.requeue.push(it),
-            Ended::Bury(it) => self.bury.push(it),
-            Ended::Unsettled(it) => self.unsettled.push(it),
-        }
-    }
-}
-
 /// Records until the run is over.
 pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiver<(WorkerId, Ended)>) {
     let mut ends = Vec::with_capacity(BATCH);
-    let (mut finish, mut requeue, mut bury) = (Aside::default(), Aside::default(), Aside::default());
+    let mut aside = Aside::default();
     loop {
-        let again = [finish.due, requeue.due, bury.due].into_iter().flatten().min();
         tokio::select! {
             count = receiver.recv_many(&mut ends, BATCH) => if count == 0 { return },
-            () = until(again) => {}
+            () = until(aside.due) => {}
         }
         if ends.len() < FEW {
             // jobs that wait for the same thing end at the same moment: let the others end first
@@ -64,35 +43,43 @@ pub(crate) async fn run(shared: Arc<Shared>, mut receiver: mpsc::UnboundedReceiv
                 ends.push(end);
             }
         }
-        // nearly always one number; a second one only right after a lost lease
-        let mut batches: Vec<(WorkerId, Batch)> = Vec::with_capacity(1);
-        for (worker, ended) in ends.drain(..) {
-            let at = batches.iter().position(|(id, _)| *id == worker).unwrap_or_else(|| {
-                batches.push((worker, Batch::default()));
-                batches.len() - 1
-            });
-            batches[at].1.push(ended);
-        }
-        for (worker, mut batch) in batches {
-            for ended in unsettled::settle(&shared, worker, std::mem::take(&mut batch.unsettled)).await {
-                batch.push(ended);
-            }
-            finish.write(&shared, worker, batch.finish).await;
-            requeue.write(&shared, worker, batch.requeue).await;
-            bury.write(&shared, worker, batch.bury).await;
-        }
-        for unrecordable in [finish.again(&shared).await, requeue.again(&shared).await, bury.again(&shared).await] {
-            match unrecordable {
-                Some((worker, Ended::Bury(end))) => bury.last_words(worker, end),
-                Some((worker, Ended::Requeue(end))) => requeue.last_words(worker, end),
-                Some((_, Ended::Finish(_) | Ended::Unsettled(_))) | None => {}
+        for (worker, ended) in by_worker(ends.drain(..)) {
+            for batch in by_destination(unsettled::settle(&shared, worker, ended).await) {
+                aside.write(&shared, worker, batch).await;
             }
         }
+        aside.again(&shared).await;
         shared.notices.progress.notify_waiters();
         if shared.recorder.unrecorded() < BACKLOG {
             shared.notices.room.notify_one();
         }
     }
+}
+
+/// Nearly always under one number; under a second one only right after a lost lease.
+fn by_worker(ends: impl Iterator<Item = (WorkerId, Ended)>) -> Vec<(WorkerId, Vec<Ended>)> {
+    let mut batches: Vec<(WorkerId, Vec<Ended>)> = Vec::with_capacity(1);
+    for (worker, ended) in ends {
+        match batches.iter_mut().find(|(id, _)| *id == worker) {
+            Some((_, batch)) => batch.push(ended),
+            None => batches.push((worker, vec![ended])),
+        }
+    }
+    batches
+}
+
+/// The ends for one statement each, those of finished jobs first.
+fn by_destination(ends: Vec<End>) -> impl Iterator<Item = Vec<End>> {
+    let mut batches = [Vec::new(), Vec::new(), Vec::new()];
+    for end in ends {
+        batches[match end.to {
+            Destination::Finish { .. } => 0,
+            Destination::Requeue { .. } => 1,
+            Destination::Bury => 2,
+        }]
+        .push(end);
+    }
+    batches.into_iter().filter(|batch| !batch.is_empty())
 }
 
 /// Returns when the tasks that are ready have had their turn. Another thread may continue this one. tokio's own

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::state::JobState;
 use crate::store::Trouble;
-use crate::store::values::WorkerId;
+use crate::store::values::{Destination, End, WorkerId};
 use crate::telemetry;
 use crate::worker::lease::health::Failures;
-use crate::worker::record::end_of_run::{EndOfRun, in_bytes, plainer};
-use crate::worker::run::ended::Ended;
+use crate::worker::record::forms::{bytes, bytes_of, in_bytes, last_words, plainer};
 use crate::worker::shared::Shared;
 
 /// Bytes of results and error texts in one transaction. By default, every server accepts more than this in one
@@ -31,14 +31,13 @@ const SHARE: u32 = 4;
 /// The longest pause for that reason.
 const LONGEST_OF_SLOW: Duration = Duration::from_secs(20);
 
-/// Ends of one edge that the database refused.
-pub(crate) struct Aside<E> {
+/// Ends that the database refused.
+pub(crate) struct Aside {
     /// The first is tried first.
-    parts: VecDeque<Part<E>>,
+    parts: VecDeque<Part>,
     /// How many refusals of single ends there were since something was accepted.
     refusals: u32,
-    /// How often something was accepted.
-    taken: u64,
+    taken: Taken,
     /// The most bytes in one write. It falls when a larger write breaks the connection (`max_allowed_packet`).
     most: usize,
     /// When the next part is tried. None: there is none.
@@ -46,10 +45,28 @@ pub(crate) struct Aside<E> {
     failures: Failures,
 }
 
-/// Ends that were refused together.
-pub(crate) struct Part<E> {
+/// How often something was accepted on its way to each destination. What one table refuses, another may accept.
+#[derive(Default)]
+struct Taken {
+    finished: u64,
+    requeued: u64,
+    buried: u64,
+}
+
+impl Taken {
+    fn of(&mut self, end: &End) -> &mut u64 {
+        match end.to {
+            Destination::Finish { .. } => &mut self.finished,
+            Destination::Requeue { .. } => &mut self.requeued,
+            Destination::Bury => &mut self.buried,
+        }
+    }
+}
+
+/// Ends that were refused together. All of them have the same destination.
+struct Part {
     worker: WorkerId,
-    ends: Vec<E>,
+    ends: Vec<End>,
     refusals: u32,
     /// It replaces an end that could not be recorded.
     last_words: bool,
@@ -59,30 +76,27 @@ pub(crate) struct Part<E> {
     taken: u64,
 }
 
-impl<E> Default for Aside<E> {
+impl Default for Aside {
     fn default() -> Self {
-        let (parts, failures) = (VecDeque::new(), Failures::default());
-        Self { parts, refusals: 0, taken: 0, most: BATCH_BYTES, due: None, failures }
+        let (parts, taken, failures) = (VecDeque::new(), Taken::default(), Failures::default());
+        Self { parts, refusals: 0, taken, most: BATCH_BYTES, due: None, failures }
     }
 }
 
-impl<E: EndOfRun> Aside<E> {
-    /// Writes new ends, and sets refused ones aside.
-    pub(super) async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<E>) {
-        if batch.is_empty() {
-            return;
-        }
+impl Aside {
+    /// Writes new ends, which have the same destination, and sets refused ones aside.
+    pub(super) async fn write(&mut self, shared: &Shared, worker: WorkerId, batch: Vec<End>) {
         for ends in in_bytes(batch, self.most) {
             let began = Instant::now();
             let Err(error) = write(shared, worker, &ends).await else {
-                self.taken += 1;
+                *self.taken.of(&ends[0]) += 1;
                 self.most = BATCH_BYTES.min(self.most + self.most / 64);
                 continue;
             };
             self.report(shared, &error);
             self.learn(&error, &ends);
             // ahead of ends that were refused often
-            let taken = self.taken;
+            let taken = *self.taken.of(&ends[0]);
             self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false, cleared: false, taken });
             let soon = Instant::now() + PAUSE.max(began.elapsed());
             self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
@@ -90,26 +104,24 @@ impl<E: EndOfRun> Aside<E> {
     }
 
     /// Tries the next part, if it is due. A part that is refused again is halved, so that one bad row blocks nobody and
-    /// no statement is too large. Returns what to write instead of an end that cannot be recorded at all.
-    pub(super) async fn again(&mut self, shared: &Shared) -> Option<(WorkerId, Ended)> {
+    /// no statement is too large.
+    pub(super) async fn again(&mut self, shared: &Shared) {
         let began = Instant::now();
         if self.due.is_none_or(|due| began < due) {
-            return None;
+            return;
         }
-        let mut part = self.parts.pop_front()?;
+        let Some(mut part) = self.parts.pop_front() else { return };
         let Err(error) = write(shared, part.worker, &part.ends).await else {
             self.refusals = 0;
-            self.taken += 1;
-            self.next_at(shared, Instant::now());
-            return None;
+            *self.taken.of(&part.ends[0]) += 1;
+            return self.next_at(shared, Instant::now());
         };
         self.report(shared, &error);
         self.learn(&error, &part.ends);
         part.refusals = part.refusals.saturating_add(1);
-        let mut unrecordable = None;
         if part.ends.len() > 1 {
             let Part { worker, taken, mut ends, .. } = part;
-            let parts = if error.broke_the_connection() && ends.iter().map(E::bytes).sum::<usize>() > self.most {
+            let parts = if error.broke_the_connection() && bytes_of(&ends) > self.most {
                 in_bytes(ends, self.most)
             } else {
                 let rest = ends.split_off(ends.len() / 2);
@@ -120,7 +132,9 @@ impl<E: EndOfRun> Aside<E> {
             }
         } else {
             self.refusals = self.refusals.saturating_add(1);
-            unrecordable = self.refused(shared, part, &error, began).await;
+            if self.refused(shared, part, &error, began).await {
+                return self.next_at(shared, Instant::now());
+            }
         }
         let known = self.parts.front().is_some_and(|next| next.ends.len() == 1 && next.refusals > 0);
         let tries = if known { self.refusals.min(10) } else { 0 };
@@ -128,20 +142,14 @@ impl<E: EndOfRun> Aside<E> {
         let slow = if error.broke_the_connection() { Duration::ZERO } else { began.elapsed() * SHARE };
         let pause = LONGEST.min(PAUSE * 2u32.pow(tries)).max(LONGEST_OF_SLOW.min(slow));
         self.next_at(shared, Instant::now() + pause.mul_f64(0.5 + fastrand::f64() / 2.0));
-        unrecordable
     }
 
     /// Handles the refusal of a single end. It is tried again, in a plainer form if it is to blame itself. If its
-    /// plainest form is refused while other ends are accepted, its last words replace it.
-    async fn refused(
-        &mut self,
-        shared: &Shared,
-        mut part: Part<E>,
-        error: &Error,
-        began: Instant,
-    ) -> Option<(WorkerId, Ended)> {
+    /// plainest form is refused while other ends are accepted, its last words replace it: true.
+    async fn refused(&mut self, shared: &Shared, mut part: Part, error: &Error, began: Instant) -> bool {
         let end = &part.ends[0];
-        let broke = end.bytes() > SMALL && error.broke_the_connection() && shared.lease.extended_since(began);
+        let taken = *self.taken.of(end);
+        let broke = bytes(end) > SMALL && error.broke_the_connection() && shared.lease.extended_since(began);
         if !broke && !error.blames_the_row() {
             self.parts.push_back(part);
         } else if part.refusals < TRIES {
@@ -154,19 +162,24 @@ impl<E: EndOfRun> Aside<E> {
             part.ends[0] = plain;
             part.refusals = 0;
             self.parts.push_front(part);
-        } else if !part.last_words && (error.is_a_constraint() || self.taken > part.taken) {
+        } else if !part.last_words && (error.is_a_constraint() || taken > part.taken) {
             self.refusals = 0;
-            return Some((part.worker, end.last_words(error)));
+            let end = last_words(end, error);
+            let (worker, taken) = (part.worker, *self.taken.of(&end));
+            // nothing replaces a job that cannot even be put off
+            let last_words = matches!(end.to, Destination::Requeue { .. });
+            self.parts.push_front(Part { worker, ends: vec![end], refusals: 0, last_words, cleared: false, taken });
+            return true;
         } else {
             if part.refusals == TRIES {
                 tracing::error!(
-                    job.id = end.hold().id, %error,
+                    job.id = end.hold.id, %error,
                     "the end of a job cannot be recorded in any form; the job is rescued when this worker ends"
                 );
             }
             self.parts.push_back(part);
         }
-        None
+        false
     }
 
     /// Sets when the next part is tried, if there is one.
@@ -178,8 +191,8 @@ impl<E: EndOfRun> Aside<E> {
     }
 
     /// A batch that broke its connection was too large.
-    fn learn(&mut self, error: &Error, ends: &[E]) {
-        let bytes = ends.iter().map(E::bytes).sum::<usize>();
+    fn learn(&mut self, error: &Error, ends: &[End]) {
+        let bytes = bytes_of(ends);
         if ends.len() > 1 && bytes > SMALL && error.broke_the_connection() {
             self.most = self.most.min((bytes / 2).max(SMALL));
         }
@@ -193,42 +206,33 @@ impl<E: EndOfRun> Aside<E> {
     }
 }
 
-impl<E: EndOfRun> Aside<E> {
-    /// Takes in what replaces an end that cannot be recorded.
-    pub(super) fn last_words(&mut self, worker: WorkerId, end: E) {
-        let last_words = E::WAITS_AGAIN;
-        let taken = self.taken;
-        self.parts.push_front(Part { worker, ends: vec![end], refusals: 0, last_words, cleared: false, taken });
-        self.due = Some(Instant::now());
-    }
-}
-
 /// Removes an older job with the same number. Numbers repeat after a TRUNCATE, or after a backup was restored.
-async fn clear<E: EndOfRun>(shared: &Shared, end: &E) {
-    let id = end.hold().id;
+async fn clear(shared: &Shared, end: &End) {
+    let id = end.hold.id;
+    let among = if let Destination::Bury = end.to { JobState::Dead } else { JobState::Completed };
     tracing::error!(
         job.id = id,
         "an older job with the number of this one is removed; numbers were reused: set the counter of queue_jobs above \
          all numbers in queue_history and queue_dead"
     );
-    if let Err(error) = shared.config.store.delete(&[id], Some(E::AMONG)).await {
+    if let Err(error) = shared.config.store.delete(&[id], Some(among)).await {
         tracing::error!(job.id = id, %error, "the older job with this number cannot be removed");
     }
 }
 
 /// Writes a batch, and waits while the database is away. Error: the database is up, and refuses this batch.
-async fn write<E: EndOfRun>(shared: &Shared, worker: WorkerId, batch: &[E]) -> Result<(), Error> {
+async fn write(shared: &Shared, worker: WorkerId, batch: &[End]) -> Result<(), Error> {
     let began = Instant::now();
     let mut broken = None;
     let mut failures = Failures::default();
     loop {
-        let error = match E::write(&*shared.config.store, worker, batch).await {
+        let error = match shared.config.store.end(worker, batch).await {
             Ok(accepted) => {
                 shared.health.up(&mut failures);
-                shared.claim_records.ended(worker, batch.iter().map(|end| end.hold().key()));
-                shared.recorder.written(batch.iter().map(|end| end.hold().key()));
+                shared.claim_records.ended(worker, batch.iter().map(|end| end.hold.key()));
+                shared.recorder.written(batch.iter().map(|end| end.hold.key()));
                 report_refused(batch, &accepted);
-                if E::WAITS_AGAIN {
+                if batch.iter().any(|end| matches!(end.to, Destination::Requeue { .. })) {
                     // the claim loop finds out when they are due
                     shared.notices.enqueued.notify_one();
                 }
@@ -252,15 +256,15 @@ async fn write<E: EndOfRun>(shared: &Shared, worker: WorkerId, batch: &[E]) -> R
     }
 }
 
-fn report_refused<E: EndOfRun>(batch: &[E], accepted: &[i64]) {
+fn report_refused(batch: &[End], accepted: &[i64]) {
     if accepted.len() == batch.len() {
         return;
     }
     let accepted: HashSet<i64> = accepted.iter().copied().collect();
-    for end in batch.iter().filter(|end| !accepted.contains(&end.hold().id)) {
+    for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
         tracing::warn!(
             event = telemetry::JOB_REFUSED,
-            job.id = end.hold().id,
+            job.id = end.hold.id,
             "the end of an attempt was refused: another attempt is current, or the job no longer exists"
         );
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::end_of_run::plainer;
+use super::forms::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
 use crate::store::values::{AttemptOutcome, Hold};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
-use crate::worker::run::ended::Settled;
+use crate::worker::run::ended::{Settled, Unsettled};
 
 /// A recording loop at work.
 struct Scene {
@@ -30,18 +30,13 @@ impl Scene {
 
     fn finish(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (fence, ran_us, state) = (1, 0, AttemptOutcome::Completed);
-            let end = Finish { hold: Hold::example(id, fence), ran_us, state, result: None, error: None };
-            self.shared.recorder.record(1, Ended::Finish(end));
+            self.shared.recorder.record(1, finish_with(id, None));
         }
     }
 
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let (fence, ran_us, outcome) = (1, 0, AttemptOutcome::Failed);
-            self.shared
-                .recorder
-                .record(1, Ended::Bury(Bury { hold: Hold::example(id, fence), ran_us, outcome, error: "no".into() }));
+            self.shared.recorder.record(1, buried(Hold::example(id, 1), "no"));
         }
     }
 
@@ -232,7 +227,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
             sleep(Duration::from_millis(50)).await;
         }
     });
-    scene.shared.recorder.record(1, Ended::Finish(finish_with(5, Some("1".repeat(2_000)))));
+    scene.shared.recorder.record(1, finish_with(5, Some("1".repeat(2_000))));
     scene.finish((1..=4).chain(6..=1_000));
     let took = scene.left(1).await;
     assert!(took < Duration::from_secs(3), "{took:?}: others waited");
@@ -243,8 +238,12 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
     beats.abort();
 }
 
-fn finish_with(id: i64, result: Option<String>) -> Finish {
-    Finish { hold: Hold::example(id, 1), ran_us: 0, state: AttemptOutcome::Completed, result, error: None }
+fn finish_with(id: i64, result: Option<String>) -> End {
+    End::completed(Hold::example(id, 1), 0, result)
+}
+
+fn buried(hold: Hold, error: &str) -> End {
+    End { hold, ran_us: 0, outcome: AttemptOutcome::Failed, error: Some(error.to_owned()), to: Destination::Bury }
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,13 +263,13 @@ async fn a_refusal_that_hits_every_end_is_blamed_on_none() {
 #[test]
 fn an_end_gets_plainer_and_stays_what_it_is() {
     let error = Error::config("refused");
-    let end = Finish { error: Some("größer".into()), ..finish_with(1, Some(r#"{"a":"日🦀"}"#.into())) };
+    let end = End { error: Some("größer".into()), ..finish_with(1, Some(r#"{"a":"日🦀"}"#.into())) };
     let ascii = plainer(&end, &error, false).expect("in ASCII");
-    assert_eq!(ascii.result.as_deref(), Some(r#"{"a":"\u65e5\ud83e\udd80"}"#));
+    assert_eq!(ascii.result(), Some(r#"{"a":"\u65e5\ud83e\udd80"}"#));
     assert_eq!(ascii.error.as_deref(), Some(r"gr\u{f6}\u{df}er"));
     for bare in [plainer(&ascii, &error, false), plainer(&end, &error, true)] {
         let bare = bare.expect("without texts");
-        assert_eq!((bare.state, bare.result.clone()), (AttemptOutcome::Completed, None));
+        assert_eq!((bare.outcome, bare.result()), (AttemptOutcome::Completed, None));
         assert_eq!(bare.error.as_deref(), Some("the database rejected the text: refused"));
         assert!(plainer(&bare, &error, false).is_none());
     }
@@ -282,9 +281,8 @@ impl Scene {
     fn completes_itself(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
             let hold = Hold::example(id, 1);
-            let (ran_us, outcome, error) = (0, AttemptOutcome::Failed, "not committed".to_owned());
             let settle = move |is_held| match is_held {
-                true => Settled::Ended(Ended::Bury(Bury { hold, ran_us, outcome, error })),
+                true => Settled::Ended(buried(hold, "not committed")),
                 false => Settled::Completed { result: None },
             };
             self.shared.recorder.record(1, Ended::Unsettled(Unsettled::new(hold, settle)));

@@ -6,25 +6,31 @@ use std::collections::HashSet;
 use tokio::time::Instant;
 
 use crate::store::Trouble;
-use crate::store::values::{Hold, WorkerId};
+use crate::store::values::{End, Hold, WorkerId};
 use crate::worker::lease::health::Failures;
-use crate::worker::run::ended::{Ended, Settled, Unsettled};
+use crate::worker::run::ended::{Ended, Settled};
 use crate::worker::shared::Shared;
 
-/// Returns the ends that are to be written: of the jobs that are still held.
-pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Unsettled>) -> Vec<Ended> {
-    if batch.is_empty() {
-        return Vec::new();
+/// Returns the ends that are to be written: those that are known, and those of jobs that are still held.
+pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Ended>) -> Vec<End> {
+    let (mut ends, mut unsettled) = (Vec::with_capacity(batch.len()), Vec::new());
+    for ended in batch {
+        match ended {
+            Ended::Known(end) => ends.push(end),
+            Ended::Unsettled(attempt) => unsettled.push(attempt),
+        }
     }
-    let holds: Vec<Hold> = batch.iter().map(|attempt| attempt.hold).collect();
+    if unsettled.is_empty() {
+        return ends;
+    }
+    let holds: Vec<Hold> = unsettled.iter().map(|attempt| attempt.hold).collect();
     let held = still_held(shared, worker, &holds).await;
-    let mut ends = Vec::new();
-    for attempt in batch {
+    for attempt in unsettled {
         let key = attempt.hold.key();
         // a read that failed says nothing: the fence refuses the end of a job that is gone
         let is_held = held.as_ref().is_none_or(|held| held.contains(&key.0));
         match attempt.settle(is_held) {
-            Settled::Ended(ended) => ends.push(ended),
+            Settled::Ended(end) => ends.push(end),
             Settled::Completed { .. } | Settled::Lost => {
                 shared.claim_records.ended(worker, std::iter::once(key));
                 shared.recorder.written(std::iter::once(key));

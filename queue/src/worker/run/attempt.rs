@@ -15,7 +15,7 @@ use crate::context::{Cancellation, ContextParts, JobContext, Row, States};
 use crate::context::{Tick, Ticks};
 use crate::registry::JobDefinition;
 use crate::store::Store;
-use crate::store::values::{AttemptOutcome, Claimed, WorkerId};
+use crate::store::values::{AttemptOutcome, Claimed, End, WorkerId};
 use crate::telemetry;
 use crate::worker::run::ended::{Ended, Settled, Unsettled};
 use crate::worker::run::error_text::{CAUSED_BY, panic_text};
@@ -93,9 +93,9 @@ impl Execution {
             let long_args = self.long_args.take();
             let ctx = self.context();
             match self.execute(long_args, ctx.clone()).await {
-                Raw::Undecodable(text) => self.undecodable(text).await,
+                Raw::Undecodable(text) => self.undecodable(text).await.map(Ended::from),
                 raw if ctx.completes() && self.row != AttemptRow::None => self.unsettled(raw, settles_in),
-                raw => self.classify(raw),
+                raw => self.classify(raw).map(Ended::from),
             }
         }
         .instrument(span)
@@ -229,7 +229,7 @@ impl Execution {
         }
     }
 
-    fn classify(&self, raw: Raw) -> Option<Ended> {
+    fn classify(&self, raw: Raw) -> Option<End> {
         let reason = self.switch.reason();
         (reason != Some(Stop::LeaseLost)).then(|| self.verdict().on(raw, reason))
     }
@@ -241,7 +241,7 @@ impl Execution {
 
     /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
     /// costs no retry.
-    async fn undecodable(&self, text: String) -> Option<Ended> {
+    async fn undecodable(&self, text: String) -> Option<End> {
         let Some(store) = self.store.as_ref().filter(|_| !self.decode_grace.is_zero()) else {
             return self.classify(Raw::Undecodable(text));
         };

@@ -1,17 +1,12 @@
 //! How an attempt ended: what is to be recorded.
 
-use std::time::Duration;
+use crate::store::values::{AttemptOutcome, Destination, End, Hold};
 
-use crate::limits::micros;
-use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Hold, Requeue};
-
-/// How an attempt ended: the edge that the job takes.
+/// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    Finish(Finish),
-    Requeue(Requeue),
-    Bury(Bury),
-    /// The handler completed the job in a transaction of its own: which edge it takes is still to be read.
+    Known(End),
+    /// The handler completed the job in a transaction of its own: whether that was committed is still to be read.
     Unsettled(Unsettled),
 }
 
@@ -19,42 +14,20 @@ impl Ended {
     /// The job, and the fence of the attempt.
     pub(crate) fn key(&self) -> (i64, i32) {
         match self {
-            Self::Finish(it) => it.hold.key(),
-            Self::Requeue(it) => it.hold.key(),
-            Self::Bury(it) => it.hold.key(),
+            Self::Known(end) => end.hold.key(),
             Self::Unsettled(it) => it.hold.key(),
         }
     }
 
     /// The arguments did not decode, and another worker may be able to.
     pub(crate) fn is_misfit(&self) -> bool {
-        matches!(self, Self::Requeue(it) if it.outcome == AttemptOutcome::Undecodable)
+        matches!(self, Self::Known(End { outcome: AttemptOutcome::Undecodable, to: Destination::Requeue { .. }, .. }))
     }
+}
 
-    /// Releases a job that was running, without counting the attempt.
-    pub(crate) fn released(job: &Claimed, ran: Duration) -> Self {
-        Self::Requeue(Requeue {
-            hold: job.hold(),
-            ran_us: micros(ran),
-            outcome: AttemptOutcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: true,
-            error: None,
-        })
-    }
-
-    /// Releases a job that was never started.
-    pub(crate) fn unstarted(hold: Hold) -> Self {
-        Self::Requeue(Requeue {
-            hold,
-            ran_us: 0,
-            outcome: AttemptOutcome::Released,
-            delay_us: None,
-            uncount: 1,
-            record: false,
-            error: None,
-        })
+impl From<End> for Ended {
+    fn from(end: End) -> Self {
+        Self::Known(end)
     }
 }
 
@@ -70,7 +43,7 @@ pub(crate) enum Settled {
     #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only tests look at the result"))]
     Completed { result: Option<String> },
     /// As the transaction was not committed.
-    Ended(Ended),
+    Ended(End),
     /// The lease was lost, so there is nothing to record.
     Lost,
 }

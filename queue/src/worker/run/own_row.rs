@@ -11,7 +11,7 @@ use crate::context::OwnRow;
 use crate::error::Error;
 use crate::limits::micros;
 use crate::store::Store;
-use crate::store::values::{Claimed, Completion, WorkerId};
+use crate::store::values::{Claimed, End, RunningRow, WorkerId};
 use crate::worker::run::switch::{Stop, Switch};
 
 /// How long a handler lets a statement end before it locks its job's row. The statement takes a round trip.
@@ -31,14 +31,13 @@ impl OwnRow for HeldRow {
         self.store.capabilities().engine
     }
 
-    fn completion(&self, result: Option<String>) -> Completion {
-        Completion {
-            hold: self.job.hold(),
-            worker: self.worker,
-            enqueued_us: self.job.enqueued_at.timestamp_micros(),
-            ran_us: micros(self.started.elapsed()),
-            result,
-        }
+    fn row(&self) -> RunningRow {
+        let enqueued_us = self.job.enqueued_at.timestamp_micros();
+        RunningRow { hold: self.job.hold(), worker: self.worker, enqueued_us }
+    }
+
+    fn completed(&self, result: Option<String>) -> End {
+        End::completed(self.job.hold(), micros(self.started.elapsed()), result)
     }
 
     fn is_lost(&self) -> bool {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::limits::MAX_ARGS_BYTES;
-use crate::store::values::{Claimed, Start};
+use crate::store::values::{Claimed, End, Start};
 use crate::telemetry;
 use crate::worker::run::attempt::{AttemptRow, Execution, LongArgs};
 use crate::worker::run::ended::Ended;
@@ -103,7 +103,7 @@ impl Shared {
             let job = Arc::new(job);
             let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
                 // the scope holds only known kinds: this row's kind changed during the claim
-                self.recorder.record(worker, Ended::unstarted(job.hold()));
+                self.recorder.record(worker, End::unstarted(job.hold()));
                 continue;
             };
             let key = job.hold().key();
@@ -112,7 +112,7 @@ impl Shared {
             let Some(first) = self.admit(&held).await else {
                 held.leave_isolation();
                 if self.work.held().remove(&key).is_some() {
-                    self.recorder.record(worker, Ended::unstarted(job.hold()));
+                    self.recorder.record(worker, End::unstarted(job.hold()));
                 }
                 continue;
             };
@@ -256,7 +256,7 @@ impl Shared {
         };
         ended.unwrap_or_else(|panic| {
             let (job, definition, log_errors) = (&*held.job, &*held.definition, self.config.log_errors);
-            Some(Verdict { job, definition, ran: started.elapsed(), log_errors }.panicked(&*panic))
+            Some(Verdict { job, definition, ran: started.elapsed(), log_errors }.panicked(&*panic).into())
         })
     }
 
@@ -275,7 +275,7 @@ impl Shared {
     }
 
     /// Abandons an attempt that does not leave its slot, and lets another slot take its place.
-    pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, ended: Ended) {
+    pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, end: End) {
         if self.work.held().remove(&held.key()).is_none() {
             return;
         }
@@ -288,7 +288,7 @@ impl Shared {
             job.attempt = held.job.attempt,
             "the job blocks its thread and was left behind; use #[job(blocking)] for work that does not await"
         );
-        self.recorder.record(held.worker, ended);
+        self.recorder.record(held.worker, end);
         self.work.slots[held.slots].replace();
         self.start_slots();
         self.notices.room.notify_one();

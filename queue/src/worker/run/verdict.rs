@@ -8,9 +8,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::registry::JobDefinition;
-use crate::store::values::{AttemptOutcome, Bury, Claimed, Finish, Requeue};
+use crate::store::values::{AttemptOutcome, Claimed, Destination, End};
 use crate::telemetry;
-use crate::worker::run::ended::Ended;
 use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
 use crate::worker::run::raw::Raw;
 use crate::worker::run::switch::Stop;
@@ -27,7 +26,7 @@ pub(crate) struct Verdict<'a> {
 
 impl Verdict<'_> {
     /// Decides by how the handler ended, and why it was told to stop.
-    pub(super) fn on(&self, raw: Raw, reason: Option<Stop>) -> Ended {
+    pub(super) fn on(&self, raw: Raw, reason: Option<Stop>) -> End {
         match raw {
             Raw::Returned(Ok(result)) => self.completed(result),
             Raw::Returned(Err(JobError(Failure::Snooze { delay, reason, give_up_at }))) => {
@@ -69,17 +68,17 @@ impl Verdict<'_> {
     }
 
     /// It ran for too long. It may also block its thread, so that it cannot even be dropped.
-    pub(crate) fn timed_out(&self) -> Ended {
+    pub(crate) fn timed_out(&self) -> End {
         self.failed(AttemptOutcome::TimedOut, None, self.timeout_text())
     }
 
     /// It panicked outside the handler: while its error was formatted, or while it was dropped.
-    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> Ended {
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> End {
         self.failed(AttemptOutcome::Panicked, None, format!("panicked: {}", panic_text(panic)))
     }
 
     /// Its arguments do not fit this build. It is tried again after a while, which costs no retry.
-    pub(crate) fn undecodable_here(&self, text: &str, pause: Duration) -> Ended {
+    pub(crate) fn undecodable_here(&self, text: &str, pause: Duration) -> End {
         let delay_us = micros(pause);
         tracing::warn!(
             event = telemetry::JOB_FAILED,
@@ -93,7 +92,7 @@ impl Verdict<'_> {
     }
 
     /// It is tried again after this delay or its backoff, while retries are left.
-    pub(crate) fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> Ended {
+    pub(crate) fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> End {
         if self.job.attempt > self.job.max_retries {
             return self.bury(outcome, error);
         }
@@ -110,17 +109,17 @@ impl Verdict<'_> {
         self.requeue(outcome, Some(delay_us), 0, Some(error))
     }
 
-    fn completed(&self, result: Option<String>) -> Ended {
+    fn completed(&self, result: Option<String>) -> End {
         tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = self.milliseconds(), "completed");
         self.finish(AttemptOutcome::Completed, result.filter(|json| may_be_kept(json)), None)
     }
 
-    fn cancelled(&self, why: String) -> Ended {
+    fn cancelled(&self, why: String) -> End {
         tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = self.milliseconds(), "cancelled");
         self.finish(AttemptOutcome::Cancelled, None, Some(storable(why)))
     }
 
-    fn snoozed(&self, delay: Duration, reason: Option<String>) -> Ended {
+    fn snoozed(&self, delay: Duration, reason: Option<String>) -> End {
         let delay_us = micros(delay);
         let error = reason.as_deref().and_then(|reason| self.logged(AttemptOutcome::Snoozed, reason));
         tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, error, "snoozed");
@@ -134,18 +133,18 @@ impl Verdict<'_> {
         again > end.timestamp_micros()
     }
 
-    fn gave_up(&self, end: DateTime<Utc>, error: String) -> Ended {
+    fn gave_up(&self, end: DateTime<Utc>, error: String) -> End {
         let end = end.to_rfc3339_opts(SecondsFormat::Secs, true);
         self.bury(AttemptOutcome::Failed, format!("{error}{CAUSED_BY}it was to give up at {end}"))
     }
 
-    fn released(&self) -> Ended {
+    fn released(&self) -> End {
         tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
         self.requeue(AttemptOutcome::Released, None, 1, None)
     }
 
     /// What the handler needs is not there now. It is tried again after its backoff, which costs no retry.
-    fn unbegun(&self, error: String) -> Ended {
+    fn unbegun(&self, error: String) -> End {
         let delay_us = micros(self.definition.backoff.delay(self.job.attempt));
         let retry_in_ms = delay_us / 1000;
         let error_text = self.logged(AttemptOutcome::Released, &error);
@@ -154,23 +153,19 @@ impl Verdict<'_> {
         self.requeue(AttemptOutcome::Released, Some(delay_us), 1, Some(error))
     }
 
-    fn finish(&self, state: AttemptOutcome, result: Option<String>, error: Option<String>) -> Ended {
-        Ended::Finish(Finish { hold: self.job.hold(), ran_us: micros(self.ran), state, result, error })
+    fn finish(&self, outcome: AttemptOutcome, result: Option<String>, error: Option<String>) -> End {
+        self.end(outcome, error, Destination::Finish { result })
     }
 
-    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> Ended {
-        Ended::Requeue(Requeue {
-            hold: self.job.hold(),
-            ran_us: micros(self.ran),
-            outcome,
-            delay_us,
-            uncount,
-            record: true,
-            error: error.map(storable),
-        })
+    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> End {
+        self.end(outcome, error.map(storable), Destination::Requeue { delay_us, uncount, record: true })
     }
 
-    fn bury(&self, outcome: AttemptOutcome, error: String) -> Ended {
+    fn end(&self, outcome: AttemptOutcome, error: Option<String>, to: Destination) -> End {
+        End { hold: self.job.hold(), ran_us: micros(self.ran), outcome, error, to }
+    }
+
+    fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
         tracing::error!(
             event = telemetry::JOB_DEAD,
             job.duration_ms = self.milliseconds(),
@@ -178,8 +173,7 @@ impl Verdict<'_> {
             error = self.logged(outcome, &error),
             "moved to the dead letters"
         );
-        let hold = self.job.hold();
-        Ended::Bury(Bury { hold, ran_us: micros(self.ran), outcome, error: storable(error) })
+        self.end(outcome, Some(storable(error)), Destination::Bury)
     }
 
     /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.

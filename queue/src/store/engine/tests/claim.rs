@@ -30,7 +30,7 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
                         return mine;
                     }
                     let batch: Vec<_> = jobs.iter().map(done).collect();
-                    let mut accepted = store.finish(worker, &batch).await.unwrap();
+                    let mut accepted = store.end(worker, &batch).await.unwrap();
                     accepted.sort_unstable();
                     let mut wanted: Vec<_> = jobs.iter().map(|job| job.id.get()).collect();
                     wanted.sort_unstable();
@@ -230,10 +230,10 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     let last = db.take(worker, 2).await;
     assert!(last.len() == 1 && db.take(worker, 2).await.is_empty());
     assert_eq!(notes().await, 2, "a claim that took nothing leaves none");
-    assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
+    assert_eq!(db.store.end(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
     db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 2);
-    assert_eq!(db.store.finish(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
+    assert_eq!(db.store.end(worker, &[done(&jobs[1])]).await.unwrap().len(), 1);
     let other = db.worker().await;
     let settled = [jobs[0].claim.unwrap()];
     let settled = Holding { settled: &settled, ..Holding::default() };
@@ -244,7 +244,7 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     let check = Holding { check: true, ..Holding::default() };
     db.store.heartbeat(worker, LEASE, check, &[]).await.unwrap();
     assert_eq!(notes().await, 1, "its job is held");
-    assert_eq!(db.store.finish(worker, &[done(&last[0])]).await.unwrap().len(), 1);
+    assert_eq!(db.store.end(worker, &[done(&last[0])]).await.unwrap().len(), 1);
     db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap();
     assert_eq!(notes().await, 1, "nobody has said that it is settled");
     db.store.heartbeat(worker, LEASE, check, &[]).await.unwrap();
@@ -279,7 +279,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     let first = db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().session;
     let jobs = db.take(worker, 1).await;
     db.sql("CREATE TABLE as_before AS SELECT * FROM queue_jobs").await;
-    assert_eq!(db.store.finish(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
+    assert_eq!(db.store.end(worker, &[done(&jobs[0])]).await.unwrap().len(), 1);
     db.sql("DELETE FROM queue_history").await;
     db.sql(requeue).await;
     let mut conn = db.pool.acquire().await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::engine::complete::{complete, guard};
-use crate::store::values::Completion;
+use crate::store::values::RunningRow;
 
 on_each! {
     only_the_current_attempt_completes,
@@ -14,35 +14,25 @@ async fn only_the_current_attempt_completes<DB: TestDb>(db: Db<DB>) {
     let (worker, other) = (db.worker().await, db.worker().await);
     db.insert(&[job("a")]).await;
     let earlier = db.take(worker, 1).await.remove(0);
-    let released = Requeue {
-        hold: earlier.hold(),
-        ran_us: 1,
-        outcome: AttemptOutcome::Released,
-        delay_us: None,
-        uncount: 1,
-        record: true,
-        error: None,
-    };
-    db.store.requeue(worker, &[released]).await.unwrap();
+    db.store.end(worker, &[End::released(earlier.hold(), 1)]).await.unwrap();
     let current = db.take(worker, 1).await.remove(0);
     assert!(current.id == earlier.id && current.fence == earlier.fence + 1);
-    let end = |job: &Claimed, worker: WorkerId| Completion {
+    let row = |job: &Claimed, worker: WorkerId| RunningRow {
         hold: job.hold(),
         worker,
         enqueued_us: job.enqueued_at.timestamp_micros(),
-        ran_us: 1,
-        result: None,
     };
-    let right = end(&current, worker);
-    let elsewhere = Completion { enqueued_us: right.enqueued_us + 1_000, ..right.clone() };
+    let right = row(&current, worker);
+    let elsewhere = RunningRow { enqueued_us: right.enqueued_us + 1_000, ..right };
+    let end = plain(&current);
     let mut conn = db.pool.acquire().await.unwrap();
     let mut tx = conn.begin().await.unwrap();
-    for (wrong, why) in [(end(&earlier, worker), "fence"), (end(&current, other), "worker"), (elsewhere, "database")] {
-        assert_eq!(complete::<DB>(&mut tx, &wrong, false).await.unwrap(), Some(false), "{why}");
-        assert_eq!(guard::<DB>(&mut tx, &wrong).await.unwrap(), Some(false), "{why}");
+    for (wrong, why) in [(row(&earlier, worker), "fence"), (row(&current, other), "worker"), (elsewhere, "database")] {
+        assert_eq!(complete::<DB>(&mut tx, wrong, &end, false).await.unwrap(), Some(false), "{why}");
+        assert_eq!(guard::<DB>(&mut tx, wrong).await.unwrap(), Some(false), "{why}");
     }
-    assert_eq!(guard::<DB>(&mut tx, &right).await.unwrap(), Some(true));
-    assert_eq!(complete::<DB>(&mut tx, &right, false).await.unwrap(), Some(true));
+    assert_eq!(guard::<DB>(&mut tx, right).await.unwrap(), Some(true));
+    assert_eq!(complete::<DB>(&mut tx, right, &end, false).await.unwrap(), Some(true));
     tx.commit().await.unwrap();
     assert_eq!(db.int("SELECT count(*) FROM queue_jobs").await, 0);
     assert_eq!(db.int(format!("SELECT count(*) FROM queue_history WHERE fence = {}", current.fence)).await, 1);

@@ -28,12 +28,12 @@ async fn an_end_waits_for_a_transaction_that_moves_the_job<DB: TestDb>(db: Db<DB
         let ends = store.clone();
         let ids = (kept.id.get(), moved.id.get());
         let mut end = tokio::spawn(async move {
-            let cancelled = |job| Finish { state: AttemptOutcome::Cancelled, error: Some("no".into()), ..done(job) };
+            let cancelled = |job| End { outcome: AttemptOutcome::Cancelled, error: Some("no".into()), ..done(job) };
             match number {
-                0 => ends.finish(worker, &[done(&kept), done(&moved)]).await,
-                1 => ends.finish(worker, &[cancelled(&kept), cancelled(&moved)]).await,
-                2 => ends.requeue(worker, &[back(&kept), back(&moved)]).await,
-                _ => ends.bury(worker, &[buried(&kept), buried(&moved)]).await,
+                0 => ends.end(worker, &[done(&kept), done(&moved)]).await,
+                1 => ends.end(worker, &[cancelled(&kept), cancelled(&moved)]).await,
+                2 => ends.end(worker, &[back(&kept), back(&moved)]).await,
+                _ => ends.end(worker, &[buried(&kept), buried(&moved)]).await,
             }
         });
         let early = tokio::time::timeout(Duration::from_millis(100), &mut end).await;
@@ -52,18 +52,8 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
     let worker = db.worker().await;
     let first = db.take(worker, 3).await;
     // given back unstarted: keeps its place, nothing counted, nothing recorded
-    let release: Vec<_> = first
-        .iter()
-        .map(|j| Requeue {
-            delay_us: None,
-            uncount: 1,
-            record: false,
-            outcome: AttemptOutcome::Released,
-            error: None,
-            ..back(j)
-        })
-        .collect();
-    assert_eq!(db.store.requeue(worker, &release).await.unwrap().len(), 3);
+    let release: Vec<_> = first.iter().map(|j| End::unstarted(j.hold())).collect();
+    assert_eq!(db.store.end(worker, &release).await.unwrap().len(), 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 0);
     let second = db.take(worker, 3).await;
     assert_eq!(second.len(), 3);
@@ -71,23 +61,23 @@ async fn late_writes_are_refused<DB: TestDb>(db: Db<DB>) {
         assert_eq!((a.id, a.run_at, a.attempt, a.fence + 1), (b.id, b.run_at, b.attempt, b.fence));
     }
     // same worker, older fence
-    assert!(db.store.finish(worker, &[done(&first[0])]).await.unwrap().is_empty());
-    assert!(db.store.requeue(worker, &[back(&first[0])]).await.unwrap().is_empty());
-    assert!(db.store.bury(worker, &[buried(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(worker, &[done(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(worker, &[back(&first[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(worker, &[buried(&first[0])]).await.unwrap().is_empty());
     // another worker
     let other = db.worker().await;
-    assert!(db.store.finish(other, &[done(&second[0])]).await.unwrap().is_empty());
-    assert!(db.store.requeue(other, &[back(&second[0])]).await.unwrap().is_empty());
-    assert!(db.store.bury(other, &[buried(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(other, &[done(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(other, &[back(&second[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(other, &[buried(&second[0])]).await.unwrap().is_empty());
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 3);
     // a batch of good and bad, one job under both fences
     let batch = [done(&second[0]), done(&first[1]), done(&first[0])];
-    let accepted = db.store.finish(worker, &batch).await.unwrap();
+    let accepted = db.store.end(worker, &batch).await.unwrap();
     assert_eq!(accepted, [second[0].id.get()]);
-    let both = [Requeue { delay_us: Some(0), ..back(&first[1]) }, back(&second[1])];
-    assert_eq!(db.store.requeue(worker, &both).await.unwrap(), [second[1].id.get()]);
-    let both = [buried(&second[2]), Bury { error: "stale".into(), ..buried(&first[2]) }];
-    assert_eq!(db.store.bury(worker, &both).await.unwrap(), [second[2].id.get()]);
+    let both = [back_in(&first[1], Some(0)), back(&second[1])];
+    assert_eq!(db.store.end(worker, &both).await.unwrap(), [second[1].id.get()]);
+    let both = [buried(&second[2]), End { error: Some("stale".into()), ..buried(&first[2]) }];
+    assert_eq!(db.store.end(worker, &both).await.unwrap(), [second[2].id.get()]);
     assert_eq!(db.text("SELECT result FROM queue_history").await, "{\"a\":\"\\u0000é\"}");
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 2);
     assert_eq!(db.text("SELECT error FROM queue_dead").await, "gone \u{fffd}");
@@ -105,16 +95,17 @@ async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
     db.insert(&[job("a"), job("a"), job("a"), job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 6).await;
-    let plain = |job: &Claimed, ran_us| Finish { result: None, ran_us, ..done(job) };
+    let ran =
+        |job: &Claimed, ran_us, result: Option<&str>| End::completed(job.hold(), ran_us, result.map(str::to_owned));
     let batch = [
-        Finish { result: Some("[0]".into()), ..plain(&jobs[0], 0) },
-        plain(&jobs[1], DAY_US),
-        plain(&jobs[2], 200 * DAY_US),
-        Finish { ran_us: DAY_US, result: Some("3".into()), ..done(&jobs[3]) },
-        Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), ..plain(&jobs[4], DAY_US) },
-        Finish { hold: Hold { fence: jobs[5].fence + 1, ..jobs[5].hold() }, ..plain(&jobs[5], DAY_US) },
+        ran(&jobs[0], 0, Some("[0]")),
+        ran(&jobs[1], DAY_US, None),
+        ran(&jobs[2], 200 * DAY_US, None),
+        ran(&jobs[3], DAY_US, Some("3")),
+        End { ran_us: DAY_US, ..cancelled(&jobs[4]) },
+        End { hold: Hold { fence: jobs[5].fence + 1, ..jobs[5].hold() }, ..ran(&jobs[5], DAY_US, None) },
     ];
-    let mut accepted = db.store.finish(worker, &batch).await.unwrap();
+    let mut accepted = db.store.end(worker, &batch).await.unwrap();
     accepted.sort_unstable();
     assert_eq!(accepted, jobs[..5].iter().map(|job| job.id.get()).collect::<Vec<_>>());
     let began = |table: &str, days: i64| {
@@ -134,7 +125,7 @@ async fn an_end_is_kept_as_it_was_told<DB: TestDb>(db: Db<DB>) {
     }
     let cancelled = "SELECT id FROM queue_history WHERE state = 'cancelled'";
     assert_eq!(db.int(cancelled).await, jobs[4].id.get());
-    assert_eq!(db.store.finish(worker, &[plain(&jobs[5], 0)]).await.unwrap(), [jobs[5].id.get()]);
+    assert_eq!(db.store.end(worker, &[ran(&jobs[5], 0, None)]).await.unwrap(), [jobs[5].id.get()]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 0);
 }
 
@@ -142,28 +133,29 @@ async fn attempts_without_count_are_not_kept_without_end<DB: TestDb>(db: Db<DB>)
     db.insert(&[job("a"), job("b")]).await;
     let worker = db.worker().await;
     let failed = db.take(worker, 1).await;
-    db.store.requeue(worker, &[Requeue { delay_us: Some(0), ..back(&failed[0]) }]).await.unwrap();
+    db.store.end(worker, &[back_in(&failed[0], Some(0))]).await.unwrap();
     let other = db.store.claim(worker, &[ask("b", 1)], None).await.unwrap();
     for fence in 2..=350 {
         let mut jobs = db.take(worker, 1).await;
         let job = jobs.pop().unwrap_or_else(|| panic!("it is there for lease {fence}"));
         assert_eq!(job.fence, fence);
         let outcome = if fence % 3 == 0 { AttemptOutcome::Released } else { AttemptOutcome::Snoozed };
-        let snoozed = Requeue { delay_us: Some(0), uncount: 1, outcome, error: None, ..back(&job) };
+        let to = Requeue { delay_us: Some(0), uncount: 1, record: true };
+        let snoozed = End { outcome, error: None, to, ..back(&job) };
         if fence == 300 {
-            let stale = Requeue { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
+            let stale = End { hold: Hold { fence: 299, ..snoozed.hold }, ..snoozed.clone() };
             let count = "SELECT COUNT(*) FROM queue_attempts";
             let before = db.int(count).await;
-            assert!(db.store.requeue(worker, &[stale]).await.unwrap().is_empty());
+            assert!(db.store.end(worker, &[stale]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
             // one that is not accepted forgets nothing, whatever it says
-            let foreign = Requeue { hold: Hold { fence: 400, ..snoozed.hold }, ..snoozed.clone() };
-            assert!(db.store.requeue(worker, &[foreign]).await.unwrap().is_empty());
+            let foreign = End { hold: Hold { fence: 400, ..snoozed.hold }, ..snoozed.clone() };
+            assert!(db.store.end(worker, &[foreign]).await.unwrap().is_empty());
             assert_eq!(db.int(count).await, before);
         }
         // beside another that forgets nothing
         let batch = if fence == 200 { vec![back(&other[0]), snoozed] } else { vec![snoozed] };
-        assert_eq!(db.store.requeue(worker, &batch).await.unwrap().len(), batch.len());
+        assert_eq!(db.store.end(worker, &batch).await.unwrap().len(), batch.len());
     }
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence > 200 AND fence <= 350").await, 150);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE fence BETWEEN 2 AND 200").await, 0);
@@ -185,13 +177,13 @@ async fn a_refused_batch_is_not_half_recorded<DB: TestDb>(db: Db<DB>) {
     ))
     .await;
     let batch: Vec<_> = jobs.iter().map(done).collect();
-    let error = db.store.finish(worker, &batch).await.unwrap_err();
+    let error = db.store.end(worker, &batch).await.unwrap_err();
     assert!(error.blames_the_row(), "{error}");
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 3);
     // the recorder takes the batch apart
-    assert_eq!(db.store.finish(worker, &batch[..1]).await.unwrap(), [jobs[0].id.get()]);
-    assert_eq!(db.store.finish(worker, &batch[2..]).await.unwrap(), [jobs[2].id.get()]);
-    assert!(db.store.finish(worker, &batch[1..2]).await.is_err());
+    assert_eq!(db.store.end(worker, &batch[..1]).await.unwrap(), [jobs[0].id.get()]);
+    assert_eq!(db.store.end(worker, &batch[2..]).await.unwrap(), [jobs[2].id.get()]);
+    assert!(db.store.end(worker, &batch[1..2]).await.is_err());
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs").await, 1);
 }
 
@@ -221,15 +213,13 @@ async fn a_cancelled_job_does_not_go_back<DB: TestDb>(db: Db<DB>) {
     let mut told: Vec<_> = beat.cancelled.iter().map(|(id, fence)| (id.get(), *fence)).collect();
     told.sort_unstable();
     assert_eq!(told, asked.iter().map(|id| (*id, 1)).collect::<Vec<_>>());
-    let mut accepted = db.store.requeue(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
+    let mut accepted = db.store.end(worker, &[back(&jobs[0]), back(&last[0])]).await.unwrap();
     accepted.sort_unstable();
     assert_eq!(accepted, [asked[0], last[0].id.get()]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history WHERE state = 'cancelled'").await, 1);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id = 0").await, 1);
     // by its own will, with the attempt on record
-    let cancelled =
-        Finish { state: AttemptOutcome::Cancelled, error: Some("why".into()), result: None, ..done(&jobs[1]) };
-    assert_eq!(db.store.finish(worker, &[cancelled]).await.unwrap(), [asked[1]]);
+    assert_eq!(db.store.end(worker, &[cancelled(&jobs[1])]).await.unwrap(), [asked[1]]);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts WHERE outcome = 'cancelled' AND error = 'why'").await, 1);
     // lost meanwhile
     db.lose(worker).await;
@@ -279,7 +269,7 @@ async fn an_end_waits_for_no_neighbour<DB: TestDb>(db: Db<DB>) {
     let end = async |of: &dyn Fn(usize) -> bool| {
         let batch: Vec<_> = (0..JOBS).filter(|n| of(*n)).map(|n| done(&jobs[n])).collect();
         assert!(batch.len() >= 32, "{} jobs would be a list", batch.len());
-        let ended = tokio::time::timeout(HANG, db.store.finish(worker, &batch));
+        let ended = tokio::time::timeout(HANG, db.store.end(worker, &batch));
         assert_eq!(ended.await.expect("no lock is waited for").unwrap().len(), batch.len());
     };
     // in a few runs, one of them alone, and in many

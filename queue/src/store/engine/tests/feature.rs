@@ -6,7 +6,7 @@ use super::*;
 use crate::store::engine::complete::complete;
 use crate::store::engine::feature::{Background, Edge, Feature};
 use crate::store::engine::steps::insert;
-use crate::store::values::{Completion, Features};
+use crate::store::values::{Features, RunningRow};
 
 /// How the ledger is written. `$rows` selects `id` and `fence` from the list in `$1`.
 macro_rules! ledger {
@@ -137,19 +137,16 @@ async fn steps_run_at_every_edge_of_their_jobs_alone<DB: TestDb>(db: Db<DB>) {
     let of = |n: usize| jobs.iter().find(|job| job.id.get() == ids[n]).unwrap();
 
     // an end under another fence is refused, and no step sees it
-    let stale = Finish { hold: Hold { fence: 9, ..of(3).hold() }, ..done(of(3)) };
-    db.store.finish(worker, &[done(of(0)), done(of(1)), stale]).await.unwrap();
+    let stale = End { hold: Hold { fence: 9, ..of(3).hold() }, ..done(of(3)) };
+    db.store.end(worker, &[done(of(0)), done(of(1)), stale]).await.unwrap();
     assert_eq!(db.told().await, all_at("finish", &ids[..1], 1));
     // a repeated call, after a lost answer, takes no edge again; nor does a stale end beside the right one
-    let stale = Finish { hold: Hold { fence: 0, ..of(2).hold() }, ..done(of(2)) };
-    db.store.finish(worker, &[done(of(0)), done(of(1)), stale]).await.unwrap();
+    let stale = End { hold: Hold { fence: 0, ..of(2).hold() }, ..done(of(2)) };
+    db.store.end(worker, &[done(of(0)), done(of(1)), stale]).await.unwrap();
     assert_eq!(db.told().await, []);
-    db.store
-        .requeue(worker, &[Requeue { hold: Hold { fence: 0, ..of(2).hold() }, ..back(of(2)) }, back(of(2))])
-        .await
-        .unwrap();
+    db.store.end(worker, &[End { hold: Hold { fence: 0, ..of(2).hold() }, ..back(of(2)) }, back(of(2))]).await.unwrap();
     assert_eq!(db.told().await, all_at("requeue", &ids[2..3], 1));
-    db.store.bury(worker, &[buried(of(3)), buried(of(5))]).await.unwrap();
+    db.store.end(worker, &[buried(of(3)), buried(of(5))]).await.unwrap();
     assert_eq!(db.told().await, all_at("bury", &ids[3..4], 1));
     db.lose(worker).await;
     assert_eq!(db.rescue(9).await.ready, 2);
@@ -178,16 +175,16 @@ async fn a_failed_step_undoes_its_edge<DB: TestDb>(db: Db<DB>) {
     };
     let running = "SELECT count(*) FROM queue_jobs WHERE worker_id <> 0";
     in_the_way("finish", ids[0], 1).await;
-    assert!(db.store.finish(worker, &[done(&jobs[0]), done(&jobs[2])]).await.is_err());
+    assert!(db.store.end(worker, &[done(&jobs[0]), done(&jobs[2])]).await.is_err());
     in_the_way("requeue", ids[0], 1).await;
-    assert!(db.store.requeue(worker, &[back(&jobs[0])]).await.is_err());
+    assert!(db.store.end(worker, &[back(&jobs[0])]).await.is_err());
     in_the_way("bury", ids[1], 1).await;
-    assert!(db.store.bury(worker, &[buried(&jobs[1])]).await.is_err());
+    assert!(db.store.end(worker, &[buried(&jobs[1])]).await.is_err());
     assert_eq!(db.int(running).await, 4, "all are as they were");
     assert_eq!(db.int("SELECT count(*) FROM queue_history").await, 0);
 
     // other jobs of the batch are not held up for long: the worker writes them one by one
-    assert_eq!(db.store.finish(worker, &[done(&jobs[2])]).await.unwrap(), [ids[2]]);
+    assert_eq!(db.store.end(worker, &[done(&jobs[2])]).await.unwrap(), [ids[2]]);
     in_the_way("rescue", ids[0], 0).await;
     db.lose(worker).await;
     let (rescued, refused) = db.store.rescue(9, &HashSet::new()).await.unwrap();
@@ -235,27 +232,22 @@ async fn steps_of_a_completion_share_the_handlers_transaction<DB: TestDb>(db: Db
     let jobs = db.take(worker, 3).await;
     let ids: Vec<i64> = jobs.iter().map(|job| job.id.get()).collect();
     db.told().await;
-    let end = |job: &Claimed| Completion {
-        hold: job.hold(),
-        worker,
-        enqueued_us: job.enqueued_at.timestamp_micros(),
-        ran_us: 1,
-        result: None,
-    };
+    let row = |job: &Claimed| RunningRow { hold: job.hold(), worker, enqueued_us: job.enqueued_at.timestamp_micros() };
+    let end = plain(&jobs[0]);
     let mut tx = db.pool.begin().await.unwrap();
-    assert_eq!(complete::<DB>(&mut tx, &end(&jobs[0]), false).await.unwrap(), Some(true));
+    assert_eq!(complete::<DB>(&mut tx, row(&jobs[0]), &end, false).await.unwrap(), Some(true));
     tx.rollback().await.unwrap();
     assert_eq!(db.told().await, []);
     let mut tx = db.pool.begin().await.unwrap();
-    assert_eq!(complete::<DB>(&mut tx, &end(&jobs[0]), false).await.unwrap(), Some(true));
-    let stale = Completion { hold: Hold { fence: 9, ..jobs[1].hold() }, ..end(&jobs[1]) };
-    assert_eq!(complete::<DB>(&mut tx, &stale, false).await.unwrap(), Some(false));
+    assert_eq!(complete::<DB>(&mut tx, row(&jobs[0]), &end, false).await.unwrap(), Some(true));
+    let stale = RunningRow { hold: Hold { fence: 9, ..jobs[1].hold() }, ..row(&jobs[1]) };
+    assert_eq!(complete::<DB>(&mut tx, stale, &end, false).await.unwrap(), Some(false));
     tx.commit().await.unwrap();
     assert_eq!(db.told().await, all_at("finish", &ids[..1], 1));
     // without a transaction, nothing
     let mut conn = db.pool.acquire().await.unwrap();
     for job in &jobs[1..] {
-        assert_eq!(complete::<DB>(&mut conn, &end(job), false).await.unwrap(), None);
+        assert_eq!(complete::<DB>(&mut conn, row(job), &end, false).await.unwrap(), None);
     }
     drop(conn);
     assert_eq!(db.told().await, []);

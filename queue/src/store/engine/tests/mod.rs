@@ -59,9 +59,10 @@ use super::migrate;
 use super::notify::Signals;
 use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
+use crate::store::values::Destination::{Bury, Requeue};
 use crate::store::values::{
-    Ask, AttemptOutcome, Bury, Claimed, Finish, Hold, Holding, Lane, NewJob, NewWorker, Reach, Requeue, Rescued, Scope,
-    Share, Start, Whose, WorkerId,
+    Ask, AttemptOutcome, Claimed, End, Hold, Holding, Lane, NewJob, NewWorker, Reach, Rescued, Scope, Share, Start,
+    Whose, WorkerId,
 };
 use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
 
@@ -195,30 +196,30 @@ fn ask(kind: &str, take: u32) -> Ask {
     }
 }
 
-fn done(job: &Claimed) -> Finish {
-    Finish {
-        hold: job.hold(),
-        ran_us: 2_000_000,
-        state: AttemptOutcome::Completed,
-        result: Some("{\"a\":\"\\u0000é\"}".into()),
-        error: None,
-    }
+fn done(job: &Claimed) -> End {
+    End::completed(job.hold(), 2_000_000, Some("{\"a\":\"\\u0000é\"}".into()))
 }
 
-fn back(job: &Claimed) -> Requeue {
-    Requeue {
-        hold: job.hold(),
-        ran_us: 5,
-        outcome: AttemptOutcome::Failed,
-        delay_us: Some(3_600_000_000),
-        uncount: 0,
-        record: true,
-        error: Some("no \0 luck".into()),
-    }
+/// Ends as completed, without a result.
+fn plain(job: &Claimed) -> End {
+    End::completed(job.hold(), 2_000_000, None)
 }
 
-fn buried(job: &Claimed) -> Bury {
-    Bury { hold: job.hold(), ran_us: 5, outcome: AttemptOutcome::Failed, error: "gone \0".into() }
+fn cancelled(job: &Claimed) -> End {
+    End { outcome: AttemptOutcome::Cancelled, error: Some("why".into()), ..plain(job) }
+}
+
+fn back(job: &Claimed) -> End {
+    back_in(job, Some(3_600_000_000))
+}
+
+fn back_in(job: &Claimed, delay_us: Option<i64>) -> End {
+    let (outcome, error) = (AttemptOutcome::Failed, Some("no \0 luck".into()));
+    End { hold: job.hold(), ran_us: 5, outcome, error, to: Requeue { delay_us, uncount: 0, record: true } }
+}
+
+fn buried(job: &Claimed) -> End {
+    End { hold: job.hold(), ran_us: 5, outcome: AttemptOutcome::Failed, error: Some("gone \0".into()), to: Bury }
 }
 
 #[cfg(feature = "sqlite")]

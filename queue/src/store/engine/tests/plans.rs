@@ -18,8 +18,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         return;
     }
     let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let cancelled =
-        Finish { hold: Hold::example(1, 1), ran_us: 1, state: AttemptOutcome::Cancelled, result: None, error: None };
+    let cancelled = End { outcome: AttemptOutcome::Cancelled, ..End::completed(Hold::example(1, 1), 1, None) };
     let finished = DB::finish_list(&[cancelled]);
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];
@@ -202,9 +201,9 @@ async fn rate<DB: TestDb>(db: Db<DB>) {
         jobs.sort_by_key(|j| (j.run_at, j.id));
         let Some(last) = jobs.last() else { break };
         behind = Some((last.run_at, last.id.get()));
-        let batch: Vec<_> = jobs.iter().map(|j| Finish { result: None, ..done(j) }).collect();
+        let batch: Vec<_> = jobs.iter().map(|j| plain(j)).collect();
         let start = Instant::now();
-        assert_eq!(db.store.finish(worker, &batch).await.unwrap().len(), jobs.len());
+        assert_eq!(db.store.end(worker, &batch).await.unwrap().len(), jobs.len());
         finish += start.elapsed();
     }
     let both = begin.elapsed();

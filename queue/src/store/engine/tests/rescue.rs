@@ -52,9 +52,9 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     // the dead stay dead
     assert!(!db.store.heartbeat(lost, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert!(db.take(lost, 9).await.is_empty());
-    assert!(db.store.finish(lost, &[done(&held[0])]).await.unwrap().is_empty());
+    assert!(db.store.end(lost, &[done(&held[0])]).await.unwrap().is_empty());
     assert!(db.store.heartbeat(well, LEASE, Holding::default(), &[]).await.unwrap().alive);
-    assert_eq!(db.store.finish(well, &[done(&kept[0])]).await.unwrap().len(), 1);
+    assert_eq!(db.store.end(well, &[done(&kept[0])]).await.unwrap().len(), 1);
     // jobs of a worker without a row
     let more = db.take(well, 9).await;
     assert_eq!(more.len(), 4);
@@ -116,9 +116,9 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
     let three = db.worker().await;
     let jobs = db.store.claim(three, &asks(&["fresh", "began"]), None).await.unwrap();
     assert_eq!(jobs.iter().map(|job| job.losses).collect::<Vec<_>>(), [2, 2]);
-    let ends = |kind, outcome| Requeue { outcome, ..back(&of(&jobs, kind)) };
+    let ends = |kind, outcome| End { outcome, ..back(&of(&jobs, kind)) };
     db.store
-        .requeue(three, &[ends("fresh", AttemptOutcome::Failed), ends("began", AttemptOutcome::Released)])
+        .end(three, &[ends("fresh", AttemptOutcome::Failed), ends("began", AttemptOutcome::Released)])
         .await
         .unwrap();
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
@@ -136,7 +136,7 @@ async fn an_attempt_that_did_not_decode_clears_no_suspicion<DB: TestDb>(db: Db<D
     for (outcome, losses) in [(AttemptOutcome::Undecodable, 1), (AttemptOutcome::Failed, 0)] {
         let job = db.take(well, 1).await.remove(0);
         assert_eq!(job.losses, 1);
-        db.store.requeue(well, &[Requeue { outcome, delay_us: None, ..back(&job) }]).await.unwrap();
+        db.store.end(well, &[End { outcome, ..back_in(&job, None) }]).await.unwrap();
         assert_eq!(db.int("SELECT losses FROM queue_jobs").await, losses, "{outcome:?}");
     }
 }

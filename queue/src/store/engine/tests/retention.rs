@@ -9,8 +9,8 @@ async fn only_what_is_in_the_state_is_deleted<DB: TestDb>(db: Db<DB>) {
     let ids = db.insert(&[job("a"), job("a"), job("a")]).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 2).await;
-    db.store.finish(worker, &[done(&jobs[0])]).await.unwrap();
-    assert_eq!(db.store.bury(worker, &[buried(&jobs[1])]).await.unwrap(), [ids[1]]);
+    db.store.end(worker, &[done(&jobs[0])]).await.unwrap();
+    assert_eq!(db.store.end(worker, &[buried(&jobs[1])]).await.unwrap(), [ids[1]]);
     assert_eq!(db.store.send_back(&[ids[1]]).await.unwrap(), (vec![ids[1]], Vec::new()));
     use crate::JobState::{Cancelled, Dead, Ready};
     assert!(db.store.delete(&ids, Some(Dead)).await.unwrap().is_empty());
@@ -22,9 +22,8 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..10).map(|_| job("a")).collect::<Vec<_>>()).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 10).await;
-    let ends: Vec<_> =
-        jobs.iter().map(|j| Finish { state: AttemptOutcome::Cancelled, result: None, ..done(j) }).collect();
-    assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 10);
+    let ends: Vec<_> = jobs.iter().map(|j| cancelled(j)).collect();
+    assert_eq!(db.store.end(worker, &ends).await.unwrap().len(), 10);
     let week = Duration::from_secs(7 * 86_400);
     assert_eq!(db.store.purge(week, 100, false).await.unwrap(), 0);
     db.sql(format!("UPDATE queue_history SET finished_at = {} WHERE id < {}", DB::in_seconds(-8 * 86_400), jobs[7].id))
@@ -45,9 +44,8 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
 async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
     db.insert(&vec![job("a"); 200]).await;
     let worker = db.worker().await;
-    let ends: Vec<_> =
-        db.take(worker, 200).await.iter().map(|j| Finish { state: AttemptOutcome::Cancelled, ..done(j) }).collect();
-    assert_eq!(db.store.finish(worker, &ends).await.unwrap().len(), 200);
+    let ends: Vec<_> = db.take(worker, 200).await.iter().map(|j| cancelled(j)).collect();
+    assert_eq!(db.store.end(worker, &ends).await.unwrap().len(), 200);
     let hour = Duration::from_secs(3_600);
     let first = db.int("SELECT MIN(id) FROM queue_history").await;
     let other = SqlStore::<DB>::new(db.pool.clone());

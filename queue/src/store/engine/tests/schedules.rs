@@ -263,7 +263,7 @@ async fn old_ticks_are_removed_with_their_jobs<DB: TestDb>(db: Db<DB>) {
         assert_eq!(fire(&db, &by, ahead * DAY).await, 1);
     }
     let jobs = db.take(by.worker, 1).await;
-    db.store.finish(by.worker, &[done(&jobs[0])]).await.unwrap();
+    db.store.end(by.worker, &[done(&jobs[0])]).await.unwrap();
     let old = DB::in_seconds(-86_400);
     db.sql(format!("UPDATE queue_ticks SET tick_at = {old} WHERE job_id = {}", jobs[0].id)).await;
     db.sql(format!("UPDATE queue_ticks SET at = {old}")).await;

@@ -169,11 +169,11 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     snapshot.section("arguments of a held job");
     db.begin(worker, &jobs).await;
     snapshot.section("start");
-    db.store.finish(worker, &[Finish { result: None, ..done(&jobs[0]) }]).await.unwrap();
+    db.store.end(worker, &[plain(&jobs[0])]).await.unwrap();
     snapshot.section("finish");
-    db.store.requeue(worker, &[back(&jobs[1])]).await.unwrap();
+    db.store.end(worker, &[back(&jobs[1])]).await.unwrap();
     snapshot.section("requeue");
-    db.store.bury(worker, &[buried(&jobs[2])]).await.unwrap();
+    db.store.end(worker, &[buried(&jobs[2])]).await.unwrap();
     snapshot.section("bury");
     db.store.holding(worker).await.unwrap();
     snapshot.section("holding");

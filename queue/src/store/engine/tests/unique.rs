@@ -31,8 +31,7 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn complete(&self, worker: WorkerId, job: &Claimed) {
-        let end = Finish { hold: job.hold(), ran_us: 1, state: AttemptOutcome::Completed, result: None, error: None };
-        assert_eq!(self.store.finish(worker, &[end]).await.unwrap(), [job.id.get()]);
+        assert_eq!(self.store.end(worker, &[plain(&job)]).await.unwrap(), [job.id.get()]);
     }
 
     async fn sweep(&self) {
