@@ -1,8 +1,9 @@
 //! Generates the code for a valid function. Mistakes are handled elsewhere.
 //!
 //! A type that cannot be stored is reported once, at the type. So the generated code never derives on the user's types.
-//! It uses the traits `Argument`, `StateValue`, `ReturnValue` and `ReturnedError` of `queue::__private`, in expressions
-//! with the span of the type from end to end: the compiler prints equal messages at one span only once.
+//! It uses the traits `Argument`, `StateParameter`, `TxParameter`, `ReturnValue` and `ReturnedError` of
+//! `queue::__private`, in expressions with the span of the type from end to end: the compiler prints equal messages at
+//! one span only once.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};

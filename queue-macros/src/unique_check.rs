@@ -76,8 +76,12 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
         FnArg::Receiver(_) => None,
     });
     if let Some(ty) = special {
-        let context = types::mentions(ty.to_token_stream(), &|word| word == "JobContext").is_some();
-        let what = if context { "the job's context" } else { "a state of the worker" };
+        let is = |name: &str| types::mentions(ty.to_token_stream(), &|word| word == name).is_some();
+        let what = match () {
+            () if is("JobContext") => "the job's context",
+            () if is("Tx") => "the attempt's transaction",
+            () => "a state of the worker",
+        };
         return format!("`{name}` is {what}, and not stored with the job: leave it out of `by`, which takes {all}");
     }
     let renamed = |argument: &&Argument| rules.key(argument) == text;

@@ -29,7 +29,7 @@ pub(crate) trait AdminDialect: Signals {
     const RESUME: &'static str;
 
     /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement is a
-    /// list of [`Target`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the
+    /// list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the
     /// features.
     const RUN_NOW: Script;
     /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).

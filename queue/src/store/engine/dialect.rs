@@ -159,7 +159,8 @@ pub(crate) struct Sessions {
 /// An engine's connect options.
 pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
-/// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one.
+/// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one. Only
+/// [`UniqueDialect`] has two, for what all engines but one lack.
 pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     const KIND: Engine;
     /// The engine's name in messages.
@@ -231,7 +232,7 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// A failed transaction undoes schema changes. Otherwise migrations must be idempotent.
     const DDL_IN_TRANSACTION: bool;
 
-    /// See [`Store::take_claim_lock`](crate::store::Store::take_claim_lock). None: there is only one writer anyway.
+    /// See [`Jobs::take_claim_lock`](crate::store::Jobs::take_claim_lock). None: there is only one writer anyway.
     const CLAIM_LOCK: Option<ClaimLock>;
 
     /// Rows whose first column is a name that something in the database has, and that begins like ours. Where schema
@@ -366,22 +367,22 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
 
     /// Logs a warning if the pool's settings may lose the database.
     fn warn_of_options(pool: &sqlx::Pool<Self>);
-    /// See [`Store::poll_interval`](crate::store::Store::poll_interval).
+    /// See [`Access::poll_interval`](crate::store::Access::poll_interval).
     fn poll_interval(idle: Duration) -> Duration;
-    /// See [`Store::discover`](crate::store::Store::discover): for `kinds`, in any queue that is not paused.
+    /// See [`Jobs::discover`](crate::store::Jobs::discover): for `kinds`, in any queue that is not paused.
     fn discover(
         conn: &mut Self::Connection,
         kinds: &[String],
         behind: &[Lane],
         most: usize,
     ) -> impl Future<Output = Result<Seen, Error>> + Send;
-    /// See [`Store::preview`](crate::store::Store::preview).
+    /// See [`Jobs::preview`](crate::store::Jobs::preview).
     fn preview(
         conn: &mut Self::Connection,
         asks: &[Ask],
         reach: Reach,
     ) -> impl Future<Output = Result<Vec<Share>, Error>> + Send;
-    /// See [`Store::claim`](crate::store::Store::claim). It has a transaction of its own, or is part of another one.
+    /// See [`Jobs::claim`](crate::store::Jobs::claim). It has a transaction of its own, or is part of another one.
     fn claim(
         conn: &mut Self::Connection,
         worker: WorkerId,
@@ -403,7 +404,7 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     ) -> impl Future<Output = Result<Option<String>, Error>> + Send;
     /// A worker's own connections, where these are better than connections of the user's pool. None: there can be none.
     fn open_beside(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<Option<Beside<Self>>, Error>> + Send;
-    /// See [`Store::watch`](crate::store::Store::watch).
+    /// See [`Access::watch`](crate::store::Access::watch).
     fn watch(
         pool: &sqlx::Pool<Self>,
         housekeeping: &Housekeeping,

@@ -184,7 +184,7 @@ impl<DB: Dialect> SqlStore<DB> {
         &self.0.housekeeping
     }
 
-    /// See [`Store::lend_sessions`](crate::store::Store::lend_sessions).
+    /// See [`Access::lend_sessions`](crate::store::Access::lend_sessions).
     pub(crate) fn lend(&self) {
         self.0.lent.store(true, Ordering::Relaxed);
     }

@@ -52,27 +52,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn turns_that_do_not_come_are_tried_later_and_later() {
-        let mut patience = LockBackoff::default();
-        assert!(patience.waits());
+        let mut backoff = LockBackoff::default();
+        assert!(backoff.waits());
         for pause in [30, 60, 120, 240, 480, 600, 600] {
-            patience.lose();
+            backoff.lose();
             advance(Duration::from_secs(pause).mul_f64(0.74)).await;
-            assert!(!patience.waits(), "{pause}");
+            assert!(!backoff.waits(), "{pause}");
             advance(Duration::from_secs(pause).mul_f64(0.52)).await;
-            assert!(patience.waits(), "{pause}");
+            assert!(backoff.waits(), "{pause}");
         }
-        patience.turn_came(30 * MS, MS);
-        patience.lose();
+        backoff.turn_came(30 * MS, MS);
+        backoff.lose();
         advance(Duration::from_secs(38)).await;
-        assert!(patience.waits(), "a wait that was worth it resets the pause");
+        assert!(backoff.waits(), "a wait that was worth it resets the pause");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_much_longer_than_a_claim_is_not_repeated() {
-        let mut patience = LockBackoff::default();
-        patience.turn_came(30 * MS, MS);
-        assert!(patience.waits());
-        patience.turn_came(31 * MS, MS);
-        assert!(!patience.waits());
+        let mut backoff = LockBackoff::default();
+        backoff.turn_came(30 * MS, MS);
+        assert!(backoff.waits());
+        backoff.turn_came(31 * MS, MS);
+        assert!(!backoff.waits());
     }
 }

@@ -1,4 +1,5 @@
-//! What each engine does for unique jobs.
+//! What each engine does for unique jobs, and the transactions that the library begins for its callers: unique jobs were
+//! the first to need them.
 
 use std::collections::HashSet;
 use std::future::ready;
