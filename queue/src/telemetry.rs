@@ -34,8 +34,8 @@ pub(crate) const DATABASE_LOST: &str = "database.lost";
 pub(crate) const DATABASE_FLEETING: &str = "database.fleeting";
 /// The database answers again. Fields: `outage_ms`.
 pub(crate) const DATABASE_BACK: &str = "database.back";
-/// A job starts that was lost with two or more workers. Fields: the job's, `job.losses`, and `job.max_neighbours` (how
-/// many other jobs may run at the same time).
+/// A job starts that was lost with two or more workers. Fields: the job's, `job.losses`, and `job.max_neighbours` (0 if
+/// it runs alone at first).
 pub(crate) const JOB_SUSPECTED: &str = "job.suspected";
 /// An attempt completed its job. Fields: the job's, `job.duration_ms`.
 pub(crate) const JOB_COMPLETED: &str = "job.completed";

@@ -12,7 +12,7 @@ use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
 use crate::schedule::rules::Overlap;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
-use crate::store::values::{Ask, Destination, End, Hold, Lane, Scope, WorkerId};
+use crate::store::values::{Ask, Destination, End, Lane, Scope, WorkerId};
 use crate::testing::outcome::Drained;
 use crate::testing::runner::Runner;
 
@@ -217,15 +217,10 @@ impl Runner {
         }
         self.store.end(worker, &finished).await?;
         let left: Vec<End> =
-            rest.zip(&ticks[ran..]).map(|(job, tick)| put_off(job.hold(), tick - ticks[ran - 1])).collect();
+            rest.zip(&ticks[ran..]).map(|(job, tick)| End::put_off(job.hold(), Some(tick - ticks[ran - 1]))).collect();
         self.store.end(worker, &left).await?;
         Ok(ran)
     }
-}
-
-/// A job whose tick is still to come in the test.
-fn put_off(hold: Hold, delay_us: i64) -> End {
-    End { to: Destination::Requeue { delay_us: Some(delay_us), uncount: 1, record: false }, ..End::unstarted(hold) }
 }
 
 fn is_notified(notify: &Notify) -> bool {

@@ -75,6 +75,7 @@ struct Fate {
     fate: String,
     /// Earlier attempts that nobody knows to have begun. They count as lost together with this one.
     doubts: i64,
+    /// With this one, if it counts.
     losses: i64,
     error: String,
 }

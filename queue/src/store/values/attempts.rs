@@ -193,7 +193,12 @@ impl End {
 
     /// Releases a job that was never started.
     pub(crate) fn unstarted(hold: Hold) -> Self {
-        let to = Destination::Requeue { delay_us: None, uncount: 1, record: false };
+        Self::put_off(hold, None)
+    }
+
+    /// Releases a job that was never started, so that it is due again after so many microseconds. None: as before.
+    pub(crate) fn put_off(hold: Hold, delay_us: Option<i64>) -> Self {
+        let to = Destination::Requeue { delay_us, uncount: 1, record: false };
         Self { hold, ran_us: 0, outcome: AttemptOutcome::Released, error: None, to }
     }
 

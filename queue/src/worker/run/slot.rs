@@ -10,8 +10,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
-use crate::limits::MAX_ARGS_BYTES;
+use crate::limits::{MAX_ARGS_BYTES, micros};
 use crate::store::values::{Claimed, End, Start};
 use crate::telemetry;
 use crate::worker::run::attempt::{AttemptRow, Execution, LongArgs};
@@ -28,8 +29,8 @@ pub(crate) const STUCK: Duration = Duration::from_secs(1);
 /// An attempt that may begin.
 #[derive(Default)]
 struct Admitted<'a> {
-    /// How many others may run at the same time. None: any number.
-    max_neighbours: Option<u32>,
+    /// It runs alone, until then at most. None: beside others.
+    alone_until: Option<Instant>,
     /// Held until it has begun, if others wait for that.
     one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
     /// The arguments, if they did not come with the claim.
@@ -39,8 +40,8 @@ struct Admitted<'a> {
 /// Warns that a job runs that was lost with several workers.
 fn tell_of_losses(job: &Claimed, max_neighbours: Option<u32>) {
     let how = match max_neighbours {
-        Some(_) => "it runs with few other jobs or none until an attempt ends by itself",
-        None => "it was to run with few other jobs or none, but the running jobs did not end in time",
+        Some(_) => "it runs alone for some seconds",
+        None => "it was to run alone for some seconds, but the running jobs did not end in time",
     };
     tracing::warn!(
         event = telemetry::JOB_SUSPECTED,
@@ -109,12 +110,15 @@ impl Shared {
             let key = job.hold().key();
             let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
             self.work.held().insert(key, held.clone());
-            let Some(first) = self.admit(&held).await else {
-                held.leave_isolation();
-                if self.work.held().remove(&key).is_some() {
-                    self.recorder.record(worker, End::unstarted(job.hold()));
+            let first = match self.admit(&held).await {
+                Ok(first) => first,
+                Err(away) => {
+                    held.leave_isolation();
+                    if self.work.held().remove(&key).is_some() {
+                        self.recorder.record(worker, End::put_off(job.hold(), away.map(micros)));
+                    }
+                    continue;
                 }
-                continue;
             };
             let ended = self.run_attempt(&held, first).await;
             held.leave_isolation();
@@ -134,46 +138,56 @@ impl Shared {
         }
     }
 
-    /// Waits until an attempt may begin, and records its start first where that is required. None: it may not begin
-    /// here. Nearly every attempt may begin at once. The rare waits are boxed, so that they do not enlarge this future.
-    async fn admit(&self, held: &Held) -> Option<Admitted<'_>> {
+    /// Waits until an attempt may begin, and records its start first where that is required. Err: it may not begin here,
+    /// and comes again after this time. Nearly every attempt may begin at once. The rare waits are boxed, so that they do
+    /// not enlarge this future.
+    async fn admit(&self, held: &Held) -> Result<Admitted<'_>, Option<Duration>> {
         let job = &held.job;
-        let most = isolation::most(job.losses, job.attempt, job.max_retries, self.config.concurrency);
-        let place = match self.work.isolation.enter_at_once(most) {
+        let suspect = isolation::is_suspect(job.losses);
+        let at_once = if suspect { None } else { self.work.isolation.enter_at_once() };
+        let place = match at_once {
             Some(place) => place,
-            None => Box::pin(self.enter_isolation(held, most)).await?,
+            None => Box::pin(self.enter_isolation(held, suspect)).await?,
         };
-        let max_neighbours = place.max_neighbours();
+        let alone_until = place.alone_until();
+        let max_neighbours = alone_until.map(|_| 0);
         held.take_place(place);
         // it is in hand already: if the lease is lost from here on, the attempt is told to stop
         if held.worker != self.lease.id() || !self.lease.holds() {
             // the lease is lost, or must be assumed lost, so this job is not ours to start
-            return None;
+            return Err(None);
         }
         let long_args = match job.args {
             Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => {
-                Some(Box::pin(self.fetch_args(held)).await?)
+                Some(Box::pin(self.fetch_args(held)).await.ok_or(None)?)
             }
             _ => None,
         };
         let mut admitted = Admitted { long_args, ..Admitted::default() };
         if job.losses > 0 || job.attempt >= job.max_retries {
-            admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await?;
-            admitted.max_neighbours = max_neighbours;
+            admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await.ok_or(None)?;
+            admitted.alone_until = alone_until;
         }
-        if most.is_some() {
+        if suspect {
             tell_of_losses(job, max_neighbours);
         }
-        Some(admitted)
+        Ok(admitted)
     }
 
-    /// Waits until the others let the job start. None: it does not start here.
-    async fn enter_isolation(&self, held: &Held, most: Option<u32>) -> Option<Admission> {
+    /// Waits until the others let the job start. Err: it does not start here, and comes again after this time.
+    async fn enter_isolation(&self, held: &Held, suspect: bool) -> Result<Admission, Option<Duration>> {
+        let isolation = &self.work.isolation;
+        let enter = async {
+            match suspect {
+                true => isolation.enter_alone().await.map_err(Some),
+                false => isolation.enter().await.ok_or(None),
+            }
+        };
         tokio::select! {
             biased;
-            place = self.work.isolation.enter(most) => place,
-            () = held.switch.token.cancelled() => None,
-            () = self.stop_claiming.cancelled() => None,
+            place = enter => place,
+            () = held.switch.token.cancelled() => Err(None),
+            () = self.stop_claiming.cancelled() => Err(None),
         }
     }
 
@@ -217,7 +231,7 @@ impl Shared {
 
     /// Runs an attempt to its end. None: there is nothing to record.
     async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
-        let Admitted { max_neighbours, one_by_one, long_args } = admitted;
+        let Admitted { alone_until, one_by_one, long_args } = admitted;
         let started = held.begin();
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
@@ -242,17 +256,17 @@ impl Shared {
             ended = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await.into();
             drop(one_by_one);
         }
-        let ended = match ended {
-            Some(Poll::Ready(ended)) => ended,
-            _ if max_neighbours.is_some() => {
-                let mut open = Box::pin(self.open_later(held));
+        let ended = match (ended, alone_until) {
+            (Some(Poll::Ready(ended)), _) => ended,
+            (_, Some(until)) => {
+                let mut open = Box::pin(self.open_at(held, until));
                 tokio::select! {
                     biased;
                     ended = &mut run => ended,
                     never = &mut open => match never {},
                 }
             }
-            _ => run.await,
+            (_, None) => run.await,
         };
         ended.unwrap_or_else(|panic| {
             let (job, definition, log_errors) = (&*held.job, &*held.definition, self.config.log_errors);
@@ -261,8 +275,8 @@ impl Shared {
     }
 
     /// Lets others run at the same time as an attempt that has been isolated for long enough.
-    async fn open_later(&self, held: &Held) -> Infallible {
-        tokio::time::sleep(isolation::SECLUSION).await;
+    async fn open_at(&self, held: &Held, until: Instant) -> Infallible {
+        tokio::time::sleep_until(until).await;
         let start = Start { hold: held.job.hold(), max_neighbours: None };
         // the database must know of the neighbours before they run
         while self.starts.note(held.worker, start).await.is_none() {

@@ -6,6 +6,7 @@ use crate::limits::micros;
 on_each!(
     lost_jobs_come_back,
     only_what_began_counts_when_its_worker_is_lost,
+    a_worker_that_leaves_by_itself_raises_no_suspicion,
     an_attempt_that_did_not_decode_clears_no_suspicion,
     jobs_that_were_lost_again_wait_for_different_times,
     a_lost_job_that_cannot_be_moved_keeps_no_other,
@@ -122,6 +123,28 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
         .await
         .unwrap();
     assert_eq!((row("fresh").await.1, row("began").await.1), (0, 2));
+}
+
+/// After an outage of the database, each worker gives up its number, alive and well.
+async fn a_worker_that_leaves_by_itself_raises_no_suspicion<DB: TestDb>(db: Db<DB>) {
+    db.insert(&[NewJob { max_retries: 9, ..job("a") }]).await;
+    let losses = [(false, 0), (false, 0), (true, 1), (false, 1), (false, 1), (true, 2), (false, 2)];
+    for (attempt, (lost, losses)) in (1..).zip(losses) {
+        let worker = db.worker().await;
+        let jobs = db.take(worker, 1).await;
+        db.begin(worker, &jobs).await;
+        match lost {
+            true => db.lose(worker).await,
+            false => db.store.leave(worker).await.unwrap(),
+        }
+        assert_eq!(db.rescue(1).await.ready, 1);
+        let later = format!("SELECT COUNT(*) FROM queue_jobs WHERE run_at > {}", DB::in_seconds(0));
+        let waits = db.int(&later).await == 1;
+        assert!(!waits || losses > 1, "attempt {attempt}: a first loss makes nobody wait");
+        let row = ["attempt", "losses"].map(|column| format!("SELECT {column} FROM queue_jobs"));
+        assert_eq!((db.int(&row[0]).await, db.int(&row[1]).await), (attempt, losses), "the attempt counts");
+        db.sql(format!("UPDATE queue_jobs SET run_at = {}", DB::in_seconds(-1))).await;
+    }
 }
 
 /// In a mixed deploy, a build that cannot decode the job must not hide that it kills the other build.

@@ -6,6 +6,8 @@
 --              always has its start recorded first
 --   unknown    it is not known whether the attempt began, so it does not count for now
 -- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
+-- Then its losses with this one. None is added if the attempt never began, or if the worker is alive and left by itself
+-- (leave.sql).
 -- (MySQL rejects FOR UPDATE with a table function that is not wrapped. Rows read by a subquery are not locked.)
 SELECT j.id,
        CASE WHEN j.started_fence = j.fence AND j.attempt + IF(j.max_neighbours = 0, (
@@ -18,7 +20,9 @@ SELECT j.id,
        IF(j.started_fence = j.fence AND j.max_neighbours = 0, (
            SELECT COUNT(*) FROM queue_attempts AS a FORCE INDEX (PRIMARY)
            WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0),
-       j.losses,
+       j.losses + IF(j.started_fence <> j.fence AND (j.losses > 0 OR j.attempt >= j.max_retries) OR (
+           SELECT COUNT(*) FROM queue_workers AS w FORCE INDEX (PRIMARY)
+           WHERE w.id = j.worker_id AND w.heartbeat_at = w.stopped_at) > 0, 0, 1),
        CONCAT('the worker',
               COALESCE((SELECT CONCAT(' (', w.host, ':', w.pid, ')')
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),

@@ -34,8 +34,9 @@ WITH batch AS MATERIALIZED (
 UPDATE queue_jobs AS j
 SET worker_id = 0, claimed_at = NULL,
     attempt = greatest(CASE WHEN d.fate = 'ready' THEN j.attempt + d.doubts ELSE j.attempt - 1 END, 0),
-    losses = least(d.losses + CASE WHEN d.fate = 'unstarted' THEN 0 ELSE 1 END, 1000),
-    run_at = CASE WHEN d.fate = 'ready' AND d.losses > 0
-                  THEN now() + random() * least(2 ^ least(d.losses, 10), 600) * interval '1 second' ELSE j.run_at END
+    losses = least(d.losses, 1000),
+    run_at = CASE WHEN d.fate = 'ready' AND d.losses > 1
+                  THEN now() + random() * least(2 ^ least(d.losses - 1, 10), 600) * interval '1 second'
+                  ELSE j.run_at END
 FROM batch AS d
 WHERE j.id = ANY (ARRAY(SELECT id FROM batch WHERE fate IN ('ready', 'unstarted', 'unknown'))) AND d.id = j.id

@@ -6,13 +6,16 @@
 --              always has its start recorded first
 --   unknown    it is not known whether the attempt began, so it does not count for now
 -- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
+-- Then its losses with this one. None is added if the attempt never began, or if the worker is alive and left by itself
+-- (leave.sql).
 SELECT id,
        CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'
             WHEN cancelling THEN 'cancelled'
             WHEN began THEN 'ready'
             WHEN losses > 0 OR attempt >= max_retries THEN 'unstarted'
             ELSE 'unknown' END,
-       doubts, losses,
+       doubts,
+       losses + iif(heartbeat_at = stopped_at OR NOT began AND (losses > 0 OR attempt >= max_retries), 0, 1),
        'the worker' || coalesce(' (' || host || ':' || pid || ')', '')
        || iif(began, ' running this job was lost', ' was lost before it was known to have started this job')
        || coalesce(' (no heartbeat since ' || strftime('%Y-%m-%d %H:%M:%S', heartbeat_at / 1000, 'unixepoch')
@@ -23,7 +26,7 @@ SELECT id,
        features
 FROM (
     SELECT j.id, j.attempt, j.max_retries, j.losses, j.features, j.max_neighbours, j.started_fence = j.fence AS began,
-           j.cancel_requested_at IS NOT NULL AS cancelling, w.host, w.pid, w.heartbeat_at,
+           j.cancel_requested_at IS NOT NULL AS cancelling, w.host, w.pid, w.heartbeat_at, w.stopped_at,
            iif(j.started_fence = j.fence AND j.max_neighbours = 0,
                (SELECT count(*) FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0)
                    AS doubts
