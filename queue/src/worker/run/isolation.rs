@@ -1,20 +1,20 @@
 //! Which jobs run at the same time. A job that kills its process must not take other jobs with it.
 //!
-//! Nobody can tell from outside which job killed a process, so all of its jobs are suspects from their second loss on. A
-//! suspect runs alone. For that the doors close: no other job starts until the running ones have ended, and until the
-//! suspect has run for some seconds. A job that kills its process nearly always does so early. An attempt that ends by
-//! itself ends the suspicion.
+//! Nobody can tell from outside which job killed a process, so all of its jobs are suspects from their second loss on.
+//! Suspects begin one at a time, each some seconds after the other: a job that kills its process nearly always does so
+//! early. A suspect that has to wait goes back to the table, where another worker may take it, and comes again soon. An
+//! attempt that ends by itself ends the suspicion.
 //!
-//! The doors are closed for at most [`BUDGET`] of any [`WINDOW`], whatever the number of suspects. One suspect is at the
-//! doors at a time. The others go back to the table, where another worker may take them, and come again later. If the
-//! running jobs do not end in time, the suspect starts beside them.
+//! For a suspect the doors close, too: no other job starts until the running ones have ended and the suspect has run
+//! alone for these seconds. But the doors are closed for at most [`BUDGET`] of any [`WINDOW`], whatever the number of
+//! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are none.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 /// From this number of losses on, a job is a suspect. A process may die for any reason: only the second loss says
 /// something about the job.
@@ -23,8 +23,10 @@ const SUSPECT: u32 = 2;
 const BUDGET: Duration = Duration::from_secs(10);
 /// … within this time.
 const WINDOW: Duration = Duration::from_secs(60);
-/// A suspect that would get less time than this comes again later.
+/// For less time than this they do not close.
 const LEAST: Duration = Duration::from_secs(2);
+/// The time between the beginnings of two suspects.
+const APART: Duration = Duration::from_secs(5);
 /// How long a job that was never lost waits for the doors. Then it is released: another worker may be able to start it.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -37,39 +39,40 @@ pub(crate) fn is_suspect(losses: u32) -> bool {
 #[derive(Default)]
 struct Doors {
     running: u32,
-    /// They are closed since then, at most until then.
-    closed: Option<(Instant, Instant)>,
+    /// A suspect is at the doors: it waits, or has just begun.
+    suspect: bool,
+    /// They are closed since then.
+    closed: Option<Instant>,
     /// When they were closed before, as long as that counts.
     before: VecDeque<(Instant, Instant)>,
 }
 
 impl Doors {
-    /// Whether a job that was never lost may start. If so, it runs.
+    /// Whether a job that is no suspect may start. If so, it runs.
     fn admit(&mut self) -> bool {
         let open = self.closed.is_none();
         self.running += u32::from(open);
         open
     }
 
-    /// Closes them for a suspect. Returns until when, or how long the suspect stays away.
-    fn close(&mut self, now: Instant) -> Result<Instant, Duration> {
-        if let Some((_, until)) = self.closed {
-            return Err(until - now);
-        }
+    /// A suspect comes. False: another one is there.
+    fn comes(&mut self) -> bool {
+        !std::mem::replace(&mut self.suspect, true)
+    }
+
+    /// Closes them, unless they have been closed for too long of late. Returns until when.
+    fn close(&mut self, now: Instant) -> Option<Instant> {
         while self.before.front().is_some_and(|(_, end)| now.duration_since(*end) >= WINDOW) {
             self.before.pop_front();
         }
         let left = BUDGET.saturating_sub(self.shut(now));
-        if left < LEAST {
-            return Err(WINDOW / 2);
-        }
-        self.closed = Some((now, now + left));
-        Ok(now + left)
+        self.closed = (left >= LEAST).then_some(now);
+        self.closed.map(|now| now + left)
     }
 
     /// For how much of the window that ends now they were closed.
     fn shut(&self, now: Instant) -> Duration {
-        let closed = self.closed.map(|(begin, _)| (begin, now));
+        let closed = self.closed.map(|begin| (begin, now));
         let of_window = |(begin, end): (Instant, Instant)| {
             end.saturating_duration_since(now.checked_sub(WINDOW).map_or(begin, |window| window.max(begin)))
         };
@@ -77,9 +80,7 @@ impl Doors {
     }
 
     fn open(&mut self, now: Instant) {
-        if let Some((begin, _)) = self.closed.take() {
-            self.before.push_back((begin, now));
-        }
+        self.before.extend(self.closed.take().map(|begin| (begin, now)));
     }
 }
 
@@ -108,7 +109,7 @@ impl Isolation {
 
     /// Lets a job that is no suspect start, unless it has to wait.
     pub(crate) fn enter_at_once(self: &Arc<Self>) -> Option<Admission> {
-        self.doors().admit().then(|| Admission { isolation: self.clone(), alone_until: None })
+        self.doors().admit().then(|| Admission::beside(self))
     }
 
     /// Waits until a job that is no suspect may start. None: not soon, so it is released.
@@ -116,15 +117,21 @@ impl Isolation {
         timeout(LINGER, self.until(|| self.enter_at_once())).await.ok()
     }
 
-    /// Closes the doors for a suspect, and waits until it is alone: for half of the time that it has. Err: how long it
-    /// stays away.
-    pub(crate) async fn enter_alone(self: &Arc<Self>) -> Result<Admission, Duration> {
+    /// Waits until a suspect is alone: for half of the time that it has. Err: another one is there, and this one comes
+    /// again after this time.
+    pub(crate) async fn enter_suspect(self: &Arc<Self>) -> Result<Admission, Duration> {
+        if !self.doors().comes() {
+            return Err(APART.mul_f64(0.2 + fastrand::f64()));
+        }
+        let at_doors = AtDoors(self);
         let now = Instant::now();
-        let until = self.doors().close(now).map_err(|away| away.mul_f64(0.5 + fastrand::f64()))?;
-        let closed = Closed { isolation: self, until };
-        let alone = self.until(|| (self.doors().running == 0).then_some(()));
-        let alone = timeout((until - now) / 2, alone).await.is_ok();
-        Ok(closed.enter(alone))
+        let closed_until = self.doors().close(now);
+        let mut alone = false;
+        if let Some(until) = closed_until {
+            let is_alone = self.until(|| (self.doors().running == 0).then_some(()));
+            alone = timeout((until - now) / 2, is_alone).await.is_ok();
+        }
+        Ok(at_doors.enters(closed_until.filter(|_| alone)))
     }
 
     /// Looks again whenever something has changed.
@@ -144,49 +151,66 @@ impl Isolation {
         self.changed.notify_waiters();
         self.room.notify_one();
     }
-}
 
-/// Closed doors, for a suspect that does not run yet. They open when this is dropped.
-struct Closed<'a> {
-    isolation: &'a Arc<Isolation>,
-    until: Instant,
-}
-
-impl Closed<'_> {
-    /// The suspect starts. If it is not alone, nobody waits for it.
-    fn enter(self, alone: bool) -> Admission {
-        let isolation = self.isolation.clone();
-        isolation.doors().running += 1;
-        let alone_until = alone.then_some(self.until);
-        if alone {
-            std::mem::forget(self);
-        }
-        Admission { isolation, alone_until }
+    /// The suspect is not at the doors any more.
+    fn leave_doors(&self) {
+        self.doors().suspect = false;
+        self.open();
     }
 }
 
-impl Drop for Closed<'_> {
+/// A suspect that waits. When this is dropped, it waits no more.
+struct AtDoors<'a>(&'a Arc<Isolation>);
+
+impl AtDoors<'_> {
+    /// It begins: alone until then, or beside others.
+    fn enters(self, alone_until: Option<Instant>) -> Admission {
+        let isolation = self.0.clone();
+        std::mem::forget(self);
+        isolation.doors().running += 1;
+        if alone_until.is_none() {
+            isolation.open();
+        }
+        let until = alone_until.map_or(Instant::now() + APART, |until| until.min(Instant::now() + APART));
+        Admission { isolation, alone: alone_until.is_some(), at_doors_until: Some(until) }
+    }
+}
+
+impl Drop for AtDoors<'_> {
     fn drop(&mut self) {
-        self.isolation.open();
+        self.0.leave_doors();
     }
 }
 
 /// The place of a running job. It is dropped when the job ends.
 pub(crate) struct Admission {
     isolation: Arc<Isolation>,
-    /// It runs alone, until then at most.
-    alone_until: Option<Instant>,
+    /// Nobody else may begin.
+    alone: bool,
+    /// A suspect that has just begun: until then, no other suspect may begin.
+    at_doors_until: Option<Instant>,
 }
 
 impl Admission {
-    pub(crate) fn alone_until(&self) -> Option<Instant> {
-        self.alone_until
+    fn beside(isolation: &Arc<Isolation>) -> Self {
+        Self { isolation: isolation.clone(), alone: false, at_doors_until: None }
     }
 
-    /// Lets others run at the same time from now on.
+    /// Whether it runs alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// When to [`open`](Self::open) the doors. None: they are open.
+    pub(crate) fn at_doors_until(&self) -> Option<Instant> {
+        self.at_doors_until
+    }
+
+    /// Lets others begin from now on.
     pub(crate) fn open(&mut self) {
-        if self.alone_until.take().is_some() {
-            self.isolation.open();
+        self.alone = false;
+        if self.at_doors_until.take().is_some() {
+            self.isolation.leave_doors();
         }
     }
 }

@@ -29,8 +29,8 @@ pub(crate) const STUCK: Duration = Duration::from_secs(1);
 /// An attempt that may begin.
 #[derive(Default)]
 struct Admitted<'a> {
-    /// It runs alone, until then at most. None: beside others.
-    alone_until: Option<Instant>,
+    /// No other suspect begins until then.
+    at_doors_until: Option<Instant>,
     /// Held until it has begun, if others wait for that.
     one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
     /// The arguments, if they did not come with the claim.
@@ -149,8 +149,8 @@ impl Shared {
             Some(place) => place,
             None => Box::pin(self.enter_isolation(held, suspect)).await?,
         };
-        let alone_until = place.alone_until();
-        let max_neighbours = alone_until.map(|_| 0);
+        let at_doors_until = place.at_doors_until();
+        let max_neighbours = place.is_alone().then_some(0);
         held.take_place(place);
         // it is in hand already: if the lease is lost from here on, the attempt is told to stop
         if held.worker != self.lease.id() || !self.lease.holds() {
@@ -166,8 +166,8 @@ impl Shared {
         let mut admitted = Admitted { long_args, ..Admitted::default() };
         if job.losses > 0 || job.attempt >= job.max_retries {
             admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await.ok_or(None)?;
-            admitted.alone_until = alone_until;
         }
+        admitted.at_doors_until = at_doors_until;
         if suspect {
             tell_of_losses(job, max_neighbours);
         }
@@ -179,7 +179,7 @@ impl Shared {
         let isolation = &self.work.isolation;
         let enter = async {
             match suspect {
-                true => isolation.enter_alone().await.map_err(Some),
+                true => isolation.enter_suspect().await.map_err(Some),
                 false => isolation.enter().await.ok_or(None),
             }
         };
@@ -231,7 +231,7 @@ impl Shared {
 
     /// Runs an attempt to its end. None: there is nothing to record.
     async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
-        let Admitted { alone_until, one_by_one, long_args } = admitted;
+        let Admitted { at_doors_until, one_by_one, long_args } = admitted;
         let started = held.begin();
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
@@ -256,7 +256,7 @@ impl Shared {
             ended = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await.into();
             drop(one_by_one);
         }
-        let ended = match (ended, alone_until) {
+        let ended = match (ended, at_doors_until) {
             (Some(Poll::Ready(ended)), _) => ended,
             (_, Some(until)) => {
                 let mut open = Box::pin(self.open_at(held, until));
@@ -274,12 +274,13 @@ impl Shared {
         })
     }
 
-    /// Lets others run at the same time as an attempt that has been isolated for long enough.
+    /// Lets others begin beside a suspect that has run for long enough.
     async fn open_at(&self, held: &Held, until: Instant) -> Infallible {
         tokio::time::sleep_until(until).await;
+        let is_alone = held.place().as_ref().is_some_and(Admission::is_alone);
         let start = Start { hold: held.job.hold(), max_neighbours: None };
         // the database must know of the neighbours before they run
-        while self.starts.note(held.worker, start).await.is_none() {
+        while is_alone && self.starts.note(held.worker, start).await.is_none() {
             tokio::time::sleep(STUCK).await;
         }
         if let Some(place) = &mut *held.place() {
