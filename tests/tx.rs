@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// The jobs and their tests, for one driver.
 macro_rules! on_driver {
-    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal, $spoiled:literal],
+    ($driver:ident, $DB:ty, $pool:ident, [$charge:literal, $plain:literal, $eager:literal, $look:literal, $spoiled:literal, $ticked:literal],
         [$($module:ident $engine:ident),+]) => {
         mod $driver {
             use super::*;
@@ -76,6 +76,14 @@ macro_rules! on_driver {
                     let _ = Note::new("after").enqueue(&mut *tx).await;
                 }
                 Ok(())
+            }
+
+            /// Returns the schedule that enqueued it, asked for twice.
+            #[job(name = $ticked, max_retries = 0)]
+            pub(crate) async fn ticked(ctx: JobContext, tx: &mut Tx<$DB>) -> Result<[Option<String>; 2], JobError> {
+                sqlx::query("INSERT INTO effects (label) VALUES ('x')").execute(&mut **tx).await?;
+                let schedule = async || Ok::<_, JobError>(ctx.tick().await?.map(|tick| tick.schedule));
+                Ok([schedule().await?, schedule().await?])
             }
 
             /// The transaction is over before its handler is. `with`: what ends it, and how many effects that keeps.
@@ -234,6 +242,23 @@ macro_rules! on_driver {
                 assert_eq!(db.count("queue_attempts WHERE outcome NOT IN ('released', 'completed')").await, 0);
             }
 
+            /// The transaction holds the only connection of the pool.
+            async fn a_handler_may_ask_for_its_tick(db: Db) {
+                let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
+                let one = sqlx::pool::PoolOptions::<$DB>::new().max_connections(1);
+                let one = queue_tests::AnyPool::$pool(one.connect_lazy_with((*pool.connect_options()).clone()));
+                let yearly = queue::Schedule::cron("@yearly").unwrap();
+                db.admin().schedule("yearly", yearly, Ticked::new()).await.unwrap();
+                let worker = db.start(db.worker_on(&one).only_registered().register::<Ticked>());
+                let plain = db.enqueue(Ticked::new()).await;
+                let fired = db.admin().fire_schedule("yearly").await.unwrap();
+                for (id, expected) in [(fired, r#"["yearly","yearly"]"#), (plain, "[null,null]")] {
+                    assert_eq!(db.reaches(id, JobState::Completed).await.result.as_deref(), Some(expected));
+                }
+                worker.stop().await;
+                assert_eq!(db.count("effects").await, 2);
+            }
+
             async fn the_worker_alone_completes(db: Db) {
                 let worker = db.start(worker(&db));
                 let fenced = db.enqueue(Eager::new(false)).await;
@@ -305,7 +330,7 @@ macro_rules! on_driver {
                 use super::*;
                 on_driver!(@tests $engine, commits_on_ok, rolls_back_on_everything_else, a_stale_attempt_commits_nothing,
                     sees_what_others_commit, completes_nothing_without_its_effects, one_that_cannot_begin_is_no_attempt, the_worker_alone_completes, a_worker_on_another_database_is_refused,
-                    a_test_queue_gives_one);
+                    a_test_queue_gives_one, a_handler_may_ask_for_its_tick);
             })+
         }
     };
@@ -323,9 +348,24 @@ macro_rules! on_driver {
     };
 }
 
-on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg", "spoiled_pg"], [postgres Postgres]);
-on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my", "spoiled_my"], [mariadb MariaDb, mysql MySql]);
-on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite", "spoiled_lite"], [sqlite Sqlite]);
+on_driver!(on_postgres, sqlx::Postgres, Pg, ["charge_pg", "plain_pg", "eager_pg", "look_pg", "spoiled_pg", "ticked_pg"], [postgres Postgres]);
+on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "look_my", "spoiled_my", "ticked_my"], [mariadb MariaDb, mysql MySql]);
+on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite", "spoiled_lite", "ticked_lite"], [sqlite Sqlite]);
+
+// SQLite in memory has one connection, which is all there is.
+#[tokio::test]
+async fn in_memory_a_handler_may_ask_for_its_tick() {
+    let one = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+    let pool = one.connect("sqlite::memory:").await.unwrap();
+    queue::migrate(&pool).await.unwrap();
+    sqlx::query("CREATE TABLE effects (label text)").execute(&pool).await.unwrap();
+    let (admin, yearly) = (queue::Admin::new(&pool), queue::Schedule::cron("@yearly").unwrap());
+    admin.schedule("yearly", yearly, on_sqlite::Ticked::new()).await.unwrap();
+    let id = admin.fire_schedule("yearly").await.unwrap();
+    TestQueue::new(&pool).drain().await.unwrap().expect_ok();
+    let job = admin.job(id).await.unwrap();
+    assert_eq!(job.and_then(|job| job.result).as_deref(), Some(r#"["yearly","yearly"]"#));
+}
 
 /// Goes on after an error of the database.
 #[job(name = "deadlocked", max_retries = 1, backoff = fixed("10ms"))]

@@ -42,6 +42,9 @@ struct ContextData {
     parts: ContextParts,
     /// The handler completes the job itself, or has begun to.
     completes: AtomicBool,
+    /// The tick, once it was read.
+    #[cfg(feature = "schedules")]
+    tick: tokio::sync::OnceCell<Option<Tick>>,
 }
 
 /// What a [`JobContext`] is made of.
@@ -116,7 +119,12 @@ pub(crate) enum Ticks {
 
 impl JobContext {
     pub(crate) fn new(parts: ContextParts) -> Self {
-        Self(Arc::new(ContextData { parts, completes: AtomicBool::new(false) }))
+        Self(Arc::new(ContextData {
+            parts,
+            completes: AtomicBool::new(false),
+            #[cfg(feature = "schedules")]
+            tick: tokio::sync::OnceCell::new(),
+        }))
     }
 
     /// A context to call a handler directly in a test: the first and only attempt of job 1. Its token fires when the
@@ -206,7 +214,7 @@ impl JobContext {
     }
 
     /// The tick of a schedule that this job stands for, so that a late run still reports the right day. `None`: no
-    /// schedule enqueued the job. Each call reads the database once.
+    /// schedule enqueued the job. The first call reads the database, on a connection of the worker's.
     ///
     /// ```
     /// use queue::{JobContext, job};
@@ -230,7 +238,7 @@ impl JobContext {
             Ticks::None => Ok(None),
             #[cfg(feature = "testing")]
             Ticks::Told(tick) => Ok(Some(tick.clone())),
-            Ticks::Asked(ask) => ask().await,
+            Ticks::Asked(ask) => self.0.tick.get_or_try_init(|| ask()).await.cloned(),
         }
     }
 

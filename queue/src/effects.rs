@@ -192,6 +192,11 @@ pub(crate) fn json(output: &(impl Serialize + ?Sized)) -> Result<Option<String>,
 pub(crate) async fn begin<DB: TxDatabase>(ctx: &JobContext) -> Result<Tx<DB>, JobError> {
     // cannot fail in a worker: `WorkerBuilder::build` refuses one on another database
     let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::ENGINE))?;
+    #[cfg(feature = "schedules")]
+    if DB::ONE_WRITER && pool.pool.options().get_max_connections() == 1 {
+        // In memory, the transaction takes the only connection. The handler meets an error if it asks.
+        let _ = ctx.tick().await;
+    }
     tokio::select! {
         biased;
         begun = Tx::begin(pool) => begun.doing("cannot begin the transaction of a job").map_err(JobError::unbegun),

@@ -168,7 +168,8 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
     }
 
     fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>> {
-        self.run(Via::Pool, Mode::Read, "cannot read the job's tick", job, |conn, job| {
+        // a handler may hold the pool's last connection
+        self.run(Via::Schedules, Mode::Read, "cannot read the job's tick", job, |conn, job| {
             async move {
                 let found = rows::<DB>(conn, DB::SCHEDULES.tick_of, &[(*job).into()]).await?;
                 found.first().map(|row| Ok((row.text(0)?, row.int(1)?, row.text(2)?))).transpose()
