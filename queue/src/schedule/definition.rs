@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::limits::check_name;
 use crate::schedule::Schedule;
+use crate::schedule::expression::Expression;
 use crate::schedule::rules::{Fold, Gap, Missed, Overlap};
 use crate::store::values::NewJob;
 
@@ -31,7 +32,7 @@ pub(crate) struct Definition {
 
 impl Definition {
     pub(crate) fn new(name: String, schedule: &Schedule, job: NewJob) -> Result<Self, Error> {
-        check_name("name", &name).map_err(|why| {
+        check_name("schedule", &name).map_err(|why| {
             let name = name.escape_debug();
             Error::config(format!("the schedule `{name}` of `{}` cannot be kept: {why}", job.kind))
         })?;
@@ -78,16 +79,18 @@ impl Definition {
     /// The schedule, or what is wrong with the row.
     pub(crate) fn schedule(&self) -> Result<Schedule, Error> {
         let mut schedule = Schedule::cron(&self.expression)?;
-        match (schedule.zone.1.as_str(), self.zone.as_str()) {
-            ("UTC", zone) => schedule = schedule.zone(zone)?,
-            // the column's default
-            (_, "UTC") => {}
-            (here, there) if here == there => {}
-            (here, there) => {
+        // the column's default says nothing
+        if !self.zone.eq_ignore_ascii_case("UTC") {
+            let in_text = Expression::parse(&self.expression).ok().and_then(|(_, zone)| zone);
+            let by_column = schedule.clone().zone(&self.zone)?;
+            if let Some(in_text) = in_text.filter(|_| by_column != schedule) {
                 return Err(Error::config(format!(
-                    "the expression ends with the time zone `{here}`, and the column zone says `{there}`"
+                    "the expression ends with the time zone `{in_text}`, and the column zone says `{}`: keep one of the \
+                     two",
+                    self.zone
                 )));
             }
+            schedule = by_column;
         }
         let unknown = |column: &str, text: &str| Error::config(format!("`{}` is no {column}", text.escape_debug()));
         if let Some(gap) = &self.gap {

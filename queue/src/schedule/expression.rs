@@ -26,6 +26,10 @@ struct Field {
     /// Names for numbers, from the first number on.
     names: &'static [&'static str],
     first: usize,
+    /// How many numbers there are: a larger step leaves only the first.
+    count: u64,
+    /// The unit of an interval in place of a larger step.
+    unit: Option<char>,
     /// Characters that it takes beside digits, `*`, `,`, `-` and `/`.
     others: &'static str,
 }
@@ -33,11 +37,11 @@ struct Field {
 const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const FIELDS: [Field; 5] = [
-    Field { name: "minute (0-59)", names: &[], first: 0, others: "" },
-    Field { name: "hour (0-23)", names: &[], first: 0, others: "" },
-    Field { name: "day of the month (1-31)", names: &[], first: 0, others: "LW" },
-    Field { name: "month (1-12 or JAN-DEC)", names: MONTHS, first: 1, others: "" },
-    Field { name: "day of the week (0-7 or SUN-SAT)", names: DAYS, first: 0, others: "L#" },
+    Field { name: "minute (0-59)", names: &[], first: 0, count: 60, unit: Some('m'), others: "" },
+    Field { name: "hour (0-23)", names: &[], first: 0, count: 24, unit: Some('h'), others: "" },
+    Field { name: "day of the month (1-31)", names: &[], first: 0, count: 31, unit: Some('d'), others: "LW" },
+    Field { name: "month (1-12 or JAN-DEC)", names: MONTHS, first: 1, count: 12, unit: None, others: "" },
+    Field { name: "day of the week (0-7 or SUN-SAT)", names: DAYS, first: 0, count: 7, unit: Some('d'), others: "L#" },
 ];
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
@@ -140,6 +144,23 @@ impl Field {
             if item.is_empty() {
                 return Err(format!("`{text}` is no {}: something is missing beside a comma", self.name));
             }
+            if item == "L" && self.others == "L#" {
+                return Err(format!(
+                    "`{text}` is no {}: name the day, as in `FRIL` for the last Friday of the month; the last day of the \
+                     month is `L` in the third field",
+                    self.name
+                ));
+            }
+            if let Some(step) = item.split_once('/').and_then(|(_, step)| step.parse().ok())
+                && step > self.count
+            {
+                return Err(format!(
+                    "`{text}` is no {}: the largest step is {}{}",
+                    self.name,
+                    self.count,
+                    self.interval(step)
+                ));
+            }
             if !numbers.is_empty() {
                 numbers.push(',');
             }
@@ -160,6 +181,15 @@ impl Field {
             }
         }
         Ok(numbers)
+    }
+
+    /// The advice to write an interval, if there is one.
+    fn interval(&self, step: u64) -> String {
+        let interval = self.unit.map(|unit| format!("{step}{unit}"));
+        match interval.filter(|text| duration::parse(text).is_ok_and(|found| Expression::every(found).is_ok())) {
+            Some(interval) => format!("; write \"every {interval}\" for an interval"),
+            None => String::new(),
+        }
     }
 }
 
@@ -218,6 +248,36 @@ mod tests {
         assert!(refused("every 15 m").contains("\"every 15m\""));
         for odd in ["? 9 * * *", "0 9 * * +1", "5/5 * * * *", "0 9 * * 5-1", "0 9 L-3 * *", "0 9 32 * *"] {
             refused(odd);
+        }
+    }
+
+    #[test]
+    fn a_step_beyond_its_field_is_refused() {
+        let every = |text: &str, step: &str, interval: &str| {
+            let refused = refused(text);
+            let expected = format!("the largest step is {step}; write \"every {interval}\" for an interval");
+            assert!(refused.ends_with(&expected), "{refused}");
+        };
+        every("*/90 * * * *", "60", "90m");
+        every("0,0-30/61 * * * *", "60", "61m");
+        every("0 */25 * * *", "24", "25h");
+        every("0 9 */32 * *", "31", "32d");
+        every("0 9 * * MON-FRI/8", "7", "8d");
+        assert_eq!(refused("0 9 1 */13 *"), "`*/13` is no month (1-12 or JAN-DEC): the largest step is 12");
+        assert_eq!(refused("0 9 */366 * *"), "`*/366` is no day of the month (1-31): the largest step is 31");
+        for all in ["*/60 * * * *", "0 */24 * * *", "0 9 */31 * *", "0 9 1 */12 *", "0 9 * * */7"] {
+            Expression::parse(all).expect(all);
+        }
+    }
+
+    #[test]
+    fn the_last_day_of_the_month_is_no_day_of_the_week() {
+        for text in ["0 0 * * L", "0 0 * * l", "0 0 * * MON,L", "0 0 1 * L"] {
+            let refused = refused(text);
+            assert!(refused.contains("is no day of the week") && refused.contains("in the third field"), "{refused}");
+        }
+        for text in ["0 0 L * *", "0 0 * * FRIL", "0 0 * * 5L,0L"] {
+            Expression::parse(text).expect(text);
         }
     }
 

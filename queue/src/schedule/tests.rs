@@ -2,6 +2,8 @@ use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 
 use super::*;
+use crate::schedule::definition::Definition;
+use crate::store::values::NewJob;
 
 fn schedule(text: &str) -> Schedule {
     Schedule::cron(text).expect(text)
@@ -82,6 +84,66 @@ fn zones_are_looked_up() {
         assert!(refused.contains("is no time zone"), "{refused}");
     }
     assert_eq!(schedule("@daily").zone("europe/berlin").expect("any case"), schedule("@daily Europe/Berlin"));
+}
+
+fn definition(text: &str) -> Result<Definition, Error> {
+    Definition::new("one".into(), &schedule(text), NewJob::example("k"))
+}
+
+#[test]
+fn a_zone_in_the_text_and_another_one_in_the_column_are_refused() {
+    let row = |expression: &str, zone: &str| {
+        let row =
+            Definition { expression: expression.into(), zone: zone.into(), ..definition("@daily").expect("a row") };
+        row.schedule().map_err(|error| error.to_string())
+    };
+    for (expression, zone) in [
+        ("0 9 * * * Europe/Berlin", "UTC"),
+        ("0 9 * * *", "Europe/Berlin"),
+        ("0 9 * * *", "europe/berlin"),
+        ("0 9 * * * Europe/Berlin", "Europe/Berlin"),
+        ("0 9 * * * europe/berlin", "Europe/Berlin"),
+        ("0 9 * * * Europe/Berlin", "EUROPE/BERLIN"),
+        ("0 9 * * * Europe/Berlin", "utc"),
+    ] {
+        assert!(row(expression, zone) == Ok(schedule("0 9 * * * Europe/Berlin")), "{expression}, {zone}");
+    }
+    assert!(row("every 15m", "utc") == Ok(schedule("every 15m")));
+    for (expression, zone) in [("0 9 * * * UTC", "Europe/Berlin"), ("@daily Asia/Tokyo", "Europe/Berlin")] {
+        let refused = row(expression, zone).expect_err(expression);
+        assert!(refused.contains("the column zone says `Europe/Berlin`: keep one of the two"), "{refused}");
+    }
+    let refused = row("@daily Asia/Tokyo", "Mars/Base").expect_err("no zone");
+    assert!(refused.contains("`Mars/Base` is no time zone"), "{refused}");
+}
+
+#[test]
+fn what_is_longer_than_its_column_on_some_engine_is_refused() {
+    let minutes = |length: usize| {
+        let list = "0,".repeat((length - 9) / 2) + "0";
+        let list = if length % 2 == 0 { list.replacen('0', "00", 1) } else { list };
+        list + " * * * *"
+    };
+    for length in [255, 256] {
+        let kept = definition(&minutes(length)).expect("it fits");
+        assert_eq!(kept.expression.chars().count(), length);
+    }
+    for length in [257, 300, 5_000] {
+        let refused = definition(&minutes(length)).expect_err("too long").to_string();
+        assert!(
+            refused.contains(&format!("its expression has {length} characters, and the limit is 256")),
+            "{refused}"
+        );
+    }
+    // the zone is a column of its own
+    let zoned = definition(&(minutes(256) + " America/Argentina/Buenos_Aires")).expect("it fits");
+    assert_eq!(zoned.zone, "America/Argentina/Buenos_Aires");
+    for (name, why) in
+        [("n".repeat(129), "is 129 bytes long"), (" n".into(), "begins or ends"), ("".into(), "is empty")]
+    {
+        let refused = Definition::new(name, &schedule("@daily"), NewJob::example("k")).expect_err(why).to_string();
+        assert!(refused.contains(&format!("the schedule name {why}")), "{refused}");
+    }
 }
 
 #[test]
