@@ -347,6 +347,12 @@ fn kinds(job: &Job, errors: &mut Errors) {
 /// Checks the schedules together with their job, and drops those with mistakes.
 #[cfg(feature = "schedules")]
 fn schedules(job: &mut Job, errors: &mut Errors) {
+    if let (Some(schedule), true) = (job.options.schedules.first(), job.options.unique.is_some()) {
+        errors.at(
+            &schedule.key,
+            "a schedule takes no unique key: remove `unique`, or schedule a job without it that enqueues this one",
+        );
+    }
     let kind = job.kind();
     let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
     let several = schedules.len() > 1;

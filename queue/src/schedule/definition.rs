@@ -45,6 +45,13 @@ impl Definition {
                 )));
             }
         }
+        if job.unique.is_some() {
+            return Err(Error::config(format!(
+                "the schedule `{name}`: its job `{}` is unique, and a schedule takes no key; schedule a job that is not \
+                 unique and enqueues this one",
+                job.kind
+            )));
+        }
         if matches!(schedule.missed, Missed::All { within } if within.subsec_nanos() != 0 || within.is_zero()) {
             return Err(Error::config(format!("the schedule `{name}`: `missed` takes whole seconds, at least one")));
         }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::schedule::definition::Definition;
 use crate::store::values::NewJob;
+use crate::unique::{OnConflict, UniqueJob, UniqueUntil};
 
 fn schedule(text: &str) -> Schedule {
     Schedule::cron(text).expect(text)
@@ -144,6 +145,20 @@ fn what_is_longer_than_its_column_on_some_engine_is_refused() {
         let refused = Definition::new(name, &schedule("@daily"), NewJob::example("k")).expect_err(why).to_string();
         assert!(refused.contains(&format!("the schedule name {why}")), "{refused}");
     }
+}
+
+#[test]
+fn a_unique_job_is_refused() {
+    let key = UniqueJob {
+        key: "7".into(),
+        until: UniqueUntil::End,
+        at_least: None,
+        on_conflict: OnConflict::Keep,
+        at_most: None,
+    };
+    let unique = NewJob { unique: Some(Box::new(key)), ..NewJob::example("sync") };
+    let refused = Definition::new("one".into(), &schedule("@daily"), unique).expect_err("a key").to_string();
+    assert!(refused.contains("its job `sync` is unique, and a schedule takes no key"), "{refused}");
 }
 
 #[test]
