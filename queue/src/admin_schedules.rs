@@ -44,7 +44,7 @@ pub struct ScheduleInfo {
     pub next_at: Option<DateTime<Utc>>,
     /// Its last tick, fired or not.
     pub last_at: Option<DateTime<Utc>>,
-    /// The last job.
+    /// The last job. With [`Overlap::Skip`](crate::Overlap::Skip), the oldest one that has not ended.
     pub last_job: Option<JobId>,
     /// Why it does not fire.
     pub error: Option<String>,
@@ -139,7 +139,8 @@ impl Admin {
         named(name, self.store.schedules().change(name, Change::Pause).await?)
     }
 
-    /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed.
+    /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed. A pause also ends the
+    /// silence of a schedule that fired while the database's clock was ahead.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].
@@ -155,7 +156,9 @@ impl Admin {
         named(name, self.store.schedules().change(name, Change::Remove).await?)
     }
 
-    /// Enqueues the job of a schedule now. Its ticks stay as they are.
+    /// Enqueues the job of a schedule now, even beside one that runs. Its ticks stay as they are. With
+    /// [`Overlap::Skip`](crate::Overlap::Skip), they pass over while any job of the schedule waits or runs, also this
+    /// one.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].

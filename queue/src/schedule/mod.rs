@@ -155,7 +155,7 @@ impl Schedule {
         Self { missed, ..self }
     }
 
-    /// Sets what happens when the job of the tick before still waits or runs.
+    /// Sets what happens when a job of the schedule still waits or runs.
     pub fn overlap(self, overlap: Overlap) -> Self {
         Self { overlap, ..self }
     }

@@ -13,6 +13,9 @@ use crate::schedule::rules::{Missed, Overlap};
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.
 pub(crate) const LATE: i64 = 60 * SECOND;
+/// The error of a row that fires nothing until the clock has passed its last tick.
+pub(crate) const CLOCK_WAS_AHEAD: &str = "it is silent until the database's clock has passed its last tick, which was \
+    decided while the clock was ahead; pause and resume it to let it go on now";
 /// When a row that nobody could fire for [`LATE`] is tried again.
 const AGAIN: i64 = 10 * 60 * SECOND;
 /// The most jobs that one schedule gets in one transaction.
@@ -37,8 +40,15 @@ pub(crate) struct ScheduleRow {
     pub(crate) error: Option<String>,
     /// By the database's clock, when the row was read.
     pub(crate) now: i64,
-    /// The job of the last tick waits or runs, and that matters.
-    pub(crate) busy: bool,
+    /// The oldest job that waits or runs, if that matters.
+    pub(crate) busy: Option<i64>,
+}
+
+impl ScheduleRow {
+    /// The last tick, unless the clock has been set back behind it. Then all ticks up to now count as decided.
+    pub(crate) fn last(&self) -> Option<i64> {
+        self.last_at.map(|last| if last > self.now + LATE { self.now } else { last })
+    }
 }
 
 /// A worker's knowledge of a kind.
@@ -62,6 +72,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Leaves out ticks that are decided already. It happened while the clock was ahead.
+    pub(crate) fn leave_out(&mut self, taken: &[i64]) {
+        self.fire.retain(|(tick, _)| !taken.contains(tick));
+        self.passed.retain(|passed| !taken.contains(&passed.tick));
+    }
+
+    /// The first and the last tick that it decides.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        let ticks = || self.fire.iter().map(|(tick, _)| *tick).chain(self.passed.iter().map(|passed| passed.tick));
+        ticks().min().zip(ticks().max())
+    }
+
     /// Whether the row has it already.
     pub(crate) fn is_known_to(&self, row: &ScheduleRow) -> bool {
         self.fire.is_empty() && self.passed.is_empty() && (self.next, &self.error) == (row.next_at, &row.error)
@@ -115,7 +137,7 @@ fn plan_soundly(row: &ScheduleRow, kind: KnownKind) -> Plan {
         Err(error) => return refuse(row, error.to_string()),
     };
     let due = Due::of(row, &schedule);
-    let plan = if row.busy { due.pass_all(TickOutcome::Overlap) } else { due.fire(row, &schedule) };
+    let plan = if row.busy.is_some() { due.pass_all(TickOutcome::Overlap) } else { due.fire(row, &schedule) };
     Plan { error: misfit(row, kind), ..plan }
 }
 
@@ -156,7 +178,7 @@ fn ticks_after(calendar: &Calendar, after: i64) -> impl Iterator<Item = i64> {
 impl Due {
     fn of(row: &ScheduleRow, schedule: &Schedule) -> Self {
         let calendar = schedule.calendar();
-        let since = row.changed_at.max(row.last_at.unwrap_or(i64::MIN));
+        let since = row.changed_at.max(row.last().unwrap_or(i64::MIN));
         // a tick is a fact once it is in the row, even if another worker's time zones would compute another one
         // but beside an error it may be the time of another try
         let known = row.next_at.filter(|next| *next > 0 && *next > since && *next <= row.now && row.error.is_none());

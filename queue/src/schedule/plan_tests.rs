@@ -27,7 +27,7 @@ fn row(schedule: Schedule, next: &str, now: &str) -> ScheduleRow {
         last_job_id: None,
         error: None,
         now: at(now),
-        busy: false,
+        busy: None,
     }
 }
 
@@ -59,6 +59,27 @@ fn a_tick_becomes_a_job_once() {
     row.next_at = Some(0);
     let found = plan(&row, DECODES);
     assert_eq!((fired(&found), found.next), (vec![], Some(at("10:00:00"))));
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_believed_when_somebody_asks() {
+    let mut row = row(cron("0 * * * *"), "", "09:30:00");
+    row.last_at = Some(at("2026-07-10T09:00:00Z"));
+    assert_eq!(plan(&row, DECODES).next, Some(at("10:00:00")), "it was resumed or written anew");
+    assert_eq!(row.last(), Some(row.now), "what is later counts as open");
+    // a clock that is corrected by seconds repeats no tick
+    let corrected = ScheduleRow { last_at: Some(at("11:00:00")), now: at("10:59:58"), ..row };
+    assert_eq!(plan(&ScheduleRow { next_at: Some(0), ..corrected }, DECODES).next, Some(at("12:00:00")));
+}
+
+#[test]
+fn a_tick_that_is_decided_is_left_out() {
+    let all = cron("*/10 * * * *").missed(Missed::All { within: Duration::from_secs(1_600) });
+    let mut plan = plan(&row(all, "09:00:00", "10:05:00"), DECODES);
+    assert_eq!(plan.span(), Some((at("09:30:00"), at("10:00:00"))));
+    plan.leave_out(&[at("09:30:00"), at("09:50:00"), at("11:00:00")]);
+    assert_eq!((fired(&plan), missed(&plan)), (vec![at("09:40:00"), at("10:00:00")], None));
+    assert_eq!(Plan::default().span(), None);
 }
 
 #[test]
@@ -108,7 +129,7 @@ fn a_great_number_of_missed_ticks_is_jumped_over() {
 #[test]
 fn an_overlap_is_passed_over() {
     let mut busy = row(cron("0 * * * *").overlap(Overlap::Skip), "09:00:00", "09:00:00");
-    busy.busy = true;
+    busy.busy = Some(7);
     let found = plan(&busy, DECODES);
     assert_eq!(
         (found.fire.len(), found.passed[0].outcome, found.next),

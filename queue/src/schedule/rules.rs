@@ -37,7 +37,7 @@ pub enum Missed {
     },
 }
 
-/// What happens at a tick when the job of the tick before still waits or runs.
+/// What happens at a tick when a job of the schedule still waits or runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overlap {
     /// It is fired all the same. The default.

@@ -64,3 +64,44 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::worker::fake::log::Log;
+    use crate::worker::fake::{Answer, MadeUp, nothing};
+
+    /// Is due each second. After so many rounds, each panics. It tells when they began.
+    struct Panics(u32, Arc<Mutex<Vec<Instant>>>);
+
+    impl Duty for Panics {
+        async fn due(&mut self, _: &Shared) {
+            sleep(Duration::from_secs(1)).await;
+        }
+
+        async fn run_once(&mut self, _: &Arc<Shared>) -> Result<(), Error> {
+            self.1.lock().unwrap().push(Instant::now());
+            self.0 = self.0.checked_sub(1).unwrap_or_else(|| panic!("of a hostile row"));
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_is_logged_and_backs_off() {
+        let database = MadeUp::new(|_| Answer::Yes);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        let ((log, _listening), rounds) = (Log::listen(), Arc::default());
+        let running = tokio::spawn(run(shared, Panics(2, Arc::clone(&rounds))));
+        sleep(Duration::from_secs(100)).await;
+        assert!(!running.is_finished(), "the worker goes on");
+        running.abort();
+        let rounds = rounds.lock().unwrap();
+        let pauses: Vec<u64> = rounds.windows(2).map(|two| (two[1] - two[0]).as_secs()).collect();
+        assert_eq!(pauses, [1, 1, 31, 31, 31]);
+        assert_eq!(log.take("event=\"duty.failed\""), 4);
+    }
+}

@@ -1,4 +1,5 @@
-//! Removes old ticks of schedules, about as fast as they expire, at the pace of the jobs' retention.
+//! Removes old ticks of schedules, about as fast as they expire, at the pace of the jobs' retention. Tells of schedules
+//! that a clock which was ahead has silenced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
+use crate::schedule::plan::CLOCK_WAS_AHEAD;
 use crate::store::ScheduleStore;
 use crate::telemetry;
 use crate::worker::duties::Duty;
@@ -46,6 +48,11 @@ impl Duty for TickRetention {
         self.pause = jittered(self.seldom);
         let removed = self.store.purge_ticks(self.keep, BATCH).await?;
         self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, BATCH));
+        let silent = self.store.mark_silent().await?;
+        if silent > 0 {
+            let (event, error) = (telemetry::SCHEDULE_FAILED, CLOCK_WAS_AHEAD);
+            tracing::error!(event, more = silent, error, "schedules are silent; `Admin::schedules` has their names");
+        }
         Ok(())
     }
 
@@ -62,6 +69,7 @@ mod tests {
 
     use super::*;
     use crate::worker::duties;
+    use crate::worker::fake::log::Log;
     use crate::worker::fake::schedules::NoSchedules;
     use crate::worker::fake::{Answer, MadeUp, nothing};
 
@@ -79,6 +87,19 @@ mod tests {
         }
         running.abort();
         (store.ticks.load(Ordering::Relaxed), store.purges.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_schedules_are_told_once() {
+        let database = MadeUp::new(|_| Answer::Yes);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        let (log, _listening) = Log::listen();
+        let store = Arc::new(NoSchedules::default());
+        store.silent.store(3, Ordering::Relaxed);
+        let running = tokio::spawn(duties::run(shared, TickRetention::new(store, Duration::from_secs(7 * 86_400))));
+        sleep(Duration::from_secs(86_400)).await;
+        running.abort();
+        assert_eq!(log.take("more=3"), 1);
     }
 
     #[tokio::test(start_paused = true)]

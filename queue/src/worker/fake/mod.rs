@@ -1,6 +1,7 @@
 //! A database made up, for tests of what a worker does when it is refused, late or away: it answers as a test says, and
 //! keeps what it was asked.
 
+pub(super) mod log;
 #[cfg(feature = "schedules")]
 pub(super) mod schedules;
 mod tables;

@@ -16,6 +16,8 @@ pub(in crate::worker) struct NoSchedules {
     pub(in crate::worker) purges: AtomicU32,
     /// Old ones, which may be removed.
     pub(in crate::worker) ticks: AtomicU64,
+    /// Schedules that were fired while the clock was ahead.
+    pub(in crate::worker) silent: AtomicU64,
     /// When the next tick is, at every look.
     pub(in crate::worker) next: Option<Duration>,
 }
@@ -32,6 +34,11 @@ impl ScheduleStore for NoSchedules {
     fn look<'a>(&'a self, _: &'a Scheduler, _: &'a [String], _: i64) -> Reply<'a, Seen> {
         self.looks.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { Ok(Seen { since: Some(0), next: self.next, ..Seen::default() }) })
+    }
+
+    fn mark_silent(&self) -> Reply<'_, u64> {
+        let marked = self.silent.swap(0, Ordering::Relaxed);
+        Box::pin(async move { Ok(marked) })
     }
 
     fn purge_ticks(&self, _: Duration, limit: u32) -> Reply<'_, u64> {

@@ -83,9 +83,9 @@ pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
                 let tick = Tick { id, tick_us: row.now, job_id: Some(job_id), outcome, skipped: 0, note: None };
                 execute::<DB>(conn, DB::SCHEDULES.ticks, &[json(&[tick]).as_str().into()]).await?;
                 let error = row.error.as_deref();
-                // with `overlap = skip`, ticks go on waiting for the job of the last one
-                let remembered = Some(job_id).filter(|_| !row.busy);
-                let moved = Moved { id, next_us, last_us: None, job_id: remembered, error };
+                // with `overlap = skip`, ticks wait for all jobs from the oldest one on
+                let oldest = row.busy.or(Some(job_id));
+                let moved = Moved { id, next_us, last_us: None, job_id: oldest, error };
                 execute::<DB>(conn, DB::SCHEDULES.moved, &[json(&[moved]).as_str().into()]).await?;
                 Ok(Ok(job_id))
             }

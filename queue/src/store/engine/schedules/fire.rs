@@ -59,7 +59,7 @@ pub(super) async fn fire<DB: Dialect + Signals>(
     kinds: &Kinds,
     ahead: i64,
 ) -> Result<Fired, Error> {
-    let fired = match fire_together(store, due, kinds, ahead).await {
+    let fired = match fire_together(store, due, kinds, ahead, false).await {
         Err(error) if is_refused::<DB>(&error) => one_by_one(store, due, kinds, ahead).await?,
         fired => fired?,
     };
@@ -83,16 +83,19 @@ pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
     }
 }
 
+/// `looks_back`: leaves out ticks that are in the history already.
 async fn fire_together<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     due: &[i64],
     kinds: &Kinds,
     ahead: i64,
+    looks_back: bool,
 ) -> Result<Fired, Error> {
-    let args = (due.to_vec(), kinds.clone(), ahead);
+    let args = (due.to_vec(), kinds.clone(), ahead, looks_back);
     store
-        .run(Via::Schedules, Mode::Transaction, "cannot fire schedules", args, |conn, (due, kinds, ahead)| {
+        .run(Via::Schedules, Mode::Transaction, "cannot fire schedules", args, |conn, args| {
             async move {
+                let (due, kinds, ahead, looks_back) = args;
                 let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
                 if locked.is_empty() {
                     return Ok(Fired::default());
@@ -102,7 +105,11 @@ async fn fire_together<DB: Dialect + Signals>(
                 for (row, _) in read::<DB>(conn, &locked, *ahead).await? {
                     // its kind changed since the look
                     let Some(kind) = kinds.get(&row.definition.kind) else { continue };
-                    let plan = plan::plan(&row, *kind);
+                    let mut plan = plan::plan(&row, *kind);
+                    if let Some((first, last)) = plan.span().filter(|_| *looks_back) {
+                        let binds = [row.id.into(), first.into(), last.into()];
+                        plan.leave_out(&ids::<DB>(conn, DB::SCHEDULES.taken, &binds).await?);
+                    }
                     if plan.is_known_to(&row) {
                         left += 1;
                         continue;
@@ -148,7 +155,8 @@ pub(super) async fn fire_on_time<DB: Dialect + Signals>(
         .await
 }
 
-/// The database refuses a row. The others are fired all the same.
+/// The database refuses a row. The others are fired all the same. A tick that was decided before, while the clock was
+/// ahead, is none to refuse.
 async fn one_by_one<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     due: &[i64],
@@ -157,7 +165,7 @@ async fn one_by_one<DB: Dialect + Signals>(
 ) -> Result<Fired, Error> {
     let mut all = Fired::default();
     for id in due {
-        match fire_together(store, &[*id], kinds, ahead).await {
+        match fire_together(store, &[*id], kinds, ahead, true).await {
             Ok(fired) => {
                 all.add(fired);
             }
@@ -246,7 +254,8 @@ async fn carry_out<DB: Dialect>(
     .into_iter();
     let (mut ticks, mut moved) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(plans.len()));
     for (row, plan, _) in plans {
-        let mut last = None;
+        // the clock was set back: from now on, what is later than now is not decided
+        let mut last = row.last().filter(|last| row.last_at != Some(*last));
         for passed in &plan.passed {
             let outcome = passed.outcome.as_str();
             ticks.push(Tick {
@@ -259,7 +268,7 @@ async fn carry_out<DB: Dialect>(
             });
             last = last.max(Some(passed.tick));
         }
-        let mut job_id = None;
+        let mut job_id = row.busy;
         for (tick, _) in &plan.fire {
             job_id = inserted.next();
             let outcome = TickOutcome::Fired.as_str();

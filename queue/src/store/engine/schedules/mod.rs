@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::ScheduleRow;
+use crate::schedule::plan::{CLOCK_WAS_AHEAD, ScheduleRow};
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -63,7 +63,7 @@ fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
         last_job_id: row.maybe_int(21)?,
         error: row.maybe_text(22)?,
         now: row.int(23)?,
-        busy: row.int(24)? != 0,
+        busy: row.maybe_int(24)?,
     })
 }
 
@@ -128,6 +128,13 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
         digest: &'a str,
     ) -> Reply<'a, Converged> {
         converge::converge(self, by, declared, digest).boxed()
+    }
+
+    fn mark_silent(&self) -> Reply<'_, u64> {
+        self.run(Via::Schedules, Mode::Write, "cannot note why schedules are silent", (), |conn, ()| {
+            async move { execute::<DB>(conn, DB::SCHEDULES.silent, &[CLOCK_WAS_AHEAD.into()]).await }.boxed()
+        })
+        .boxed()
     }
 
     fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {

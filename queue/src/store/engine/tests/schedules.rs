@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::engine::Engine;
 use crate::limits::START_OF_9999;
 use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::KnownKind;
+use crate::schedule::plan::{CLOCK_WAS_AHEAD, KnownKind};
 use crate::schedule::rules::{Missed, Overlap};
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Change, Kinds, NotThere, Scheduler};
@@ -16,6 +17,12 @@ on_each!(
     two_workers_fire_different_schedules,
     what_another_worker_fires_is_skipped,
     a_refused_row_keeps_no_other_from_firing,
+    a_trigger_that_refuses_one_job_keeps_no_other_from_firing,
+    a_declaration_that_the_database_refuses_keeps_no_other_out,
+    a_pause_ends_with_its_schedule,
+    the_order_of_keys_is_no_change,
+    a_job_by_hand_does_not_end_the_wait_for_the_last_one,
+    a_clock_that_was_ahead_silences_nothing_for_good,
     kinds_that_nobody_knows_are_marked,
     the_latest_worker_decides,
     applications_keep_their_names,
@@ -130,6 +137,7 @@ async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
         db.store.define(&definition(name, daily(), "a")).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &by, 0).await, 0);
+    // one that is there already is decided
     let taken = "INSERT INTO queue_ticks (schedule_id, tick_at, outcome) \
                  SELECT id, next_at, 'fired' FROM queue_schedules WHERE name = 'b'";
     db.sql(taken).await;
@@ -137,11 +145,161 @@ async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
     assert_eq!(fire(&db, &by, DAY).await, 1, "the good one");
     let rows = db.store.list("", 9).await.unwrap();
     let errors: Vec<_> = rows.iter().map(|(row, _)| (row.definition.name.as_str(), row.error.is_some())).collect();
-    assert_eq!(errors, [("b", true), ("good", false), ("z", true)]);
+    assert_eq!(errors, [("b", false), ("good", false), ("z", true)]);
     assert!(rows[2].0.error.as_ref().unwrap().contains("`Mars/Base` is no time zone"));
     db.sql("UPDATE queue_schedules SET zone = 'UTC' WHERE name = 'z'").await;
     assert_eq!(fire(&db, &by, 12 * DAY).await, 3, "mended rows fire again");
     assert!(db.store.list("", 9).await.unwrap().iter().all(|(row, _)| row.error.is_none()));
+}
+
+/// Refuses rows for which `condition` holds.
+async fn trigger<DB: TestDb>(db: &Db<DB>, table: &str, condition: &str) {
+    let [postgres, mysql] = [
+        format!(
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF {condition} THEN \
+             RAISE EXCEPTION 'over the quota'; END IF; RETURN NEW; END $$; \
+             CREATE TRIGGER no BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION no()"
+        ),
+        format!(
+            "CREATE TRIGGER no BEFORE INSERT ON {table} FOR EACH ROW IF {condition} THEN \
+             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'over the quota'; END IF"
+        ),
+    ];
+    let sql = match DB::KIND {
+        Engine::Postgres => postgres,
+        Engine::MySql => mysql,
+        Engine::Sqlite => format!(
+            "CREATE TRIGGER no BEFORE INSERT ON {table} WHEN {condition} BEGIN SELECT RAISE(ABORT, 'over the quota'); END"
+        ),
+    };
+    let mut conn = db.pool.acquire().await.unwrap();
+    DB::raw(&mut conn, Box::leak(sql.into_boxed_str())).await.unwrap();
+}
+
+async fn a_trigger_that_refuses_one_job_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    for (name, kind) in [("b", "it's"), ("good", "a"), ("z", "a")] {
+        db.store.define(&definition(name, daily(), kind)).await.unwrap().unwrap();
+    }
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    trigger(&db, "queue_jobs", "NEW.kind = 'it''s'").await;
+    assert_eq!(fire(&db, &by, DAY).await, 2);
+    let rows = db.store.list("", 9).await.unwrap();
+    let errors: Vec<_> = rows.iter().map(|(row, _)| row.error.as_deref().map(|it| it.contains("quota"))).collect();
+    assert_eq!(errors, [Some(true), None, None]);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_ticks").await, 2, "the tick of the refused one is open");
+}
+
+async fn a_declaration_that_the_database_refuses_keeps_no_other_out<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    trigger(&db, "queue_schedules", "NEW.name = 'it''s'").await;
+    let declared: Arc<[Definition]> =
+        ["a", "it's", "z"].iter().map(|name| definition(name, daily(), "a")).collect::<Vec<_>>().into();
+    let done = db.store.converge(&by, &declared, "1").await.unwrap();
+    assert_eq!(done.written, ["a", "z"]);
+    let refused: Vec<_> = done.refused.iter().map(|(name, why)| (name.as_str(), why.contains("quota"))).collect();
+    assert_eq!(refused, [("it's", true)]);
+    assert_eq!(names(&db).await, [("a".to_owned(), false), ("z".to_owned(), false)]);
+    assert_ne!(db.store.look(&by, &[], 0).await.unwrap().digest.as_deref(), Some("1"), "it tries again");
+}
+
+async fn a_pause_ends_with_its_schedule<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    let made = definition("made", daily(), "a");
+    db.store.define(&made).await.unwrap().unwrap();
+    db.store.change("made", Change::Pause).await.unwrap().unwrap();
+    db.store.define(&definition("made", Schedule::cron("@hourly").unwrap(), "a")).await.unwrap().unwrap();
+    assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 0), "a change ends no pause");
+    db.store.change("made", Change::Remove).await.unwrap().unwrap();
+    db.store.define(&made).await.unwrap().unwrap();
+    assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 1));
+    // the same for what code declares
+    let declared: Arc<[Definition]> = [definition("code", daily(), "a")].into();
+    db.store.converge(&by, &declared, "1").await.unwrap();
+    db.store.change("code", Change::Pause).await.unwrap().unwrap();
+    db.store.converge(&by, &Arc::from([]), "2").await.unwrap();
+    db.store.converge(&by, &declared, "1").await.unwrap();
+    let (row, _) = db.store.list("", 1).await.unwrap().remove(0);
+    assert_eq!((row.definition.name.as_str(), row.paused_at, row.next_at), ("code", None, Some(0)));
+}
+
+async fn the_order_of_keys_is_no_change<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    let with = |args: &str| Definition { args: args.into(), ..definition("x", daily(), "a") };
+    let (one, other) = (with(r#"{"a":1,"b":{"c":2,"d":3}}"#), with(r#"{"b":{"d":3,"c":2},"a":1}"#));
+    db.store.define(&one).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    let next = db.store.list("", 1).await.unwrap().remove(0).0.next_at;
+    assert!(next > Some(0));
+    let unchanged = async || db.store.list("", 1).await.unwrap().remove(0).0.next_at == next;
+    db.store.define(&other).await.unwrap().unwrap();
+    assert!(unchanged().await);
+    db.store.define(&with(r#"{"b":{"d":3,"c":2},"a":2}"#)).await.unwrap().unwrap();
+    assert!(!unchanged().await);
+    db.store.change("x", Change::Remove).await.unwrap().unwrap();
+    assert_eq!(db.store.converge(&by, &[one].into(), "1").await.unwrap().written, ["x"]);
+    assert_eq!(db.store.converge(&by, &[other].into(), "2").await.unwrap().written, [""; 0]);
+}
+
+async fn a_job_by_hand_does_not_end_the_wait_for_the_last_one<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    let patient = Schedule::cron("@daily").unwrap().overlap(Overlap::Skip);
+    db.store.define(&definition("one", patient, "a")).await.unwrap().unwrap();
+    let by_hand = async || {
+        // two at one moment of the clock would be the same tick
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        db.store.fire_by_hand("one", |_| 5).await.unwrap().unwrap()
+    };
+    // in any order: a tick waits for all of them
+    let delete = async |id: i64| db.store.delete(&[id], None).await.unwrap();
+    let before = by_hand().await;
+    assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 0), "it is the last job");
+    delete(before).await;
+    let past = DB::in_seconds(-3);
+    let mut ahead = DAY;
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        ahead += DAY;
+        assert_eq!(fire(&db, &by, ahead).await, 1, "nothing is there any more");
+        // the clock of this test goes faster than that of the hands
+        db.sql(format!("UPDATE queue_ticks SET tick_at = {past} WHERE outcome = 'fired'")).await;
+        let mut jobs = vec![db.store.list("", 1).await.unwrap().remove(0).0.last_job_id.unwrap()];
+        jobs.extend([by_hand().await, by_hand().await]);
+        for which in order {
+            ahead += DAY;
+            assert_eq!(fire(&db, &by, ahead).await, 0, "one of {jobs:?} is there");
+            delete(jobs[which]).await;
+        }
+        db.sql("DELETE FROM queue_ticks WHERE outcome <> 'overlap'").await;
+    }
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_schedules WHERE error IS NOT NULL").await, 0);
+}
+
+async fn a_clock_that_was_ahead_silences_nothing_for_good<DB: TestDb>(db: Db<DB>) {
+    let by = scheduler(&db, "app").await;
+    for name in ["changed", "made again", "resumed", "silent"] {
+        db.store.define(&definition(name, daily(), "a")).await.unwrap().unwrap();
+    }
+    assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 4));
+    assert_eq!(fire(&db, &by, 2 * DAY).await, 4, "the clock is two days ahead");
+    assert_eq!(fire(&db, &by, 0).await, 0);
+    assert_eq!(db.store.mark_silent().await.unwrap(), 4);
+    assert_eq!(db.store.mark_silent().await.unwrap(), 0, "once");
+    let rows = db.store.list("", 9).await.unwrap();
+    assert!(rows.iter().all(|(row, _)| row.error.as_deref() == Some(CLOCK_WAS_AHEAD)));
+    db.store.define(&definition("changed", Schedule::cron("5 0 * * *").unwrap(), "a")).await.unwrap().unwrap();
+    db.store.change("made again", Change::Remove).await.unwrap().unwrap();
+    db.store.define(&definition("made again", daily(), "a")).await.unwrap().unwrap();
+    db.store.change("resumed", Change::Pause).await.unwrap().unwrap();
+    db.store.change("resumed", Change::Resume).await.unwrap().unwrap();
+    assert_eq!(fire(&db, &by, 0).await, 0, "their next ticks are computed");
+    assert_eq!(db.store.mark_silent().await.unwrap(), 0);
+    let rows = db.store.list("", 9).await.unwrap();
+    let errors: Vec<_> = rows.iter().map(|(row, _)| row.error.is_some()).collect();
+    assert_eq!(errors, [false, false, false, true]);
+    // of the ticks of these two days, those that were fired while the clock was ahead are decided
+    assert_eq!((fire(&db, &by, DAY).await, fire(&db, &by, 2 * DAY).await), (1, 1), "only the changed one has others");
+    assert_eq!(fire(&db, &by, 3 * DAY).await, 4);
+    assert_eq!(db.int("SELECT COUNT(*) FROM queue_schedules WHERE error IS NOT NULL").await, 0);
 }
 
 async fn kinds_that_nobody_knows_are_marked<DB: TestDb>(db: Db<DB>) {
