@@ -26,6 +26,7 @@ conformance! {
     move_with_a_renamed_program,
     go_on_without_a_right,
     fire_in_a_test_as_time_passes,
+    begin_in_a_test_when_it_says,
     a_month_of_minutes_passes_in_a_test,
 }
 
@@ -386,6 +387,37 @@ async fn fire_in_a_test_as_time_passes(db: Db) {
     );
     let hour = order.iter().position(|label| label == "hour").expect("an hour");
     assert!(order[hour + 1].contains(":00:00"), "the note of the full hour follows it: {:?}", order[hour + 1]);
+}
+
+async fn begin_in_a_test_when_it_says(db: Db) {
+    let admin = db.admin();
+    for year in ["2001", "2101"] {
+        let start = format!("{year}-01-10T12:00:00Z").parse().expect("a time");
+        let (nightly, hourly) = (format!("nightly {year}"), format!("hourly {year}"));
+        let cron = |text| Schedule::cron(text).expect(text);
+        admin.schedule(&nightly, cron("30 2 * * * Europe/Berlin"), Silent {}).await.expect("made");
+        let ran = each!(AnyPool, db.pool(), pool => {
+            let mut queue = TestQueue::new(pool).schedules_from(start);
+            let mut ran = vec![queue.drain().await.unwrap().runs()];
+            ran.push(queue.advance("13h").await.unwrap().expect_ok().completed);
+            ran.push(queue.advance("1h").await.unwrap().expect_ok().completed);
+            // it counts from then on, too
+            admin.schedule(&hourly, cron("30 * * * *"), Silent {}).await.expect("made");
+            ran.push(queue.advance("2h").await.unwrap().expect_ok().completed);
+            ran
+        });
+        assert_eq!(ran, [0, 0, 1, 2], "{year}");
+        let ticks = async |name: &str| -> Vec<String> {
+            let ticks = admin.ticks(name, None).await.expect("ticks");
+            ticks.iter().map(|tick| format!("{} {}", tick.outcome, tick.at.format("%Y-%m-%d %H:%M"))).collect()
+        };
+        let at = |time: &str| format!("fired {year}-01-11 {time}");
+        assert_eq!(ticks(&nightly).await, [at("01:30")]);
+        assert_eq!(ticks(&hourly).await, [at("03:30"), at("02:30")]);
+        for name in [nightly, hourly] {
+            admin.remove_schedule(&name).await.expect("removed");
+        }
+    }
 }
 
 async fn a_month_of_minutes_passes_in_a_test(db: Db) {

@@ -294,6 +294,10 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     /// next ticks are one transaction.
     fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired>;
 
+    /// Lets new and changed schedules count from now on, in a test's time.
+    #[cfg(feature = "testing")]
+    fn adopt(&self, ahead: i64) -> Reply<'_, ()>;
+
     /// Fires all ticks of a schedule up to so far ahead, as if each were on time. Returns how many.
     #[cfg(feature = "testing")]
     fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;

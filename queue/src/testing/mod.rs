@@ -208,7 +208,35 @@ impl<C: Lent> TestQueue<C> {
     /// ```
     #[cfg(feature = "schedules")]
     pub fn schedules(mut self) -> Self {
-        self.runner.ticking = Some(ticks::Ticking::new());
+        self.runner.ticking = Some(ticks::Ticking::new(None));
+        self
+    }
+
+    /// [`schedules`](Self::schedules) in a test that begins at `start`, so that it does not depend on when it runs. No
+    /// tick before `start` is missed.
+    ///
+    /// Only schedules know this time: [`JobContext::tick`](crate::JobContext::tick) tells it to a handler. The clocks of
+    /// the database and of the handlers stay as they are.
+    ///
+    /// ```standalone_crate
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::testing::TestQueue;
+    /// use queue::{Admin, Schedule, job};
+    ///
+    /// #[job]
+    /// async fn report() {}
+    ///
+    /// Admin::new(&pool).schedule("nightly", Schedule::cron("30 2 * * * Europe/Berlin")?, Report {}).await?;
+    /// let mut queue = TestQueue::new(&pool).schedules_from("2026-03-28T12:00:00Z".parse()?);
+    /// // in this night, clocks go from 2:00 to 3:00
+    /// assert_eq!(queue.advance("12h").await?.expect_ok().completed, 0);
+    /// assert_eq!(queue.advance("1h").await?.expect_ok().completed, 1);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "schedules")]
+    pub fn schedules_from(mut self, start: chrono::DateTime<chrono::Utc>) -> Self {
+        self.runner.ticking = Some(ticks::Ticking::new(Some(start)));
         self
     }
 

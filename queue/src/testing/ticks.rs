@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
 use crate::error::Error;
@@ -22,8 +23,10 @@ const FEW: usize = 2;
 
 /// The schedules of a test.
 pub(super) struct Ticking {
-    /// How far the test's time is ahead of the clock, in microseconds.
+    /// How far the test's time is ahead of the clock, in microseconds. Negative: behind it.
     ahead: i64,
+    /// When the test's time begins. None: it has begun.
+    start: Option<i64>,
     /// What the code declares is in the database.
     declared: bool,
     /// How many ticks are fired at once.
@@ -31,8 +34,8 @@ pub(super) struct Ticking {
 }
 
 impl Ticking {
-    pub(super) fn new() -> Self {
-        Self { ahead: 0, declared: false, at_once: FEW }
+    pub(super) fn new(start: Option<DateTime<Utc>>) -> Self {
+        Self { ahead: 0, start: start.map(|start| start.timestamp_micros()), declared: false, at_once: FEW }
     }
 }
 
@@ -46,9 +49,19 @@ struct Upcoming {
 impl Runner {
     /// Lets the test's time pass for schedules.
     pub(super) fn passes(&mut self, time: Duration) {
-        if let Some(ticking) = &mut self.ticking {
-            ticking.ahead += micros(time);
+        if let Some(Ticking { ahead, start, .. }) = &mut self.ticking {
+            *start.as_mut().unwrap_or(ahead) += micros(time);
         }
+    }
+
+    /// Lets the test's time begin, as soon as a schedule is there with the database's clock.
+    async fn begin(&mut self, store: &dyn ScheduleStore) -> Result<(), Error> {
+        let Some(Ticking { ahead, start, .. }) = &mut self.ticking else { return Ok(()) };
+        let Some(begin) = *start else { return Ok(()) };
+        if let Some((row, _)) = store.list("", 1).await?.first() {
+            (*ahead, *start) = (begin - row.now, None);
+        }
+        Ok(())
     }
 
     fn kinds(&self) -> Kinds {
@@ -60,12 +73,17 @@ impl Runner {
 
     /// Enqueues the jobs of all ticks up to now.
     pub(super) async fn fire(&mut self) -> Result<(), Error> {
-        let Some(Ticking { ahead, declared, .. }) = self.ticking else { return Ok(()) };
+        let Some(Ticking { declared, .. }) = self.ticking else { return Ok(()) };
         // no worker: a test decides for itself
         let by = Scheduler { worker: 0, app: "test".into() };
         let (store, kinds) = (self.store.schedules(), self.kinds());
         if !declared {
             self.declare(&*store, &by).await?;
+        }
+        self.begin(&*store).await?;
+        let ahead = self.ticking.as_ref().map_or(0, |ticking| ticking.ahead);
+        if ahead != 0 {
+            store.adopt(ahead).await?;
         }
         let mut names: Vec<String> = kinds.keys().cloned().collect();
         names.sort_unstable();

@@ -49,6 +49,11 @@ impl ScheduleStore for NoSchedules {
     }
 
     #[cfg(feature = "testing")]
+    fn adopt(&self, _: i64) -> Reply<'_, ()> {
+        unimplemented!("there are no schedules")
+    }
+
+    #[cfg(feature = "testing")]
     fn fire_on_time<'a>(&'a self, _: i64, _: &'a Kinds, _: i64) -> Reply<'a, usize> {
         unimplemented!("there are no schedules")
     }

@@ -113,6 +113,14 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
     }
 
     #[cfg(feature = "testing")]
+    fn adopt(&self, ahead: i64) -> Reply<'_, ()> {
+        self.run(Via::Schedules, Mode::Write, "cannot move schedules in time", ahead, |conn, ahead| {
+            async move { execute::<DB>(conn, DB::SCHEDULES.adopt, &[(*ahead).into()]).await.map(drop) }.boxed()
+        })
+        .boxed()
+    }
+
+    #[cfg(feature = "testing")]
     fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize> {
         fire::fire_on_time(self, id, kinds, ahead).boxed()
     }

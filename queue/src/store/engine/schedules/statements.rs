@@ -7,6 +7,8 @@ pub(crate) struct ScheduleStatements {
     pub(crate) look: &'static str,
     pub(crate) lock: &'static str,
     pub(crate) rows: &'static str,
+    #[cfg(feature = "testing")]
+    pub(crate) adopt: &'static str,
     pub(crate) taken: &'static str,
     pub(crate) ticks: &'static str,
     pub(crate) moved: &'static str,
@@ -34,6 +36,8 @@ macro_rules! schedule_statements {
             look: sql!($engine, "schedules/look"),
             lock: sql!($engine, "schedules/lock"),
             rows: sql!($engine, "schedules/rows"),
+            #[cfg(feature = "testing")]
+            adopt: sql!($engine, "schedules/adopt"),
             taken: sql!($engine, "schedules/taken"),
             ticks: sql!($engine, "schedules/ticks"),
             moved: sql!($engine, "schedules/moved"),
