@@ -104,13 +104,13 @@ use proc_macro::TokenStream;
 /// # Schedules
 /// With the feature `schedules`, a job can be enqueued at certain times: `schedule = "0 9 * * MON-FRI Europe/Berlin"` or
 /// `schedule = "every 15m"`. `queue::Schedule` describes the expressions and the rules. Mistakes in an expression are
-/// reported by the compiler, an unknown time zone when the worker starts. The long form has these options, of which
-/// `cron` or `every` is required:
+/// reported by the compiler, an unknown time zone when the worker starts. A unique job cannot have a schedule. The long
+/// form has these options, of which `cron` or `every` is required:
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|
 /// | `cron = "30 2 * * *"`, `every = "15m"` | | When: five fields or a shorthand, or an interval of whole seconds. |
-/// | `zone = "Europe/Berlin"` | UTC | The time zone of `cron`, unless its text ends with one. |
+/// | `zone = "Europe/Berlin"` | UTC | The time zone of `cron`. Its text may end with one instead. |
 /// | `gap = shift` or `skip` | depends on the hour | For a time that the clock leaves out, see `queue::Gap`. |
 /// | `fold = first`, `last` or `both` | depends on the hour | For a time that comes twice, see `queue::Fold`. |
 /// | `missed = none`, `last` or `all("6h")` | `last` | For times at which no worker ran, see `queue::Missed`. |

@@ -87,7 +87,8 @@ impl Schedule {
     /// | `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly` | short for the usual ones |
     ///
     /// If both days are restricted, one of them has to match, as in cron: `0 9 1 * MON` ticks on the first of the month
-    /// and on Mondays. A day field is not restricted if it is exactly `*`.
+    /// and on Mondays. A day field is not restricted if it is exactly `*`. No step is longer than its field: instead of
+    /// `*/90` minutes, write `every 90m`.
     ///
     /// A time zone may follow the fields: `0 9 * * MON-FRI Europe/Berlin`. Without one, it is UTC. `every 15m` is
     /// understood, too.

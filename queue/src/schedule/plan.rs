@@ -13,9 +13,6 @@ use crate::schedule::rules::{Missed, Overlap};
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.
 pub(crate) const LATE: i64 = 60 * SECOND;
-/// The error of a row that fires nothing until the clock has passed its last tick.
-pub(crate) const CLOCK_WAS_AHEAD: &str = "it is silent until the database's clock has passed its last tick, which was \
-    decided while the clock was ahead; pause and resume it to let it go on now";
 /// When a row that nobody could fire for [`LATE`] is tried again.
 const AGAIN: i64 = 10 * 60 * SECOND;
 /// The most jobs that one schedule gets in one transaction.

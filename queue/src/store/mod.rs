@@ -314,9 +314,8 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
         digest: &'a str,
     ) -> Reply<'a, Converged>;
 
-    /// Notes the error of schedules whose last tick is still to come, because the clock was ahead. Returns how many are
-    /// new.
-    fn mark_silent(&self) -> Reply<'_, u64>;
+    /// Names of some schedules whose last tick is still to come, because the clock was ahead.
+    fn silent(&self) -> Reply<'_, Vec<String>>;
 
     /// Removes up to `limit` ticks that are older than `keep`, and retired schedules without ticks.
     fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::schedule::plan::CLOCK_WAS_AHEAD;
 use crate::store::ScheduleStore;
 use crate::telemetry;
 use crate::worker::duties::Duty;
@@ -18,6 +17,7 @@ use crate::worker::shared::Shared;
 const SELDOM: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// The most ticks that one transaction removes.
 const BATCH: u32 = 1_000;
+const CLOCK_WAS_AHEAD: &str = "they fired while the database's clock was ahead, and it has not passed their last ticks";
 
 /// The duty of one worker.
 pub(crate) struct TickRetention {
@@ -27,13 +27,15 @@ pub(crate) struct TickRetention {
     pause: Duration,
     /// When the last transaction began.
     last: Instant,
+    /// The silent schedules that were told.
+    told: Vec<String>,
 }
 
 impl TickRetention {
     pub(crate) fn new(store: Arc<dyn ScheduleStore>, keep: Duration) -> Self {
         let seldom = (keep / 100).clamp(SELDOM.0, SELDOM.1);
         // a program that restarts each hour removes ticks too
-        Self { store, keep, seldom, pause: jittered(SELDOM.0), last: Instant::now() }
+        Self { store, keep, seldom, pause: jittered(SELDOM.0), last: Instant::now(), told: Vec::new() }
     }
 }
 
@@ -48,11 +50,12 @@ impl Duty for TickRetention {
         self.pause = jittered(self.seldom);
         let removed = self.store.purge_ticks(self.keep, BATCH).await?;
         self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, BATCH));
-        let silent = self.store.mark_silent().await?;
-        if silent > 0 {
-            let (event, error) = (telemetry::SCHEDULE_FAILED, CLOCK_WAS_AHEAD);
-            tracing::error!(event, more = silent, error, "schedules are silent; `Admin::schedules` has their names");
+        let silent = self.store.silent().await?;
+        if silent != self.told && !silent.is_empty() {
+            let (event, schedule) = (telemetry::SCHEDULE_FAILED, silent.join(", "));
+            tracing::error!(event, schedule, error = CLOCK_WAS_AHEAD, "schedules are silent; pause and resume them");
         }
+        self.told = silent;
         Ok(())
     }
 
@@ -94,12 +97,11 @@ mod tests {
         let database = MadeUp::new(|_| Answer::Yes);
         let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
         let (log, _listening) = Log::listen();
-        let store = Arc::new(NoSchedules::default());
-        store.silent.store(3, Ordering::Relaxed);
+        let store = Arc::new(NoSchedules { silent: vec!["a".into(), "b".into()], ..NoSchedules::default() });
         let running = tokio::spawn(duties::run(shared, TickRetention::new(store, Duration::from_secs(7 * 86_400))));
         sleep(Duration::from_secs(86_400)).await;
         running.abort();
-        assert_eq!(log.take("more=3"), 1);
+        assert_eq!(log.take("schedule=\"a, b\""), 1);
     }
 
     #[tokio::test(start_paused = true)]

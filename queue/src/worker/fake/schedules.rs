@@ -17,7 +17,7 @@ pub(in crate::worker) struct NoSchedules {
     /// Old ones, which may be removed.
     pub(in crate::worker) ticks: AtomicU64,
     /// Schedules that were fired while the clock was ahead.
-    pub(in crate::worker) silent: AtomicU64,
+    pub(in crate::worker) silent: Vec<String>,
     /// When the next tick is, at every look.
     pub(in crate::worker) next: Option<Duration>,
 }
@@ -36,9 +36,8 @@ impl ScheduleStore for NoSchedules {
         Box::pin(async { Ok(Seen { since: Some(0), next: self.next, ..Seen::default() }) })
     }
 
-    fn mark_silent(&self) -> Reply<'_, u64> {
-        let marked = self.silent.swap(0, Ordering::Relaxed);
-        Box::pin(async move { Ok(marked) })
+    fn silent(&self) -> Reply<'_, Vec<String>> {
+        Box::pin(async move { Ok(self.silent.clone()) })
     }
 
     fn purge_ticks(&self, _: Duration, limit: u32) -> Reply<'_, u64> {

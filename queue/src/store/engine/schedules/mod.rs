@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::{CLOCK_WAS_AHEAD, ScheduleRow};
+use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -138,9 +138,13 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
         converge::converge(self, by, declared, digest).boxed()
     }
 
-    fn mark_silent(&self) -> Reply<'_, u64> {
-        self.run(Via::Schedules, Mode::Write, "cannot note why schedules are silent", (), |conn, ()| {
-            async move { execute::<DB>(conn, DB::SCHEDULES.silent, &[CLOCK_WAS_AHEAD.into()]).await }.boxed()
+    fn silent(&self) -> Reply<'_, Vec<String>> {
+        self.run(Via::Schedules, Mode::Read, "cannot look for silent schedules", (), |conn, ()| {
+            async move {
+                let found = rows::<DB>(conn, DB::SCHEDULES.silent, &[]).await?;
+                found.iter().map(|row| row.text(0)).collect()
+            }
+            .boxed()
         })
         .boxed()
     }
