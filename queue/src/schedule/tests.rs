@@ -122,7 +122,7 @@ fn a_zone_in_the_text_and_another_one_in_the_column_are_refused() {
 fn what_is_longer_than_its_column_on_some_engine_is_refused() {
     let minutes = |length: usize| {
         let list = "0,".repeat((length - 9) / 2) + "0";
-        let list = if length % 2 == 0 { list.replacen('0', "00", 1) } else { list };
+        let list = if length.is_multiple_of(2) { list.replacen('0', "00", 1) } else { list };
         list + " * * * *"
     };
     for length in [255, 256] {

@@ -13,11 +13,14 @@ pub async fn once(a: &str, b: u32) {
     let _ = (a, b);
 }
 
-#[::queue::job(unique, schedule(cron = "@daily", zone = "UTC", missed = all("6h"), jitter = "1s", queue = "q", priority = 1))]
+#[::queue::job(unique)]
+pub async fn alone() {}
+
+#[::queue::job(schedule(cron = "@daily", zone = "UTC", missed = all("6h"), jitter = "1s", queue = "q", priority = 1))]
 pub async fn nothing() {}
 
 fn main() {
     let _ = Text::new("a", 1);
-    let _ = Nothing;
+    let _ = (Nothing, Alone);
     let _ = Once::new("a", 1);
 }

@@ -48,7 +48,10 @@ async fn once(to: &str) {
     println!("{to}");
 }
 
-#[job(unique, schedule = "@daily")]
+#[job(unique)]
+async fn alone() {}
+
+#[job(schedule = "@daily")]
 async fn unused_too() {}
 
 fn main() {
