@@ -63,8 +63,8 @@ pub(crate) struct FeatureDuty {
     pub(crate) feature: &'static str,
     /// The pause between two rounds, before jitter.
     pub(crate) every: Duration,
-    /// One bounded round.
-    pub(crate) round: Box<dyn Fn() -> Reply<'static, ()> + Send + Sync>,
+    /// One round. Of several workers, each has its turn in one of as many rounds, by chance.
+    pub(crate) round: Box<dyn Fn(bool) -> Reply<'static, ()> + Send + Sync>,
 }
 
 /// What an error means for its statement and its worker.

@@ -56,6 +56,8 @@ struct StoreParts<DB: Dialect> {
     /// For schedules, from the first look on.
     schedules: Line<DB>,
     distance: Distance,
+    /// See [`SqlStore::has_keys`].
+    has_keys: AtomicBool,
     /// Whether a task pings these connections.
     pinged: AtomicBool,
     /// A pooler lends the server's sessions to our connections, for one transaction at a time.
@@ -146,6 +148,7 @@ impl<DB: Dialect> SqlStore<DB> {
             discovery: Line::default(),
             schedules: Line::default(),
             distance: Distance::default(),
+            has_keys: AtomicBool::new(false),
             pinged: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             beside: Mutex::default(),
@@ -442,6 +445,11 @@ impl<DB: Dialect> SqlStore<DB> {
         let open = |via| self.run(via, Mode::Read, DOING, (), |_, ()| std::future::ready(Ok(())).boxed());
         let all = [Via::Claims, Via::Ends, Via::Heartbeats, Via::Duties].map(open);
         try_join_all(all).await.map(drop)
+    }
+
+    /// Whether retention removes the keys of its jobs: the last sweep has seen unique jobs, and had the rights.
+    pub(crate) fn has_keys(&self) -> &AtomicBool {
+        &self.0.has_keys
     }
 
     /// How far away the database is.

@@ -35,31 +35,34 @@ impl<DB: Dialect> SqlStore<DB> {
             return Ok(0);
         }
         let args = (keep, i64::from(limit));
-        self.run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
-            async move {
-                let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
-                over.sort_unstable();
-                let binds = [over.as_slice().into()];
-                let with_features = match acts_at::<DB>(Edge::Purge) {
-                    true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
-                    false => Vec::new(),
-                };
-                let runs = Runs::of(&over);
-                let mut removed = None;
-                for (when, sql) in DB::PURGE.steps() {
-                    let touched = match (when, &runs) {
-                        (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
-                        (When::Runs, None) | (When::Scattered, Some(_)) => continue,
-                        _ => execute::<DB>(conn, sql, &binds).await?,
+        let (removed, over) = self
+            .run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
+                async move {
+                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    over.sort_unstable();
+                    let binds = [over.as_slice().into()];
+                    let with_features = match acts_at::<DB>(Edge::Purge) {
+                        true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
+                        false => Vec::new(),
                     };
-                    removed.get_or_insert(touched);
+                    let runs = Runs::of(&over);
+                    let mut removed = None;
+                    for (when, sql) in DB::PURGE.steps() {
+                        let touched = match (when, &runs) {
+                            (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                            (When::Runs, None) | (When::Scattered, Some(_)) => continue,
+                            _ => execute::<DB>(conn, sql, &binds).await?,
+                        };
+                        removed.get_or_insert(touched);
+                    }
+                    run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
+                    Ok((removed.unwrap_or(0), over))
                 }
-                run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
-                Ok(removed.unwrap_or(0))
-            }
-            .boxed()
-        })
-        .await
+                .boxed()
+            })
+            .await?;
+        sweep::purged(self, &over).await?;
+        Ok(removed)
     }
 
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
@@ -101,7 +104,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
         duties
             .map(|(feature, duty)| {
                 let (store, run) = (self.clone(), duty.round);
-                let round = Box::new(move || {
+                let round = Box::new(move |_| {
                     let store = store.clone();
                     async move {
                         let doing = "a feature's background work failed";

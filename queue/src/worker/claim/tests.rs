@@ -361,7 +361,7 @@ async fn drained(scene: &Scene, first: i64) {
 #[tokio::test(start_paused = true)]
 async fn many_are_claimed_in_turn_and_few_are_not() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.lease.set_others(true);
+    scene.shared.lease.set_others(1);
     drained(&scene, 1).await;
     {
         let tables = scene.store.tables();
@@ -384,7 +384,7 @@ async fn many_are_claimed_in_turn_and_few_are_not() {
 #[tokio::test(start_paused = true)]
 async fn without_the_claim_lock_a_worker_claims_and_backs_off_from_the_lock() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.lease.set_others(true);
+    scene.shared.lease.set_others(1);
     scene.store.tables().no_turns = true;
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1);
@@ -405,7 +405,7 @@ async fn alone_there_are_no_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lone_worker_does_not_count_the_rest_of_a_backlog() {
-    for others in [false, true] {
+    for others in [0, 1] {
         let scene = Scene::start(Duration::ZERO);
         scene.shared.lease.set_others(others);
         drained(&scene, 1).await;
@@ -413,7 +413,7 @@ async fn a_lone_worker_does_not_count_the_rest_of_a_backlog() {
             let tables = scene.store.tables();
             (tables.claims.len(), tables.told)
         };
-        assert_eq!(told > claims / 2, !others, "{told} of {claims}");
+        assert_eq!(told > claims / 2, others == 0, "{told} of {claims}");
         // few are: nobody knows how many
         for id in 10_001..10_020 {
             scene.enqueue("a", id);
@@ -426,7 +426,7 @@ async fn a_lone_worker_does_not_count_the_rest_of_a_backlog() {
 #[tokio::test(start_paused = true)]
 async fn turns_that_are_slow_to_come_are_given_up() {
     let scene = Scene::start(Duration::ZERO);
-    scene.shared.lease.set_others(true);
+    scene.shared.lease.set_others(1);
     scene.store.tables().turn_takes = Duration::from_millis(900);
     drained(&scene, 1).await;
     assert_eq!(scene.store.tables().turns, 1, "its own claims take no time at all");

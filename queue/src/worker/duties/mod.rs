@@ -26,6 +26,9 @@ use crate::worker::shared::Shared;
 /// The pause after a round that panicked. What made it panic may still be in the database.
 const AFTER_PANIC: Duration = Duration::from_secs(30);
 
+/// The pause after the account turned out to lack a right.
+const NEVER: Duration = Duration::from_secs(365 * 86_400);
+
 pub(crate) trait Duty: Send + 'static {
     /// Waits until a round is due.
     fn due(&mut self, shared: &Shared) -> impl Future<Output = ()> + Send;

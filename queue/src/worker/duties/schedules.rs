@@ -15,7 +15,7 @@ use crate::store::schedules::{Converged, Scheduler, Seen};
 use crate::store::{ScheduleStore, Trouble};
 use crate::telemetry;
 use crate::worker::declared::Declared;
-use crate::worker::duties::Duty;
+use crate::worker::duties::{Duty, NEVER};
 use crate::worker::shared::Shared;
 
 /// The longest pause between two looks. A schedule that is made at run time waits at most this long to be seen.
@@ -35,8 +35,6 @@ const TOLD: Duration = Duration::from_secs(3600);
 const MOST_TOLD: usize = 20;
 /// The pause after the database refused something.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// After the account turned out to lack a right.
-const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// The duty of one worker.
 pub(crate) struct Schedules {

@@ -172,7 +172,7 @@ impl Heart {
             }
         }
         self.answered = self.answered.wrapping_add(1);
-        shared.lease.set_others(!beat.leases.is_empty());
+        shared.lease.set_others(beat.leases.len());
         if self.answered.is_multiple_of(RESCUE_EVERY) {
             shared.notices.rescue.notify_one();
         }

@@ -1,6 +1,6 @@
 //! The worker's own number and lease.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ pub(crate) struct OwnLease {
     made: Instant,
     /// Until when the lease certainly holds, by this process's clock, in microseconds.
     end: AtomicU64,
-    others: AtomicBool,
+    others: AtomicUsize,
 }
 
 impl OwnLease {
@@ -30,7 +30,7 @@ impl OwnLease {
             id: AtomicI64::new(0),
             made: Instant::now(),
             end: AtomicU64::new(0),
-            others: AtomicBool::new(false),
+            others: AtomicUsize::new(0),
         }
     }
 
@@ -74,10 +74,15 @@ impl OwnLease {
 
     /// Whether the last heartbeat saw other workers.
     pub(crate) fn has_others(&self) -> bool {
+        self.others() > 0
+    }
+
+    /// How many other workers the last heartbeat saw. It looks at 32 at most.
+    pub(crate) fn others(&self) -> usize {
         self.others.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_others(&self, others: bool) {
+    pub(crate) fn set_others(&self, others: usize) {
         self.others.store(others, Ordering::Relaxed);
     }
 }

@@ -270,7 +270,7 @@ async fn a_duty_of_a_feature_does_its_rounds<DB: TestDb>(db: Db<DB>) {
     db.ledger().await;
     let duties = db.store.feature_duties();
     let duty = duties.iter().find(|duty| duty.feature == "ledger").expect("its duty");
-    (duty.round)().await.unwrap();
+    (duty.round)(true).await.unwrap();
     assert_eq!(db.told().await, all_at("duty", &[0], 0));
 }
 

@@ -16,6 +16,8 @@ on_each! {
     a_kept_key_is_not_written,
     callers_who_take_keys_in_one_order_do_not_deadlock,
     old_jobs_that_stay_do_not_stop_the_sweep,
+    keys_go_with_the_jobs_that_retention_removes,
+    keys_with_a_time_go_when_it_is_over,
 }
 
 fn keyed(key: &str) -> NewJob {
@@ -37,7 +39,7 @@ impl<DB: TestDb> Db<DB> {
     async fn sweep(&self) {
         let duties = self.store.feature_duties();
         let duty = duties.iter().find(|duty| duty.feature == "unique jobs").expect("its duty");
-        (duty.round)().await.unwrap();
+        (duty.round)(true).await.unwrap();
     }
 
     async fn keys(&self) -> (i64, i64) {
@@ -253,4 +255,72 @@ async fn old_jobs_that_stay_do_not_stop_the_sweep<DB: TestDb>(db: Db<DB>) {
     db.sql(format!("DELETE FROM queue_jobs WHERE id BETWEEN {} AND {ends}", gone[0].id())).await;
     db.sweep().await;
     assert_eq!(db.keys().await, (900, 900), "in one round");
+}
+
+impl<DB: TestDb> Db<DB> {
+    /// Enqueues a thousand unique jobs and runs them. Then their retention is over.
+    async fn a_second(&self, worker: WorkerId, name: &str) {
+        let jobs: Vec<_> = (0..1_000).map(|n| keyed(&format!("{name} {n}"))).collect();
+        self.enqueue(&jobs).await;
+        let taken = self.take(worker, 1_000).await;
+        let end = |job: &Claimed| Finish { state: AttemptOutcome::Cancelled, result: None, ..done(job) };
+        let ends: Vec<_> = taken.iter().map(end).collect();
+        assert_eq!(self.store.finish(worker, &ends).await.unwrap().len(), 1_000);
+        self.sql(format!("UPDATE queue_history SET finished_at = {}", DB::in_seconds(-7_200))).await;
+    }
+
+    /// Moves all jobs that wait to the dead letters.
+    async fn bury_all(&self, worker: WorkerId) {
+        loop {
+            let jobs = self.take(worker, 1_000).await;
+            if jobs.is_empty() {
+                return;
+            }
+            let ends: Vec<_> = jobs.iter().map(buried).collect();
+            assert_eq!(self.store.bury(worker, &ends).await.unwrap().len(), jobs.len());
+        }
+    }
+}
+
+/// With a thousand unique jobs a second behind many dead letters, and without a single round of the sweep.
+async fn keys_go_with_the_jobs_that_retention_removes<DB: TestDb>(db: Db<DB>) {
+    const DEAD: i64 = 20_000;
+    let worker = db.worker().await;
+    db.enqueue(&(0..DEAD).map(|n| keyed(&format!("dead {n}"))).collect::<Vec<_>>()).await;
+    db.bury_all(worker).await;
+    db.sweep().await; // it has seen keys
+    assert_eq!(db.keys().await, (DEAD, DEAD));
+    let hour = Duration::from_secs(3_600);
+    for second in 0..10 {
+        db.a_second(worker, &second.to_string()).await;
+        while db.store.purge(hour, 1_000, false).await.unwrap() > 0 {}
+        assert_eq!(db.keys().await, (DEAD, DEAD), "second {second}");
+    }
+}
+
+/// What retention leaves, and what was deleted by other means, goes in a few rounds of one worker.
+async fn keys_with_a_time_go_when_it_is_over<DB: TestDb>(db: Db<DB>) {
+    const DEAD: i64 = 12_000;
+    let worker = db.worker().await;
+    db.enqueue(&(0..DEAD).map(|n| keyed(&format!("dead {n}"))).collect::<Vec<_>>()).await;
+    db.bury_all(worker).await;
+    let duties = db.store.feature_duties();
+    let duty = duties.iter().find(|duty| duty.feature == "unique jobs").expect("its duty");
+    (duty.round)(true).await.unwrap();
+    for second in 0..10 {
+        db.a_second(worker, &second.to_string()).await;
+        db.sql(format!(
+            "UPDATE queue_unique_keys SET free_at = {} WHERE job_id > {DEAD} AND free_at IS NULL",
+            DB::in_seconds(3_600)
+        ))
+        .await;
+        while db.store.purge(Duration::from_secs(3_600), 1_000, false).await.unwrap() > 0 {}
+    }
+    (duty.round)(true).await.unwrap();
+    assert_eq!(db.keys().await, (DEAD + 10_000, DEAD + 10_000), "their time is not over");
+    db.sql(format!("UPDATE queue_unique_keys SET free_at = {} WHERE free_at IS NOT NULL", DB::in_seconds(-1))).await;
+    for _ in 0..3 {
+        (duty.round)(true).await.unwrap();
+    }
+    assert_eq!(db.keys().await, (DEAD, DEAD));
 }

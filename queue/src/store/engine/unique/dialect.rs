@@ -164,9 +164,11 @@ pub(crate) struct UniqueStatements {
     ///
     /// [`SEND_BACK`]: crate::store::engine::admin_dialect::AdminDialect::SEND_BACK
     pub(crate) noted: &'static str,
+    /// A row: the first and the last job that [`over`](Self::over) would look at. NULL: there are none.
+    pub(crate) span: &'static str,
     /// Binds: the last job looked at, how many to look at. Rows: job, 1 if it is nowhere any more and its time is over.
     pub(crate) over: &'static str,
-    /// Removes the keys of jobs.
+    /// Removes the keys of jobs that are nowhere any more, and what was noted of them.
     pub(crate) sweep: Script,
     /// Binds: job. A row: its key.
     pub(crate) key_of: &'static str,
@@ -183,6 +185,7 @@ macro_rules! unique_statements {
             hold_begun: $hold_begun,
             replace: sql!($engine, "unique/replace"),
             noted: sql!($engine, "unique/noted"),
+            span: sql!("engine", "unique/span"),
             over: sql!($engine, "unique/over"),
             sweep: script!($engine, "unique/sweep"),
             key_of: sql!("engine", "unique/key_of"),

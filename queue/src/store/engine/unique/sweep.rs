@@ -1,10 +1,15 @@
 //! Keys of jobs that are nowhere any more.
+//!
+//! Retention removes the keys of the jobs that it removes, unless their time is not over. The sweep finds all others:
+//! keys with a time, and those of jobs that somebody deleted. It walks through the unique jobs by their ids, over and
+//! over. Where it finds much, it goes on at once. So keys go as fast as they come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::store::FeatureDuty;
@@ -13,61 +18,104 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::script::When;
 
 /// How many unique jobs one statement looks at.
-const PART: i64 = 1_000;
-/// A round leaves the oldest jobs after this many parts in a row with little to remove. Elsewhere it looks at this many
-/// parts.
+const PART: usize = 1_000;
+/// With fewer jobs to remove than this, a part was in vain.
+const MUCH: usize = PART / 10;
+/// A round looks at this many parts in vain at least, so that a small table is soon through.
 const FEW_PARTS: u32 = 10;
-/// The most parts of the oldest jobs that a round looks at.
+/// The most parts in vain of a round, so that a large table costs no more than a few seconds a minute.
 const MOST_PARTS: u32 = 500;
-/// Fewer jobs than this are little.
-const MUCH: usize = PART as usize / 10;
+/// Within these bounds it walks through the whole table in this many rounds: a day.
+const ROUNDS: i64 = 1_440;
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_secs(60);
+/// After a removal it pauses as long as that took, but no longer than this. Other duties use the same connection.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// The hand of a worker that has not swept yet.
+const NOWHERE: i64 = -1;
+const DOING: &str = "cannot remove the keys of old unique jobs";
 
 /// The background work of unique jobs.
 pub(crate) fn duty<DB: Dialect>(store: &SqlStore<DB>) -> FeatureDuty {
-    let (store, hand) = (store.clone(), Arc::new(AtomicI64::new(0)));
-    let round = Box::new(move || {
+    let (store, hand) = (store.clone(), Arc::new(AtomicI64::new(NOWHERE)));
+    let round = Box::new(move |is_its_turn| {
         let (store, hand) = (store.clone(), hand.clone());
-        async move { round(&store, &hand).await }.boxed()
+        async move { round(&store, &hand, is_its_turn).await }.boxed()
     });
     FeatureDuty { feature: "unique jobs", every: PAUSE, round }
 }
 
-/// Removes the keys of unique jobs that are nowhere any more. Retention removes the oldest jobs first, with old dead
-/// letters in between. So a round begins with those, until a few parts in a row have little to remove. Then it looks
-/// at a few parts behind the last job that an earlier round has looked at, for jobs that were deleted.
-async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64) -> Result<(), Error> {
-    let (mut behind, mut in_vain) = (0, 0);
-    for _ in 0..MOST_PARTS {
-        let (gone, last) = sweep_part(store, behind).await?;
-        in_vain = if gone < MUCH { in_vain + 1 } else { 0 };
-        match last {
-            Some(last) if in_vain < FEW_PARTS => behind = last,
-            _ => break,
-        }
-    }
-    for _ in 0..FEW_PARTS {
-        let (_, last) = sweep_part(store, hand.load(Ordering::Relaxed)).await?;
-        hand.store(last.unwrap_or(0), Ordering::Relaxed);
-        if last.is_none() {
+/// Removes the keys of these jobs, which retention has just removed. If that fails, or the process dies, the sweep
+/// does it.
+pub(crate) async fn purged<DB: Dialect>(store: &SqlStore<DB>, jobs: &[i64]) -> Result<(), Error> {
+    for part in jobs.chunks(PART) {
+        if !store.has_keys().load(Ordering::Relaxed) {
             break;
+        }
+        match remove(store, part.to_vec()).await {
+            // the duty tells of it
+            Err(error) if error.is_a_missing_right() => store.has_keys().store(false, Ordering::Relaxed),
+            removed => removed?,
         }
     }
     Ok(())
 }
 
-/// Returns how many jobs were gone, and the last one looked at, if there are more behind it.
-async fn sweep_part<DB: Dialect>(store: &SqlStore<DB>, behind: i64) -> Result<(usize, Option<i64>), Error> {
-    const DOING: &str = "cannot remove the keys of old unique jobs";
+/// One round from the hand on. A worker that sweeps for the first time begins anywhere: workers are often restarted
+/// before they are through.
+async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64, is_its_turn: bool) -> Result<(), Error> {
+    let span = store.run(Via::Duties, Mode::Read, DOING, (), |conn, ()| span::<DB>(conn).boxed()).await;
+    store.has_keys().store(matches!(span, Ok(Some(_))), Ordering::Relaxed);
+    let Some((first, last)) = span?.filter(|_| is_its_turn) else { return Ok(()) };
+    let begin = match hand.load(Ordering::Relaxed) {
+        NOWHERE => fastrand::i64(first..=last),
+        hand => hand,
+    };
+    let until = begin.saturating_add((last - first) / ROUNDS);
+    let (mut behind, mut in_vain, mut from_the_front) = (begin, 0, false);
+    loop {
+        let (gone, took, end) = sweep_part(store, behind).await?;
+        let is_last = end.is_none();
+        behind = end.unwrap_or(0);
+        hand.store(behind, Ordering::Relaxed);
+        let has_seen_all = if is_last { from_the_front || begin < first } else { from_the_front && behind >= begin };
+        if has_seen_all {
+            return Ok(());
+        }
+        from_the_front |= is_last;
+        if gone < MUCH {
+            in_vain += 1;
+            if in_vain >= MOST_PARTS || (in_vain >= FEW_PARTS && (from_the_front || behind >= until)) {
+                return Ok(());
+            }
+        } else {
+            sleep(took.min(LONGEST_PAUSE)).await;
+        }
+    }
+}
+
+/// The first and the last job that the sweep would look at.
+async fn span<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<(i64, i64)>, sqlx::Error> {
+    let span = rows::<DB>(conn, DB::UNIQUE.span, &[]).await?;
+    let Some(row) = span.first() else { return Ok(None) };
+    Ok(row.maybe_int(0)?.zip(row.maybe_int(1)?))
+}
+
+/// Returns how many jobs were gone, how long that took, and the last one looked at, if there are more behind it.
+async fn sweep_part<DB: Dialect>(store: &SqlStore<DB>, behind: i64) -> Result<(usize, Duration, Option<i64>), Error> {
+    let began = Instant::now();
     let (gone, last) = store
-        .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| over::<DB>(conn, *behind, PART).boxed())
+        .run(Via::Duties, Mode::Read, DOING, behind, |conn, behind| over::<DB>(conn, *behind, PART as i64).boxed())
         .await?;
     let count = gone.len();
     if count > 0 {
-        store.run(Via::Duties, Mode::Transaction, DOING, gone, |conn, gone| sweep::<DB>(conn, gone).boxed()).await?;
+        remove(store, gone).await?;
     }
-    Ok((count, last))
+    Ok((count, began.elapsed(), last))
+}
+
+async fn remove<DB: Dialect>(store: &SqlStore<DB>, jobs: Vec<i64>) -> Result<(), Error> {
+    store.run(Via::Duties, Mode::Transaction, DOING, jobs, |conn, jobs| sweep::<DB>(conn, jobs).boxed()).await
 }
 
 /// The jobs behind this one that are nowhere any more, and the last one looked at (none: there are no more behind it).
@@ -87,7 +135,7 @@ pub(crate) async fn over<DB: Dialect>(
     Ok((gone, last))
 }
 
-/// Removes the keys of jobs. A key that somebody locks stays for the next round.
+/// Removes the keys of jobs that are nowhere any more. A key whose time is not over stays, and one that somebody locks.
 pub(crate) async fn sweep<DB: Dialect>(conn: &mut DB::Connection, jobs: &[i64]) -> Result<(), sqlx::Error> {
     let mut found = Vec::new();
     for (when, sql) in DB::UNIQUE.sweep.steps() {
