@@ -98,6 +98,44 @@ impl Admin {
         }
     }
 
+    /// Frees a key that `for` keeps although its job is over or gone, or has started with `until = "start"`. Returns
+    /// false if there is no such key. Then it is free.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a job holds the key: cancel that job instead. [`Error::Database`].
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = queue::__doctest::pool().await;
+    /// use queue::{Admin, Job, job};
+    ///
+    /// #[job(unique(by = (invoice), for = "30d"))]
+    /// async fn charge(invoice: u32) {}
+    ///
+    /// let admin = Admin::new(&pool);
+    /// let id = Charge::new(7).enqueue(&pool).await?;
+    /// admin.delete(id).await?;
+    /// assert_eq!(Charge::new(7).enqueue(&pool).await?, id, "kept for 30 days");
+    /// assert!(admin.release_key("charge", r#"{"invoice":7}"#).await?);
+    /// assert_ne!(Charge::new(7).enqueue(&pool).await?, id);
+    /// # Ok(()) }
+    /// ```
+    pub async fn release_key(&self, kind: &str, key: &str) -> Result<bool, Error> {
+        loop {
+            let id = match self.store.release_key(kind, key).await? {
+                Ok(found) => return Ok(found),
+                Err(holder) => holder,
+            };
+            // it may have ended just then
+            if let Some(detail) = self.store.job(id).await?
+                && !detail.job.state.is_final()
+            {
+                let (operation, cure) = ("release the key of", "cancel it, or wait until it is over");
+                return Err(Error::Conflict { id, operation, state: detail.job.state, cure });
+            }
+        }
+    }
+
     /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is
     /// [sent back](Self::send_back). A job that is already ready stays as it is.
     ///

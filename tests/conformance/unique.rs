@@ -26,6 +26,7 @@ conformance! {
     are_free_when_rows_are_removed_by_hand,
     refuse_unusable_keys,
     show_their_keys,
+    can_be_released_by_hand,
     lose_their_keys_as_a_test_lets_time_pass;
     servers:
     wait_for_each_other,
@@ -505,6 +506,48 @@ async fn show_their_keys(db: Db) {
     db.reaches(by_args, JobState::Completed).await;
     assert_eq!(db.job(by_args).await.unique_key.as_deref(), Some("{\"label\":\"a\"}"));
     worker.stop().await;
+}
+
+async fn can_be_released_by_hand(db: Db) {
+    let hour = |key: &str| note("a", key).unique_for(Duration::from_secs(3600));
+    let admin = db.admin();
+    let waits = db.enqueue(hour("waits").after(Duration::from_secs(600))).await;
+    let error = admin.release_key("note", "waits").await.expect_err("a job has it");
+    assert!(matches!(error, Error::Conflict { id, state: JobState::Scheduled, .. } if id == waits), "{error}");
+    assert!(error.to_string().starts_with(&format!("cannot release the key of job {waits}: it is scheduled; cancel")));
+    admin.cancel(waits).await.unwrap();
+    assert_eq!(db.enqueue_unique(note("b", "waits")).await, Kept(waits), "what was refused changed nothing");
+    assert!(admin.release_key("note", "waits").await.unwrap());
+    assert!(db.enqueue_unique(hour("waits")).await.is_new());
+    let gone = db.enqueue(hour("gone")).await;
+    admin.delete(gone).await.unwrap();
+    assert_eq!(db.enqueue_unique(hour("gone")).await, Kept(gone));
+    assert!(admin.release_key("note", "gone").await.unwrap());
+    assert!(admin.release_key("note", "gone").await.unwrap(), "again");
+    assert!(db.enqueue_unique(hour("gone")).await.is_new());
+    for (kind, key) in [("note", "nobody's"), ("remark", "gone"), ("note", "")] {
+        assert!(!admin.release_key(kind, key).await.unwrap());
+    }
+    // a job that runs has its key until its end, or until its start
+    let runs = |until| play("runs", [Step::hold("go")]).unique_until(until).unique_for(Duration::from_secs(3600));
+    let worker = db.start(db.worker());
+    for (started, until) in [(1, UniqueUntil::End), (2, UniqueUntil::Start)] {
+        let job = db.enqueue(runs(until).unique_key(until_key(until))).await;
+        db.probe.wait_for(What::Started, "runs", started).await;
+        let released = admin.release_key("play", until_key(until)).await;
+        match until {
+            UniqueUntil::Start => assert!(released.unwrap()),
+            UniqueUntil::End => assert!(matches!(released, Err(Error::Conflict { id, .. }) if id == job)),
+        }
+        db.probe.release("go");
+        db.reaches(job, JobState::Completed).await;
+    }
+    assert!(admin.release_key("play", until_key(UniqueUntil::End)).await.unwrap());
+    worker.stop().await;
+}
+
+fn until_key(until: UniqueUntil) -> &'static str {
+    if until == UniqueUntil::Start { "start" } else { "end" }
 }
 
 async fn lose_their_keys_as_a_test_lets_time_pass(db: Db) {

@@ -266,6 +266,9 @@ pub(crate) trait AdminStore: Upkeep {
     /// The last job of a kind that took this key, whether or not it has it still.
     fn last_of_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Option<i64>>;
 
+    /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
+    fn release_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Result<bool, JobId>>;
+
     /// Replaces the arguments of a waiting or dead job. False: there is no such job.
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;
 

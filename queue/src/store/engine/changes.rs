@@ -17,6 +17,7 @@ use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::steps::{acts_at, run_steps};
+use crate::store::engine::unique::dialect::Key;
 use crate::store::engine::unique::send_back::take_again;
 use crate::store::values::{Features, Hold, Refusal};
 
@@ -90,7 +91,7 @@ pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
 
 /// Undoes a change, and tells the jobs that forbid it.
 #[derive(Debug, thiserror::Error)]
-#[error("some jobs cannot be sent back")]
+#[error("other jobs have these keys")]
 struct Refusals(Vec<Refusal>);
 
 impl Refusals {
@@ -103,6 +104,32 @@ impl Refusals {
             },
             error => Err(error),
         }
+    }
+}
+
+/// The new time and the look at the holder are one transaction: it is undone if the job has the key.
+pub(crate) async fn release_key<DB: Dialect + AdminDialect>(
+    store: &SqlStore<DB>,
+    kind: &str,
+    key: &str,
+) -> Result<Result<bool, JobId>, Error> {
+    let args = (kind.to_owned(), key.to_owned());
+    let released = store.run(Via::Pool, Mode::Transaction, "cannot release a key", args, |conn, (kind, key)| {
+        async move {
+            let found = execute::<DB>(conn, DB::UNIQUE.release, &[kind.as_str().into(), key.as_str().into()]).await?;
+            match DB::holders(conn, &[Key { place: 0, kind, key }]).await?.first() {
+                Some(holder) if found > 0 => {
+                    let refusal = Refusal { id: 0, key: key.clone(), holder: holder.id };
+                    Err(sqlx::Error::Configuration(Box::new(Refusals(vec![refusal]))))
+                }
+                _ => Ok(found > 0),
+            }
+        }
+        .boxed()
+    });
+    match released.await {
+        Ok(found) => Ok(Ok(found)),
+        Err(error) => Ok(Err(Refusals::in_error(error)?[0].holder.into())),
     }
 }
 

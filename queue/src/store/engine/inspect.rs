@@ -8,7 +8,7 @@ use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
-use crate::store::engine::changes::{cancel, edit, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
@@ -305,6 +305,10 @@ impl<DB: Dialect + AdminDialect + Signals> AdminStore for SqlStore<DB> {
             unique::last_of::<DB>(conn, kind, key).boxed()
         })
         .boxed()
+    }
+
+    fn release_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Result<bool, JobId>> {
+        release_key(self, kind, key).boxed()
     }
 
     fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {

@@ -232,9 +232,9 @@ pub(super) fn error(doing: &str, answer: Answer) -> Error {
 
 /// An error with which a server answers.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: &'static str,
-    pub(crate) text: &'static str,
+struct Refusal {
+    code: &'static str,
+    text: &'static str,
 }
 
 impl fmt::Display for Refusal {

@@ -174,6 +174,8 @@ pub(crate) struct UniqueStatements {
     pub(crate) key_of: &'static str,
     /// Binds: kind, key. A row: the last job that took it.
     pub(crate) last_of: &'static str,
+    /// Binds: kind, key. Ends its time.
+    pub(crate) release: &'static str,
 }
 
 /// The files in an engine's folder `sql/unique`.
@@ -190,6 +192,7 @@ macro_rules! unique_statements {
             sweep: script!($engine, "unique/sweep"),
             key_of: sql!("engine", "unique/key_of"),
             last_of: sql!("engine", "unique/last_of"),
+            release: sql!("engine", "unique/release"),
         }
     }};
 }
