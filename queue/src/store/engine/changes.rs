@@ -117,12 +117,15 @@ pub(crate) async fn release_key<DB: Dialect + AdminDialect>(
     let released = store.run(Via::Pool, Mode::Transaction, "cannot release a key", args, |conn, (kind, key)| {
         async move {
             let found = execute::<DB>(conn, DB::UNIQUE.release, &[kind.as_str().into(), key.as_str().into()]).await?;
+            if found == 0 {
+                return Ok(false);
+            }
             match DB::holders(conn, &[Key { place: 0, kind, key }]).await?.first() {
-                Some(holder) if found > 0 => {
+                Some(holder) => {
                     let refusal = Refusal { id: 0, key: key.clone(), holder: holder.id };
                     Err(sqlx::Error::Configuration(Box::new(Refusals(vec![refusal]))))
                 }
-                _ => Ok(found > 0),
+                None => Ok(true),
             }
         }
         .boxed()
