@@ -264,9 +264,8 @@ impl<DB: TestDb> Db<DB> {
         let jobs: Vec<_> = (0..1_000).map(|n| keyed(&format!("{name} {n}"))).collect();
         self.enqueue(&jobs).await;
         let taken = self.take(worker, 1_000).await;
-        let end = |job: &Claimed| Finish { state: AttemptOutcome::Cancelled, result: None, ..done(job) };
-        let ends: Vec<_> = taken.iter().map(end).collect();
-        assert_eq!(self.store.finish(worker, &ends).await.unwrap().len(), 1_000);
+        let ends: Vec<_> = taken.iter().map(cancelled).collect();
+        assert_eq!(self.store.end(worker, &ends).await.unwrap().len(), 1_000);
         self.sql(format!("UPDATE queue_history SET finished_at = {}", DB::in_seconds(-7_200))).await;
     }
 
@@ -279,7 +278,7 @@ impl<DB: TestDb> Db<DB> {
                 return;
             }
             let ends: Vec<_> = jobs.iter().map(buried).collect();
-            assert_eq!(self.store.bury(worker, &ends).await.unwrap().len(), jobs.len());
+            assert_eq!(self.store.end(worker, &ends).await.unwrap().len(), jobs.len());
         }
     }
 }
