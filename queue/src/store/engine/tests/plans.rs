@@ -201,7 +201,7 @@ async fn rate<DB: TestDb>(db: Db<DB>) {
         jobs.sort_by_key(|j| (j.run_at, j.id));
         let Some(last) = jobs.last() else { break };
         behind = Some((last.run_at, last.id.get()));
-        let batch: Vec<_> = jobs.iter().map(|j| plain(j)).collect();
+        let batch: Vec<_> = jobs.iter().map(plain).collect();
         let start = Instant::now();
         assert_eq!(db.store.end(worker, &batch).await.unwrap().len(), jobs.len());
         finish += start.elapsed();

@@ -22,7 +22,7 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..10).map(|_| job("a")).collect::<Vec<_>>()).await;
     let worker = db.worker().await;
     let jobs = db.take(worker, 10).await;
-    let ends: Vec<_> = jobs.iter().map(|j| cancelled(j)).collect();
+    let ends: Vec<_> = jobs.iter().map(cancelled).collect();
     assert_eq!(db.store.end(worker, &ends).await.unwrap().len(), 10);
     let week = Duration::from_secs(7 * 86_400);
     assert_eq!(db.store.purge(week, 100, false).await.unwrap(), 0);
@@ -44,7 +44,7 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
 async fn purge_leaves_what_is_younger<DB: TestDb>(db: Db<DB>) {
     db.insert(&vec![job("a"); 200]).await;
     let worker = db.worker().await;
-    let ends: Vec<_> = db.take(worker, 200).await.iter().map(|j| cancelled(j)).collect();
+    let ends: Vec<_> = db.take(worker, 200).await.iter().map(cancelled).collect();
     assert_eq!(db.store.end(worker, &ends).await.unwrap().len(), 200);
     let hour = Duration::from_secs(3_600);
     let first = db.int("SELECT MIN(id) FROM queue_history").await;

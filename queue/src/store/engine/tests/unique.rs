@@ -33,7 +33,7 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn complete(&self, worker: WorkerId, job: &Claimed) {
-        assert_eq!(self.store.end(worker, &[plain(&job)]).await.unwrap(), [job.id.get()]);
+        assert_eq!(self.store.end(worker, &[plain(job)]).await.unwrap(), [job.id.get()]);
     }
 
     async fn sweep(&self) {
