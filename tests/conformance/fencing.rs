@@ -314,7 +314,7 @@ async fn rescues_each_job_once(db: Db) {
 
 /// A short lease, so that a short lock outlasts it. It is long enough for a heartbeat on a busy machine. Three of them
 /// are less than the five seconds that a connection to SQLite waits for the file.
-const LEASE: Duration = Duration::from_millis(1_500);
+const LEASE: Duration = Duration::from_millis(2_500);
 
 /// A worker with connections of its own, as in another process.
 async fn hasty(db: &Db) -> queue::WorkerBuilder {

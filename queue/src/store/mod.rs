@@ -195,8 +195,9 @@ pub(crate) trait Leases: Send + Sync + 'static {
     /// The jobs that the worker holds according to the database.
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>>;
 
-    /// Signs off a worker that has ended and holds nothing.
-    fn leave(&self, worker: WorkerId) -> Reply<'_, ()>;
+    /// Signs off a worker. `silent`: for how long it had sent no heartbeat. At zero it was well all the time, so the
+    /// loss of the jobs that it still holds is not their fault.
+    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()>;
 
     /// Takes back up to `limit` jobs of workers that are lost, stopped or unknown: running → ready or scheduled, or
     /// dead after the last attempt. An attempt that is not known to have begun does not count. Skips the jobs in

@@ -26,6 +26,8 @@ use crate::worker::{AttemptRow, DECODE_GRACE, Ended, Execution, LongArgs, Settle
 const MOST_RUNS: u32 = 100_000;
 /// The lease of a worker in a test. No heartbeat extends it.
 const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+/// For how long a worker that dies was silent before. Any time but zero, which says that it was well.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// What happens to the worker that runs the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +127,7 @@ impl Runner {
         }
         // in somebody's transaction nobody else sees the worker, and it goes with the transaction
         if !self.store.is_given() {
-            self.store.leave(worker).await?;
+            self.store.leave(worker, Duration::ZERO).await?;
             self.worker = None;
         }
         self.unfinished = false;
@@ -392,7 +394,7 @@ impl Runner {
 
     /// The worker is lost, and its job returns or is dead. Returns which, and the worker's successor.
     async fn lose(&self, worker: WorkerId, scope: &Scope) -> Result<(WorkerId, bool), Error> {
-        self.store.leave(worker).await?;
+        self.store.leave(worker, SILENCE).await?;
         let (rescued, _) = self.store.rescue(100, &HashSet::new()).await?;
         Ok((self.join(scope).await?, rescued.dead > 0))
     }

@@ -167,7 +167,7 @@ impl Runner {
         }
         let worker = self.join(&scope).await?;
         let ran = self.run_ticks(worker, &scope, &first.row, &ticks, drained).await;
-        self.store.leave(worker).await?;
+        self.store.leave(worker, Duration::ZERO).await?;
         let ran = ran?;
         // somebody else has locked the jobs: they run as soon as they can be claimed
         let Some(last) = ran.checked_sub(1) else { return Ok(None) };

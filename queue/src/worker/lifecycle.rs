@@ -204,9 +204,9 @@ impl Run {
         drop(recording);
         tasks.shutdown().await;
         let id = shared.lease.id();
-        if told && id != 0 && store.leave(id).await.is_err() {
+        if told && id != 0 && store.leave(id, Duration::ZERO).await.is_err() {
             // the heartbeat connection may have died since the last heartbeat: the second try opens a new one
-            store.leave(id).await?;
+            store.leave(id, Duration::ZERO).await?;
         }
         if told {
             // discovery may still run on its own connection: do not wait for it

@@ -36,7 +36,7 @@ async fn what_a_slow_claim_brings_to_a_worker_that_ends_at_once_goes_back() {
     });
     store.enqueue("q", 7);
     let (last, took) = ended(&store, true).await;
-    assert_eq!(last, [Asked::Requeue(vec![7]), Asked::Holding(2), Asked::Leave(2)]);
+    assert_eq!(last, [Asked::Requeue(vec![7]), Asked::Holding(2), Asked::Leave(2, Duration::ZERO)]);
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
@@ -48,7 +48,7 @@ async fn what_a_claim_took_whose_answer_was_lost_goes_back_at_the_end() {
     });
     store.held.lock().unwrap().extend([(7, 1), (8, 3)]);
     let (last, _) = ended(&store, false).await;
-    assert_eq!(last, [Asked::Holding(2), Asked::Requeue(vec![7, 8]), Asked::Leave(2)]);
+    assert_eq!(last, [Asked::Holding(2), Asked::Requeue(vec![7, 8]), Asked::Leave(2, Duration::ZERO)]);
 }
 
 /// Its lease runs out, which others see.

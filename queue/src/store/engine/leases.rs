@@ -291,11 +291,13 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         .boxed()
     }
 
-    fn leave(&self, worker: WorkerId) -> Reply<'_, ()> {
+    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()> {
+        let args = (worker, micros(silent));
         async move {
             let left = self
-                .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", worker, |conn, worker| {
-                    async move { execute::<DB>(conn, DB::LEAVE, &[(*worker).into()]).await.map(drop) }.boxed()
+                .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
+                    let binds = [(*worker).into(), (*silent).into()];
+                    async move { execute::<DB>(conn, DB::LEAVE, &binds).await.map(drop) }.boxed()
                 })
                 .await;
             self.release().await;

@@ -41,7 +41,7 @@ use crate::worker::{run::ended::Ended, shared::Shared};
 pub(super) enum Asked {
     Join,
     Heartbeat(WorkerId),
-    Leave(WorkerId),
+    Leave(WorkerId, Duration),
     Holding(WorkerId),
     Claim(WorkerId),
     Finish(Vec<i64>),
@@ -421,8 +421,8 @@ impl Leases for MadeUp {
         })
     }
 
-    fn leave(&self, worker: WorkerId) -> Reply<'_, ()> {
-        Box::pin(self.answer(Asked::Leave(worker)))
+    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()> {
+        Box::pin(self.answer(Asked::Leave(worker, silent)))
     }
 
     fn rescue<'a>(&'a self, _limit: u32, _leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {

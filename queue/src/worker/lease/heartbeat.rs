@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout_at};
 
 use crate::error::Error;
 use crate::store::Trouble;
@@ -25,6 +25,8 @@ const AT_WORK: Duration = Duration::from_millis(50);
 /// The pause after a heartbeat that had to wait for another writer. It is short, so that the next one is first when the
 /// file is free.
 const KEPT_WAITING: Duration = Duration::from_millis(50);
+/// Once its lease has run out, a lost number is given up if the database answers within this time.
+const LEAVES: Duration = Duration::from_secs(1);
 /// A lease is checked this long after its end, so that it has certainly run out.
 const LATER: Duration = Duration::from_millis(50);
 
@@ -41,9 +43,7 @@ pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
         }
         let id = heart.shared.lease.id();
         if id == 0 {
-            heart.deadline = rejoin(&heart.shared, &mut heart.failures).await;
-            // others may have been lost in the same outage
-            heart.ticks.reset_immediately();
+            heart.rejoins().await;
             continue;
         }
         if heart.beats(id).await {
@@ -51,6 +51,16 @@ pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
             leave_stuck_behind(&heart.shared);
         }
     }
+}
+
+/// A number whose lease must be assumed lost.
+#[derive(Clone, Copy)]
+struct Lost {
+    id: WorkerId,
+    /// For how long the worker had sent no heartbeat.
+    silent: Duration,
+    /// When its lease has certainly run out, even if a heartbeat without an answer extended it.
+    over: Instant,
 }
 
 /// What the loop remembers from one heartbeat to the next.
@@ -68,6 +78,10 @@ struct Heart {
     witness: Witness,
     /// Another writer has held the file since the last heartbeat, so nobody can have taken over.
     is_safe: bool,
+    /// A heartbeat was sent within the lease and not answered.
+    tried: bool,
+    /// A number that is still to be given up.
+    lost: Option<Lost>,
     has_session: bool,
     /// An extra heartbeat is due then.
     soon: Option<Instant>,
@@ -88,6 +102,8 @@ impl Heart {
             pace: Rhythm::new(heartbeat),
             witness: Witness::default(),
             is_safe: false,
+            tried: false,
+            lost: None,
             has_session: false,
             soon: None,
         }
@@ -122,10 +138,11 @@ impl Heart {
         self.sent = self.sent.wrapping_add(1);
         let running: Vec<i64> = shared.work.held().keys().map(|(id, _)| *id).collect();
         let again_in = self.pace.promise(busy);
+        self.tried |= sent < self.deadline;
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
         let answer = send(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
         if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
-            self.witness.forget();
+            self.witness.forget(Instant::now());
         }
         match answer {
             Some(Ok(beat)) if !beat.alive => {
@@ -155,17 +172,62 @@ impl Heart {
             None => {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
                 drop_everything(&shared, "unanswered");
-                leave(&shared, id, &mut self.failures).await;
+                // a worker that did not even try was suspended, or one of its jobs blocked it
+                let silent = if self.tried { Duration::ZERO } else { shared.config.timing.lease };
+                self.lost = Some(Lost { id, silent, over: Instant::now() + shared.config.timing.lease });
                 self.ticks.reset_immediately();
             }
         }
         true
     }
 
+    /// Gives up the lost number and joins under a new one.
+    async fn rejoins(&mut self) {
+        let shared = self.shared.clone();
+        loop {
+            if let Some(Lost { id, silent, over }) = self.lost {
+                // before it joins, because this releases all connections that the worker keeps
+                let left = shared.config.store.leave(id, silent);
+                match timeout_at(over.max(Instant::now() + LEAVES), left).await {
+                    Ok(Ok(())) => {
+                        self.lost = None;
+                        // a number that was given up has no lease that runs out, so nobody else would notice its jobs
+                        shared.notices.rescue.notify_one();
+                    }
+                    Ok(Err(error)) if Instant::now() < over => {
+                        shared.health.down(&mut self.failures, &error).await;
+                        continue;
+                    }
+                    // the jobs are rescued anyway
+                    _ => {}
+                }
+            }
+            let sent = Instant::now();
+            match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
+                Ok(id) => {
+                    shared.health.up(&mut self.failures);
+                    tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
+                    self.deadline = shared.lease.extend(sent);
+                    self.lost = None;
+                    self.tried = false;
+                    // others may have been in the same outage: they may still live
+                    self.witness.forget(Instant::now());
+                    shared.lease.set_id(id);
+                    shared.notices.room.notify_one();
+                    // or they may have been lost in it
+                    self.ticks.reset_immediately();
+                    return;
+                }
+                Err(error) => shared.health.down(&mut self.failures, &error).await,
+            }
+        }
+    }
+
     /// The lease was extended, by a heartbeat that was sent at that time.
     fn lives(&mut self, sent: Instant, busy: bool, beat: &Heartbeat) {
         let shared = &self.shared;
         self.deadline = shared.lease.extend(sent);
+        self.tried = false;
         for key in &beat.cancelled {
             if let Some(held) = shared.work.held().get(&(key.0.get(), key.1)) {
                 held.switch.stop(Stop::Cancelled);
@@ -178,7 +240,9 @@ impl Heart {
         }
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
-        missed.extend(lost(&beat.others));
+        if self.witness.is_steady(shared.config.timing.lease / 2, Instant::now()) {
+            missed.extend(lost(&beat.others));
+        }
         shared.notices.set_lost(missed);
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
@@ -216,38 +280,6 @@ async fn send(
             answer => Some(answer),
         },
         () = tokio::time::sleep_until(deadline), if !may_wait => None,
-    }
-}
-
-/// Gives up a lost number as soon as the database answers, so that its jobs are rescued. It tries for one lease at
-/// most: then the lease has run out, even if a heartbeat without an answer extended it. Call it before joining again,
-/// because it releases all connections that the worker keeps.
-async fn leave(shared: &Shared, lost: WorkerId, failures: &mut Failures) {
-    let left = timeout(shared.config.timing.lease, async {
-        while let Err(error) = shared.config.store.leave(lost).await {
-            shared.health.down(failures, &error).await;
-        }
-    });
-    let _ = left.await;
-    // a number that was given up has no lease that runs out, so nobody else would notice its jobs
-    shared.notices.rescue.notify_one();
-}
-
-/// Joins under a new number. Returns when the lease ends.
-async fn rejoin(shared: &Shared, failures: &mut Failures) -> Instant {
-    loop {
-        let sent = Instant::now();
-        match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
-            Ok(id) => {
-                shared.health.up(failures);
-                tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
-                let deadline = shared.lease.extend(sent);
-                shared.lease.set_id(id);
-                shared.notices.room.notify_one();
-                return deadline;
-            }
-            Err(error) => shared.health.down(failures, &error).await,
-        }
     }
 }
 

@@ -20,7 +20,7 @@ async fn a_worker_without_heartbeats_stops_before_its_lease_runs_out() {
         let (shared, _ends) = store.shared(Default::default(), short(), nothing);
         let joined = Instant::now();
         let beating = tokio::spawn(run(shared.clone(), shared.lease.extend(joined)));
-        let stopped = store.was_asked(|asked| matches!(asked, Asked::Join | Asked::Leave(_))).await - joined;
+        let stopped = store.was_asked(|asked| matches!(asked, Asked::Join | Asked::Leave(..))).await - joined;
         beating.abort();
         assert!(stopped <= Duration::from_millis(252), "{stopped:?}");
     }
@@ -32,7 +32,7 @@ async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
     let began = Instant::now();
     let store = MadeUp::new(move |asked| match asked {
         _ if began.elapsed() < outage => Answer::Away,
-        Asked::Leave(_) => leaves,
+        Asked::Leave(..) => leaves,
         _ => Answer::Yes,
     });
     let (shared, _ends) = store.shared(Default::default(), Timing::default(), nothing);
@@ -48,11 +48,12 @@ async fn lost_for(outage: Duration, leaves: Answer) -> (Vec<Asked>, Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_lost_number_is_given_up_as_soon_as_the_database_answers() {
     let (asked, again) = lost_for(Duration::from_secs(9), Answer::Yes).await;
-    assert_eq!(asked, [Asked::Leave(1), Asked::Join], "nobody works on the connections that go with the old number");
+    let well = Asked::Leave(1, Duration::ZERO);
+    assert_eq!(asked, [well, Asked::Join], "nobody works on the connections that go with the old number");
     assert!(again < Duration::from_secs(11), "{again:?}");
-    // after so long its lease has run out
+    // after so long its lease has run out, but it still says that it was well
     let (asked, again) = lost_for(Duration::from_secs(40), Answer::Yes).await;
-    assert_eq!(asked, [Asked::Join]);
+    assert_eq!(asked, [Asked::Leave(1, Duration::ZERO), Asked::Join]);
     assert!(again < Duration::from_secs(42), "{again:?}");
 }
 
@@ -100,7 +101,7 @@ async fn a_file_that_cannot_be_written_at_all_costs_the_lease() {
         [Answer::No("13", "database or disk is full"), Answer::No("8", "attempt to write a readonly database")]
     {
         let (asked, _) = on_a_file(move || refusal, Timing::default().lease).await;
-        assert_eq!(asked[..2], [Asked::Leave(1), Asked::Join]);
+        assert_eq!(asked[..2], [Asked::Leave(1, Duration::ZERO), Asked::Join]);
     }
 }
 
@@ -108,5 +109,6 @@ async fn a_file_that_cannot_be_written_at_all_costs_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_suspended_beyond_its_lease_gives_up_while_the_file_is_held() {
     let (asked, _) = on_a_file(|| LOCKED, Duration::ZERO).await;
-    assert_eq!(asked[..2], [Asked::Leave(1), Asked::Join]);
+    let silent = Timing::default().lease;
+    assert_eq!(asked[..2], [Asked::Leave(1, silent), Asked::Join]);
 }

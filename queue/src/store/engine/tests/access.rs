@@ -23,7 +23,7 @@ async fn a_dropped_operation_leaves_the_store_usable<DB: TestDb>(db: Db<DB>) {
     }
     assert!(db.store.heartbeat(worker, LEASE, Holding::default(), &[]).await.unwrap().alive);
     assert!(!db.take(worker, 500).await.is_empty());
-    db.store.leave(worker).await.unwrap();
+    db.store.leave(worker, Duration::ZERO).await.unwrap();
     db.sql("DELETE FROM queue_jobs").await;
 }
 

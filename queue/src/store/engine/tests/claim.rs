@@ -251,7 +251,7 @@ async fn claims_are_forgotten<DB: TestDb>(db: Db<DB>) {
     assert_eq!(notes().await, 0);
     db.insert(&[job("a")]).await;
     assert_eq!(db.take(worker, 1).await.len(), 1);
-    db.store.leave(worker).await.unwrap();
+    db.store.leave(worker, Duration::ZERO).await.unwrap();
     assert_eq!(db.rescue(10).await.ready, 1);
     assert_eq!(db.rescue(10).await, Rescued::default());
     assert_eq!(notes().await, 0);
@@ -297,7 +297,7 @@ async fn claims_are_not_forgotten_for_an_end_that_was_lost<DB: TestDb>(db: Db<DB
     };
     assert_ne!(first, second);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_claims").await, 1);
-    db.store.leave(worker).await.unwrap();
+    db.store.leave(worker, Duration::ZERO).await.unwrap();
     assert_eq!(db.rescue(10).await.ready, 1);
     db.sql("DROP TABLE as_before").await;
 }

@@ -33,7 +33,7 @@ async fn purge_is_bounded<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_history").await, 3);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_attempts").await, 3);
     let gone = db.worker().await;
-    db.store.leave(gone).await.unwrap();
+    db.store.leave(gone, Duration::ZERO).await.unwrap();
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", DB::in_seconds(-8 * 86_400))).await;
     db.store.purge(week, 1, true).await.unwrap();
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_workers").await, 1);

@@ -343,12 +343,12 @@ async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
     assert!(db.store.converge(&one, &old, "old").await.unwrap().written.is_empty());
     assert!(db.store.look(&two, &[], 0).await.unwrap().decides);
     // it joins again, and is as old as before
-    db.store.leave(one.worker).await.unwrap();
+    db.store.leave(one.worker, Duration::ZERO).await.unwrap();
     let again = Scheduler { worker: db.worker().await, ..one.clone() };
     db.store.register(&again, seen.since).await.unwrap();
     assert!(!db.store.look(&again, &[], 0).await.unwrap().decides);
     // the rollback
-    db.store.leave(two.worker).await.unwrap();
+    db.store.leave(two.worker, Duration::ZERO).await.unwrap();
     let seen = db.store.look(&again, &[], 0).await.unwrap();
     assert!(seen.decides);
     assert_eq!(seen.digest.as_deref(), Some("new"));
@@ -380,7 +380,7 @@ async fn applications_keep_their_names<DB: TestDb>(db: Db<DB>) {
     db.store.converge(&one, &declared(&[]), "3").await.unwrap();
     assert_eq!(db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap().written, ["a"]);
     // an application without workers, because its program was renamed
-    db.store.leave(other.worker).await.unwrap();
+    db.store.leave(other.worker, Duration::ZERO).await.unwrap();
     assert_eq!(db.store.converge(&one, &declared(&["a", "b"]), "4").await.unwrap().written, ["a", "b"]);
 }
 

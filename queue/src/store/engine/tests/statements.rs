@@ -203,7 +203,7 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     snapshot.section("delete");
     db.store.purge(Duration::from_millis(1), 10, true).await.unwrap();
     snapshot.section("purge workers");
-    db.store.leave(worker).await.unwrap();
+    db.store.leave(worker, Duration::ZERO).await.unwrap();
     snapshot.section("leave");
     snapshot.check();
 }

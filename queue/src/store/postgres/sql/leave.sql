@@ -1,2 +1,3 @@
--- The worker is alive and leaves by itself: its last heartbeat is this moment. Its jobs are under no suspicion.
-UPDATE queue_workers SET stopped_at = now(), heartbeat_at = now() WHERE id = $1 AND stopped_at IS NULL
+-- If both times are the same, the worker was well all the time (lock_lost.sql).
+UPDATE queue_workers SET stopped_at = now(), heartbeat_at = now() - $2 * interval '1 microsecond'
+WHERE id = $1 AND stopped_at IS NULL
