@@ -142,7 +142,7 @@ impl Heart {
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
         let answer = send(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
         if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
-            self.witness.forget(Instant::now());
+            self.witness.forget();
         }
         match answer {
             Some(Ok(beat)) if !beat.alive => {
@@ -211,7 +211,7 @@ impl Heart {
                     self.lost = None;
                     self.tried = false;
                     // others may have been in the same outage: they may still live
-                    self.witness.forget(Instant::now());
+                    self.witness.forget();
                     shared.lease.set_id(id);
                     shared.notices.room.notify_one();
                     // or they may have been lost in it
@@ -240,9 +240,7 @@ impl Heart {
         }
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
-        if self.witness.is_steady(shared.config.timing.lease / 2, Instant::now()) {
-            missed.extend(lost(&beat.others));
-        }
+        missed.extend(lost(&beat.others));
         shared.notices.set_lost(missed);
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then

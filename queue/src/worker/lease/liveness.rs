@@ -13,7 +13,7 @@
 //! server, and when the next heartbeat is due. A worker counts as lost only if all of this is true: by its row it
 //! had the lock in this run, the lock is free now, and its promised heartbeat has been overdue for a while. A worker
 //! that sends its heartbeats in time is alive, whatever happens to its lock. The judging worker needs no earlier
-//! observations, but it must have been able to send its own heartbeats for half of a lease.
+//! observations.
 //!
 //! All of this uses the database's clock.
 //!
@@ -77,28 +77,17 @@ fn micros(time: Duration) -> i64 {
 
 /// When this worker first saw the last heartbeats of the others.
 #[derive(Debug, Default)]
-pub(crate) struct Witness {
-    seen: HashMap<WorkerId, (i64, Instant)>,
-    /// When it last could not send heartbeats.
-    forgot: Option<Instant>,
-}
+pub(crate) struct Witness(HashMap<WorkerId, (i64, Instant)>);
 
 impl Witness {
     /// This worker could not send heartbeats for a while, and others may not have been able to either.
-    pub(crate) fn forget(&mut self, now: Instant) {
-        self.seen.clear();
-        self.forgot = Some(now);
-    }
-
-    /// Whether this worker has been able to send heartbeats for so long. Workers that were cut off from the database
-    /// together come back one after the other, and the first one must not take the others for lost.
-    pub(crate) fn is_steady(&self, since: Duration, now: Instant) -> bool {
-        self.forgot.is_none_or(|forgot| now - forgot >= since)
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
     }
 
     /// The workers whose lease has run out by both clocks, and when to check the others again.
     pub(crate) fn judge(&mut self, leases: &[Lease], now: Instant) -> (Vec<LostWorker>, Option<Duration>) {
-        let before = std::mem::take(&mut self.seen);
+        let before = std::mem::take(&mut self.0);
         let mut gone = Vec::new();
         let mut again: Option<Duration> = None;
         for Lease { worker, heartbeat, left, given } in leases {
@@ -106,7 +95,7 @@ impl Witness {
                 Some((seen, since)) if seen == heartbeat => *since,
                 _ => now,
             };
-            self.seen.insert(*worker, (*heartbeat, since));
+            self.0.insert(*worker, (*heartbeat, since));
             let positive = |micros: i64| Duration::from_micros(micros.max(0).unsigned_abs());
             let wait = positive(*left).max((positive(*given) / 2).saturating_sub(now - since));
             if wait.is_zero() {
