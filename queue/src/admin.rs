@@ -110,14 +110,14 @@ impl Admin {
     /// use queue::{Admin, Job, job};
     ///
     /// #[job(unique(by = (invoice), for = "30d"))]
-    /// async fn charge(invoice: u32) {}
+    /// async fn bill(invoice: u32) {}
     ///
     /// let admin = Admin::new(&pool);
-    /// let id = Charge::new(7).enqueue(&pool).await?;
+    /// let id = Bill::new(7).enqueue(&pool).await?;
     /// admin.delete(id).await?;
-    /// assert_eq!(Charge::new(7).enqueue(&pool).await?, id, "kept for 30 days");
-    /// assert!(admin.release_key("charge", r#"{"invoice":7}"#).await?);
-    /// assert_ne!(Charge::new(7).enqueue(&pool).await?, id);
+    /// assert_eq!(Bill::new(7).enqueue(&pool).await?, id, "kept for 30 days");
+    /// assert!(admin.release_key("bill", r#"{"invoice":7}"#).await?);
+    /// assert_ne!(Bill::new(7).enqueue(&pool).await?, id);
     /// # Ok(()) }
     /// ```
     pub async fn release_key(&self, kind: &str, key: &str) -> Result<bool, Error> {
