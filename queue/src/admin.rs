@@ -28,8 +28,8 @@ const TRIES: u32 = 5;
 ///
 /// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
 /// background. The methods named `…_all` work in steps of up to 1,000 jobs. If one fails or is dropped, the earlier
-/// steps remain. No change waits in the server for a job that a transaction has locked: it is asked again for some
-/// seconds, then [`Error::Locked`] names the job, and the others are changed.
+/// steps remain. If a transaction has locked a job, a change tries again for five seconds. Then [`Error::Locked`]
+/// names that job. All others are changed.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

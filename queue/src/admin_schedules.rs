@@ -139,8 +139,9 @@ impl Admin {
         named(name, self.store.schedules().change(name, Change::Pause).await?)
     }
 
-    /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed. A pause also ends the
-    /// silence of a schedule that fired while the database's clock was ahead.
+    /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed.
+    ///
+    /// A schedule that fired while the database's clock was ahead is silent. Pause and resume it to let it go on.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].

@@ -122,8 +122,9 @@ pub enum Error {
     /// program. The other jobs were changed.
     #[error(
         "cannot {operation} {}: an open transaction has locked it, such as one in which a handler called `guard` or \
-         `complete_in`; {changed} other jobs were changed; call this again when that transaction has ended",
-        some_of(jobs)
+         `complete_in`; call this again when that transaction has ended{}",
+        some_of(jobs),
+        if *changed > 0 { format!("; {changed} other jobs were changed") } else { String::new() }
     )]
     Locked {
         /// The operation, for example `cancel`.

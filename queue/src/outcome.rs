@@ -104,7 +104,8 @@ impl JobError {
     ///
     /// /// The provider is asked again each minute, for a day.
     /// fn too_many_requests(ctx: &JobContext) -> JobError {
-    ///     JobError::snooze_because(Duration::from_secs(60), "429 Too Many Requests").give_up_at(ctx.enqueued_at() + DAY)
+    ///     let minute = Duration::from_secs(60);
+    ///     JobError::snooze_because(minute, "429 Too Many Requests").give_up_at(ctx.enqueued_at() + DAY)
     /// }
     /// # let error = too_many_requests(&JobContext::for_test());
     /// # assert_eq!(error.to_string(), "snoozed for 60s: 429 Too Many Requests");
@@ -113,11 +114,11 @@ impl JobError {
         Self(Failure::Snooze { delay, reason: Some(reason.into()), give_up_at: None })
     }
 
-    /// Sets an end to a snooze or a retry: a job that would run again after `time` becomes a dead letter instead,
-    /// whatever retries are left. What does not run again anyway (dead, cancelled) stays as it is.
+    /// Sets an end to a snooze or a retry. If the job would run again after `time`, it becomes a dead letter, whatever
+    /// retries are left. A job that does not run again anyway (dead, cancelled) stays as it is.
     ///
-    /// The database's clock decides: the time at which this attempt was due, plus its run time and the delay. An attempt
-    /// that began late may so be followed by one more.
+    /// The database's clock decides. The next run is when this attempt was due, plus its run time and the delay. So after
+    /// an attempt that began late, one more may follow.
     #[must_use]
     pub fn give_up_at(mut self, time: DateTime<Utc>) -> Self {
         if let Failure::Retry { give_up_at, .. } | Failure::Snooze { give_up_at, .. } = &mut self.0 {

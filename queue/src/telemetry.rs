@@ -18,9 +18,9 @@ pub(crate) const WORKER_STARTED: &str = "worker.started";
 pub(crate) const WORKER_STOPPING: &str = "worker.stopping";
 /// A worker has ended. Fields: `worker`.
 pub(crate) const WORKER_STOPPED: &str = "worker.stopped";
-/// A worker lost its lease and cancelled its running jobs. It starts over under a new number. Fields: `worker`, `reason`
-/// (`unanswered`: no heartbeat was answered in time; `declared`: another worker declared it lost), `running`, `waiting`
-/// (claimed, not started).
+/// A worker lost its lease and cancelled its running jobs. It starts over under a new number. Fields: `worker`,
+/// `reason` (`unanswered`: no heartbeat was answered in time; `declared`: another worker declared it lost), `running`,
+/// `waiting` (claimed, not started).
 pub(crate) const WORKER_LEASE_LOST: &str = "worker.lease_lost";
 /// Another worker was declared lost, because its session or its lease ended. Fields: `worker` (the lost one), `late_ms`
 /// (how long its next heartbeat had been overdue, or its lease over).

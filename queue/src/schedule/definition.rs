@@ -47,8 +47,8 @@ impl Definition {
         }
         if job.unique.is_some() {
             return Err(Error::config(format!(
-                "the schedule `{name}`: its job `{}` is unique, and a schedule takes no key; schedule a job that is not \
-                 unique and enqueues this one",
+                "the schedule `{name}`: its job `{}` is unique, and a schedule takes no key; schedule a job that is \
+                 not unique and enqueues this one",
                 job.kind
             )));
         }
@@ -92,8 +92,8 @@ impl Definition {
             let by_column = schedule.clone().zone(&self.zone)?;
             if let Some(in_text) = in_text.filter(|_| by_column != schedule) {
                 return Err(Error::config(format!(
-                    "the expression ends with the time zone `{in_text}`, and the column zone says `{}`: keep one of the \
-                     two",
+                    "the expression ends with the time zone `{in_text}`, and the column zone says `{}`: keep one of \
+                     the two",
                     self.zone
                 )));
             }

@@ -146,8 +146,8 @@ impl Field {
             }
             if item == "L" && self.others == "L#" {
                 return Err(format!(
-                    "`{text}` is no {}: name the day, as in `FRIL` for the last Friday of the month; the last day of the \
-                     month is `L` in the third field",
+                    "`{text}` is no {}: name the day, as in `FRIL` for the last Friday of the month; the last day of \
+                     the month is `L` in the third field",
                     self.name
                 ));
             }

@@ -63,7 +63,8 @@ pub(crate) struct FeatureDuty {
     pub(crate) feature: &'static str,
     /// The pause between two rounds, before jitter.
     pub(crate) every: Duration,
-    /// One round. Of several workers, each has its turn in one of as many rounds, by chance.
+    /// One round. The argument: whether it is this worker's turn. With n workers, chance gives each of them a turn in
+    /// about one round of n.
     pub(crate) round: Box<dyn Fn(bool) -> Reply<'static, ()> + Send + Sync>,
 }
 
@@ -162,9 +163,9 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// jobs no longer belong to this claim.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
 
-    /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All of a batch have the same
-    /// [`Destination`](crate::store::values::Destination). Returns the accepted ids; the other jobs no longer belong to
-    /// this claim.
+    /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All ends of a batch have the
+    /// same [`Destination`](crate::store::values::Destination). Returns the accepted ids. The other jobs no longer
+    /// belong to this claim.
     fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>>;
 
     /// Those of these jobs that the worker still holds under these fences. Takes no locks, so it waits for nobody.

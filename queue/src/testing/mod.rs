@@ -215,8 +215,8 @@ impl<C: Lent> TestQueue<C> {
     /// [`schedules`](Self::schedules) in a test that begins at `start`, so that it does not depend on when it runs. No
     /// tick before `start` is missed.
     ///
-    /// Only schedules know this time: [`JobContext::tick`](crate::JobContext::tick) tells it to a handler. The clocks of
-    /// the database and of the handlers stay as they are.
+    /// Only schedules know this time. [`JobContext::tick`](crate::JobContext::tick) tells it to a handler. The clocks
+    /// of the database and of the handlers stay as they are.
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

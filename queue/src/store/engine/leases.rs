@@ -75,7 +75,7 @@ struct Fate {
     fate: String,
     /// Earlier attempts that nobody knows to have begun. They count as lost together with this one.
     doubts: i64,
-    /// With this one, if it counts.
+    /// How often the job was lost in a row, including this time unless nobody is to blame.
     losses: i64,
     error: String,
 }

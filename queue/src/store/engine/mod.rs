@@ -4,9 +4,10 @@
 //! |---|---|
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
 //! | what engines differ in | [`dialect`], [`admin_dialect`] |
-//! | running a statement | [`operation`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`], again after [`pauses`] |
+//! | running a statement | [`operation`] with [`pauses`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`feature`], [`steps`], [`unique`], and `schedules` |
-//! | shapes of statements | [`script`], [`ends`], [`runs`], [`complete`], [`enqueue`], [`insert`], `many_lanes`, [`read`] |
+//! | enqueueing, starts and ends | [`enqueue`], [`insert`], [`ends`], [`complete`] |
+//! | shapes of statements | [`script`], [`runs`], `many_lanes`, [`read`] |
 //! | transactions that a driver lost track of | [`poisoned`] |
 //! | tests of users | [`given`], [`test_store`] |
 //! | the server | [`session`], [`distance`], [`notify`] |

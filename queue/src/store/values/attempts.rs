@@ -208,11 +208,6 @@ impl End {
         Self { hold, ran_us, outcome: AttemptOutcome::Released, error: None, to }
     }
 
-    /// Whether both jobs go to the same place, so that one statement writes both ends.
-    pub(crate) fn goes_with(&self, other: &Self) -> bool {
-        std::mem::discriminant(&self.to) == std::mem::discriminant(&other.to)
-    }
-
     /// What the handler returned, as JSON.
     pub(crate) fn result(&self) -> Option<&str> {
         match &self.to {

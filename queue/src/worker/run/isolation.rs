@@ -7,7 +7,7 @@
 //!
 //! For a suspect the doors close, too: no other job starts until the running ones have ended and the suspect has run
 //! alone for these seconds. But the doors are closed for at most [`BUDGET`] of any [`WINDOW`], whatever the number of
-//! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are none.
+//! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are not suspects.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,18 +19,17 @@ use tokio::time::{Instant, timeout};
 /// From this number of losses on, a job is a suspect. A process may die for any reason: only the second loss says
 /// something about the job.
 const SUSPECT: u32 = 2;
-/// How long the doors are closed at most …
+/// How long the doors may be closed in any [`WINDOW`].
 const BUDGET: Duration = Duration::from_secs(10);
-/// … within this time.
 const WINDOW: Duration = Duration::from_secs(60);
-/// For less time than this they do not close.
+/// With less than this left of the budget, the doors stay open.
 const LEAST: Duration = Duration::from_secs(2);
 /// The time between the beginnings of two suspects.
 const APART: Duration = Duration::from_secs(5);
 /// How long a job that was never lost waits for the doors. Then it is released: another worker may be able to start it.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Whether a job that was lost so often has to run alone.
+/// Whether a job with this number of losses is a suspect.
 pub(crate) fn is_suspect(losses: u32) -> bool {
     losses >= SUSPECT
 }

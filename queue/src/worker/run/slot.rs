@@ -138,9 +138,9 @@ impl Shared {
         }
     }
 
-    /// Waits until an attempt may begin, and records its start first where that is required. Err: it may not begin here,
-    /// and comes again after this time. Nearly every attempt may begin at once. The rare waits are boxed, so that they do
-    /// not enlarge this future.
+    /// Waits until an attempt may begin, and records its start first where that is required. Err: it does not begin
+    /// here. The job is due again after this time, or as before. Nearly every attempt may begin at once. The rare waits
+    /// are boxed, so that they do not enlarge this future.
     async fn admit(&self, held: &Held) -> Result<Admitted<'_>, Option<Duration>> {
         let job = &held.job;
         let suspect = isolation::is_suspect(job.losses);
@@ -174,7 +174,7 @@ impl Shared {
         Ok(admitted)
     }
 
-    /// Waits until the others let the job start. Err: it does not start here, and comes again after this time.
+    /// Waits until the others let the job start. Err: as for [`admit`](Self::admit).
     async fn enter_isolation(&self, held: &Held, suspect: bool) -> Result<Admission, Option<Duration>> {
         let isolation = &self.work.isolation;
         let enter = async {

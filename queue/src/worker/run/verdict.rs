@@ -31,7 +31,7 @@ impl Verdict<'_> {
             Raw::Returned(Ok(result)) => self.completed(result),
             Raw::Returned(Err(JobError(Failure::Snooze { delay, reason, give_up_at }))) => {
                 match give_up_at.filter(|end| self.is_over(*end, delay)) {
-                    Some(end) => self.gave_up(end, reason.unwrap_or_else(|| "it was still snoozing".to_owned())),
+                    Some(end) => self.gave_up(end, reason.as_deref().unwrap_or("it would have snoozed again")),
                     None => self.snoozed(delay, reason),
                 }
             }
@@ -49,8 +49,8 @@ impl Verdict<'_> {
                 Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text()),
                 _ => {
                     let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
-                    match give_up_at.filter(|end| self.is_over(*end, delay)) {
-                        Some(end) => self.gave_up(end, chain(&error)),
+                    match give_up_at.filter(|end| self.has_retries() && self.is_over(*end, delay)) {
+                        Some(end) => self.gave_up(end, &chain(&error)),
                         None => self.failed(AttemptOutcome::Failed, Some(delay), chain(&error)),
                     }
                 }
@@ -93,7 +93,7 @@ impl Verdict<'_> {
 
     /// It is tried again after this delay or its backoff, while retries are left.
     pub(crate) fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> End {
-        if self.job.attempt > self.job.max_retries {
+        if !self.has_retries() {
             return self.bury(outcome, error);
         }
         let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
@@ -133,9 +133,13 @@ impl Verdict<'_> {
         again > end.timestamp_micros()
     }
 
-    fn gave_up(&self, end: DateTime<Utc>, error: String) -> End {
+    fn gave_up(&self, end: DateTime<Utc>, error: &str) -> End {
         let end = end.to_rfc3339_opts(SecondsFormat::Secs, true);
-        self.bury(AttemptOutcome::Failed, format!("{error}{CAUSED_BY}it was to give up at {end}"))
+        self.bury(AttemptOutcome::Failed, format!("gave up, because the next run would be after {end}: {error}"))
+    }
+
+    fn has_retries(&self) -> bool {
+        self.job.attempt <= self.job.max_retries
     }
 
     fn released(&self) -> End {

@@ -1,5 +1,5 @@
-//! What each engine does for unique jobs, and the transactions that the library begins for its callers: unique jobs were
-//! the first to need them.
+//! What each engine does for unique jobs. It includes the transactions that the library begins for its callers, which
+//! unique jobs were the first to need.
 
 use std::collections::HashSet;
 use std::future::ready;

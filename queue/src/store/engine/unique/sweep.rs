@@ -2,7 +2,7 @@
 //!
 //! Retention removes the keys of the jobs that it removes, unless their time is not over. The sweep finds all others:
 //! keys with a time, and those of jobs that somebody deleted. It walks through the unique jobs by their ids, over and
-//! over. Where it finds much, it goes on at once. So keys go as fast as they come.
+//! over. Where it finds much to remove, it continues without a pause, so that it keeps up with what is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

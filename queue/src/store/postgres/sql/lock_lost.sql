@@ -6,7 +6,7 @@
 --              always has its start recorded first
 --   unknown    it is not known whether the attempt began, so it does not count for now
 -- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
--- Then its losses with this one. None is added if the attempt never began, or if the worker was well and left by itself
+-- The losses include this one, with two exceptions: the attempt never began, or the worker was well and left by itself
 -- (leave.sql).
 SELECT j.id,
        CASE WHEN j.started_fence = j.fence AND j.attempt + doubt.attempts > j.max_retries THEN 'dead'
@@ -16,7 +16,8 @@ SELECT j.id,
             ELSE 'unknown' END,
        doubt.attempts,
        j.losses + CASE WHEN w.heartbeat_at = w.stopped_at
-                         OR j.started_fence <> j.fence AND (j.losses > 0 OR j.attempt >= j.max_retries) THEN 0 ELSE 1 END,
+                         OR j.started_fence <> j.fence AND (j.losses > 0 OR j.attempt >= j.max_retries)
+                       THEN 0 ELSE 1 END,
        'the worker' || coalesce(' (' || w.host || ':' || w.pid || ')', '')
        || CASE WHEN j.started_fence = j.fence THEN ' running this job was lost'
            ELSE ' was lost before it was known to have started this job' END

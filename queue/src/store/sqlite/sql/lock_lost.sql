@@ -6,7 +6,7 @@
 --              always has its start recorded first
 --   unknown    it is not known whether the attempt began, so it does not count for now
 -- If a job is lost while it runs alone, its earlier unknown attempts count as lost, too: these are its doubts.
--- Then its losses with this one. None is added if the attempt never began, or if the worker was well and left by itself
+-- The losses include this one, with two exceptions: the attempt never began, or the worker was well and left by itself
 -- (leave.sql).
 SELECT id,
        CASE WHEN began AND attempt + doubts > max_retries THEN 'dead'

@@ -1,6 +1,6 @@
 -- Schedules as `plan` reads them. `busy`: with `overlap = skip`, the oldest job that waits or runs. It is the last one,
--- or one that somebody fired by hand after it. `watched`: a live worker knows the kind. $1: ids, $2: microseconds that a
--- test is ahead of the clock
+-- or one that somebody fired by hand after it. `watched`: a live worker knows the kind. $1: ids, $2: microseconds that
+-- a test is ahead of the clock
 SELECT s.id, s.name, s.app, s.kind, s.queue, s.args, s.priority, s.max_retries, s.expression, s.zone, s.gap,
        s.fold, s.missed, s.window_s, s.overlap, s.jitter_ms,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', s.changed_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', s.paused_at),

@@ -1,6 +1,6 @@
 -- Schedules as `plan` reads them. `busy`: with `overlap = skip`, the oldest job that waits or runs. It is the last one,
--- or one that somebody fired by hand after it. `watched`: a live worker knows the kind. $1: ids, $2: microseconds that a
--- test is ahead of the clock
+-- or one that somebody fired by hand after it. `watched`: a live worker knows the kind. $1: ids, $2: microseconds that
+-- a test is ahead of the clock
 SELECT s.id, s.name, s.app, s.kind, s.queue, s.args::text, s.priority, s.max_retries, s.expression, s.zone, s.gap,
        s.fold, s.missed, s.window_s, s.overlap, s.jitter_ms, s.changed_at, s.paused_at, s.retired_at, s.next_at,
        s.last_at, s.last_job_id, s.error, now() + $2 * interval '1 microsecond',
