@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::schedules::{Change, NotThere, Noted};
-use crate::store::values::{Features, NewJob};
+use crate::store::values::NewJob;
 
 /// How many schedules or ticks one call lists.
 const PAGE: u32 = 1_000;
@@ -125,8 +125,7 @@ impl Admin {
         }
         let (kind, queue) = (kind.to_owned().into(), queue.to_owned().into());
         let (priority, max_retries, delay_us, run_at_us) = (0, 0, None, None);
-        let (features, unique) = (Features::NONE, None);
-        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, features, unique };
+        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, unique: None };
         let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
         named(name, self.store.schedules().define(&definition).await?)
     }

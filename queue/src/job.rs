@@ -16,7 +16,7 @@ use crate::finite;
 use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
 use crate::outcome::JobError;
-use crate::store::values::{Features, NewJob, Unwritten};
+use crate::store::values::{NewJob, Unwritten};
 use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
 /// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
@@ -462,7 +462,6 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
-            features: unique.as_ref().map_or(Features::NONE, |_| Features::UNIQUE),
             unique: unique.map(Box::new),
         })
     }

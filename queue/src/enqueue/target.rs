@@ -117,7 +117,7 @@ async fn write<DB: Dialect + notify::Signals>(
     if DB::ENDS_BY_ITSELF && conn.is_in_transaction() && !DB::is_open(conn).await? {
         return Err(Unwritten::TransactionOver);
     }
-    let enqueued = enqueue::<DB>(conn, jobs, Whose::Callers).await?;
+    let enqueued = enqueue::<DB>(conn, jobs, Whose::Callers, None).await?;
     notify::announce::<DB>(conn).await?;
     Ok(enqueued)
 }

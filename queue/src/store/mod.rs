@@ -57,17 +57,6 @@ pub(crate) struct Capabilities {
     pub(crate) purge_batch: u32,
 }
 
-/// Background work of a feature, for every worker.
-pub(crate) struct FeatureDuty {
-    /// The feature's name, for log lines.
-    pub(crate) feature: &'static str,
-    /// The pause between two rounds, before jitter.
-    pub(crate) every: Duration,
-    /// One round. The argument: whether it is this worker's turn. With n workers, chance gives each of them a turn in
-    /// about one round of n.
-    pub(crate) round: Box<dyn Fn(bool) -> Reply<'static, ()> + Send + Sync>,
-}
-
 /// What an error means for its statement and its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -220,8 +209,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     #[cfg(feature = "schedules")]
     fn schedules(&self) -> Arc<dyn ScheduleStore>;
 
-    /// The duties of the features.
-    fn feature_duties(&self) -> Vec<FeatureDuty>;
+    /// Removes keys of unique jobs that are nowhere any more, for a while. It begins at the hand and moves it. Without
+    /// a hand it begins anywhere, because workers are often restarted before they are through. If it is another
+    /// worker's turn, it only looks whether there are keys.
+    fn sweep_keys<'a>(&'a self, hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()>;
 }
 
 /// Everything that [`crate::testing`] asks of a database.

@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::registry::{JobDefinition, linked};
 use crate::state::JobState;
 use crate::store::TestStore;
-use crate::store::values::{Ask, Claimed, End, Features, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
 use crate::worker::{AttemptRow, DECODE_GRACE, Ended, Execution, LongArgs, Settled, Switch, Timing};
@@ -185,7 +185,6 @@ impl Runner {
             enqueued_at: Utc::now(),
             args: Ok(args),
             losses: 0,
-            features: Features::NONE,
             claim: None,
         };
         let ended = self.attempt(claimed, definition, Arc::default(), None, AttemptRow::None).run().await;

@@ -16,6 +16,7 @@ use crate::store::values::{End, WorkerId};
 use crate::telemetry;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
+use crate::worker::duties::keys::KeySweep;
 use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::Retention;
 #[cfg(feature = "schedules")]
@@ -102,14 +103,12 @@ impl Run {
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
             tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
-        }
-        for duty in shared.config.store.feature_duties() {
-            tasks.spawn(duties::run(shared.clone(), duty));
         }
         tasks.spawn(note_starts::run(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));

@@ -5,7 +5,7 @@
 //!              ▲ wake-ups      │ starts                        │
 //!              │               ▼                               ▼
 //!              └──────────── the database ◄── lease: heartbeats, and who is lost
-//!                                         ◄── duties: rescue, retention, schedules, features
+//!                                         ◄── duties: rescue, retention, schedules, keys
 //! ```
 //!
 //! | room | what it does |

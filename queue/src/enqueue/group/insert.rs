@@ -6,10 +6,11 @@ use sqlx::Error;
 use sqlx::pool::PoolConnection;
 use tokio::time::{sleep, timeout};
 
-use crate::store::engine::dialect::{Dialect, ids};
-use crate::store::engine::steps;
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
-use crate::store::values::{Features, NewJob, Whose};
+use crate::store::values::{NewJob, Unwritten, Whose};
+use crate::unique::Enqueued;
 
 /// How long to wait for an answer. Without this limit, a connection whose server vanished silently would block every
 /// later enqueue for ever.
@@ -17,9 +18,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 10 } else
 /// PostgreSQL's error code for a full notification queue: a listening session has kept its transaction open too long.
 const SIGNALS_ARE_FULL: &str = "54000";
 /// How often an enqueue is repeated after a transient error, such as a deadlock.
-pub(super) const TRIES: u32 = 6;
+const TRIES: u32 = 6;
 
-/// [`insert`] with the time limit [`LIMIT`]. A connection that does not answer in time is closed.
+/// [`insert`] of jobs that are not unique, with the time limit [`LIMIT`]. Returns their ids. A connection that does not answer in time is closed.
 pub(super) async fn insert_in_time<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
@@ -28,7 +29,7 @@ pub(super) async fn insert_in_time<DB: Dialect>(
     announce: Option<&str>,
 ) -> Result<Vec<i64>, Error> {
     match timeout(LIMIT, insert(conn, turns, turn, jobs, announce)).await {
-        Ok(result) => result,
+        Ok(written) => Ok(written.map_err(Unwritten::of_plain_jobs)?.iter().map(|it| it.id().get()).collect()),
         Err(_) => Err(given_up(conn)),
     }
 }
@@ -40,35 +41,25 @@ pub(super) fn given_up<DB: Dialect>(conn: &mut PoolConnection<DB>) -> Error {
     Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
 }
 
-/// Whether the statement that inserts this job can also send the signal.
-pub(super) fn can_announce<DB: Dialect>(job: &NewJob) -> bool {
-    job.is_due_now() && job.features == Features::NONE && DB::INSERT_AND_NOTIFY.is_some()
-}
-
 /// Inserts jobs. Repeats after a transient error, because nothing was written then.
-async fn insert<DB: Dialect>(
+pub(super) async fn insert<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,
     mut turn: Turn,
     jobs: &[NewJob],
     mut announce: Option<&str>,
-) -> Result<Vec<i64>, Error> {
+) -> Result<Vec<Enqueued>, Unwritten> {
     let mut tries = 0;
     loop {
-        let written = match (jobs, DB::INSERT_AND_NOTIFY, announce) {
-            ([job], Some(sql), Some(from)) => {
-                let [kind, queue, priority, max_retries, args, ..] = job.binds();
-                ids::<DB>(conn, sql, &[kind, queue, priority, max_retries, args, from.into()]).await
-            }
-            _ => steps::insert::<DB>(conn, jobs, Whose::Pools).await,
-        };
-        match written {
+        match enqueue::<DB>(conn, jobs, Whose::Pools, announce).await {
             // the signal is only a hint: the job matters more
-            Err(Error::Database(error)) if announce.is_some() && error.code().as_deref() == Some(SIGNALS_ARE_FULL) => {
+            Err(Unwritten::Sql(Error::Database(error)))
+                if announce.is_some() && error.code().as_deref() == Some(SIGNALS_ARE_FULL) =>
+            {
                 tracing::debug!(%error, "could not notify other processes of an enqueue; polling will find the job");
                 announce = None;
             }
-            Err(error) if DB::is_transient(&error) && tries < TRIES => {
+            Err(Unwritten::Sql(error)) if DB::is_transient(&error) && tries < TRIES => {
                 tries += 1;
                 drop(turn);
                 sleep(pause(tries)).await;
@@ -85,6 +76,6 @@ async fn insert<DB: Dialect>(
 }
 
 /// Before a repetition.
-pub(super) fn pause(tries: u32) -> Duration {
+fn pause(tries: u32) -> Duration {
     Duration::from_millis(fastrand::u64(1..10 << tries))
 }

@@ -27,9 +27,10 @@ pub(crate) use batch::write_all;
 
 use crate::enqueue::group::desk::{Desk, DeskOf, LINGER};
 use crate::enqueue::group::finished::Finished;
-use crate::enqueue::group::insert::{can_announce, insert_in_time};
+use crate::enqueue::group::insert::insert_in_time;
 use crate::enqueue::group::pending::PendingInsert;
 use crate::store::engine::dialect::Dialect;
+use crate::store::engine::enqueue::can_signal;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::write_queue::{Errand, Turn, Turns};
 use crate::store::values::NewJob;
@@ -61,7 +62,7 @@ impl<DB: Dialect + Signals> Alone<DB> {
         let pool = &self.0.pool;
         let (mut conn, first_for_a_while) = self.0.connection().await?;
         // the statement also sends the signal, which saves a round trip
-        let announce = first_for_a_while && can_announce::<DB>(&job);
+        let announce = first_for_a_while && can_signal::<DB>(&job);
         let announce = announce.then(|| notify::from(pool));
         let turns = Turns::of(pool);
         let turn = turns.next(Errand::Other).await;
@@ -158,7 +159,7 @@ impl<DB: Dialect + Signals> Task<DB> {
             go_on = group.len() > 1 || !place.has_room();
             // if the task writes every job, a single one is sent together with its signal
             let lone = !place.has_room() && first_for_a_while && group.len() == 1;
-            let announce = lone && can_announce::<DB>(&group[0].job);
+            let announce = lone && can_signal::<DB>(&group[0].job);
             let announce = announce.then(|| notify::from(&place.pool));
             if write_group(&mut conn, &turns, turn, group, announce.as_deref()).await {
                 place.keep(conn);

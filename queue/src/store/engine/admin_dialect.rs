@@ -29,8 +29,7 @@ pub(crate) trait AdminDialect: Signals {
     const RESUME: &'static str;
 
     /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement is a
-    /// list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids and, where features may act, the
-    /// features.
+    /// list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids.
     const RUN_NOW: Script;
     /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
     const RESCHEDULE: Script;

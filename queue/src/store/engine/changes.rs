@@ -12,14 +12,29 @@ use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
-use crate::store::engine::feature::Edge;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::without_attempt;
 use crate::store::engine::script::{Script, When};
-use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::engine::unique::dialect::Key;
 use crate::store::engine::unique::send_back::take_again;
-use crate::store::values::{Features, Hold, Refusal};
+use crate::store::values::{NewJob, Refusal};
+
+/// A change: a script, and how it is run.
+#[derive(Clone, Copy)]
+struct Change {
+    /// Begins the error message.
+    doing: &'static str,
+    script: Script,
+    /// Only this `find`, with the steps behind it.
+    part: Option<usize>,
+    /// The jobs that it finds take their keys again. Its `find` returns their features, too.
+    takes_keys: bool,
+}
+
+impl Change {
+    const fn new(doing: &'static str, script: Script) -> Self {
+        Self { doing, script, part: None, takes_keys: false }
+    }
+}
 
 /// A job to change, with the values that the statements of a change need.
 #[derive(Serialize)]
@@ -42,7 +57,7 @@ struct With {
 }
 
 pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    let changed = change(store, "cannot retry jobs", None, DB::RUN_NOW, ids, With::default()).await?;
+    let changed = change(store, Change::new("cannot retry jobs", DB::RUN_NOW), ids, With::default()).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
@@ -53,7 +68,7 @@ pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
     run_at: i64,
 ) -> Result<Vec<i64>, Error> {
     let with = With { run_at: Some(run_at.clamp(YEAR_1, END_OF_9999)), ..With::default() };
-    let changed = change(store, "cannot reschedule jobs", None, DB::RESCHEDULE, ids, with).await?;
+    let changed = change(store, Change::new("cannot reschedule jobs", DB::RESCHEDULE), ids, with).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
@@ -64,7 +79,7 @@ pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
     reason: &str,
 ) -> Result<Vec<i64>, Error> {
     let with = With { reason: Some(reason.to_owned()), ..With::default() };
-    change(store, "cannot cancel jobs", Some(Edge::Cancel), DB::CANCEL, ids, with).await
+    change(store, Change::new("cannot cancel jobs", DB::CANCEL), ids, with).await
 }
 
 pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
@@ -72,9 +87,9 @@ pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
     ids: &[i64],
 ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
     let (mut ids, mut refused) = (ids.to_vec(), Vec::new());
+    let back = Change { takes_keys: true, ..Change::new("cannot send dead letters back", DB::SEND_BACK) };
     loop {
-        let edge = Some(Edge::SendBack);
-        match change(store, "cannot send dead letters back", edge, DB::SEND_BACK, &ids, With::default()).await {
+        match change(store, back, &ids, With::default()).await {
             Ok(changed) => {
                 wake(store, !changed.is_empty()).await;
                 return Ok((changed, refused));
@@ -148,7 +163,7 @@ pub(crate) async fn delete<DB: Dialect + AdminDialect>(
         Some(Completed | Cancelled) => Some(1),
         Some(Scheduled | Ready | Running) => Some(2),
     };
-    change_part(store, "cannot delete jobs", Some(Edge::Delete), (DB::DELETE, part), ids, With::default()).await
+    change(store, Change { part, ..Change::new("cannot delete jobs", DB::DELETE) }, ids, With::default()).await
 }
 
 pub(crate) async fn edit<DB: Dialect + AdminDialect>(
@@ -157,40 +172,25 @@ pub(crate) async fn edit<DB: Dialect + AdminDialect>(
     args: &str,
 ) -> Result<bool, Error> {
     let with = With { args: Some(args.to_owned()), ..With::default() };
-    let changed = change(store, "cannot edit a job's arguments", None, DB::EDIT, &[id.get()], with).await?;
+    let changed = change(store, Change::new("cannot edit a job's arguments", DB::EDIT), &[id.get()], with).await?;
     Ok(!changed.is_empty())
 }
 
 /// Runs a change and returns the ids that it found.
 async fn change<DB: Dialect + AdminDialect>(
     store: &SqlStore<DB>,
-    doing: &'static str,
-    edge: Option<Edge>,
-    script: Script,
+    change: Change,
     jobs: &[i64],
     with: With,
 ) -> Result<Vec<i64>, Error> {
-    change_part(store, doing, edge, (script, None), jobs, with).await
-}
-
-/// Runs a change, or only one `find` of it with the steps behind it. Returns the ids that it found.
-async fn change_part<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    doing: &'static str,
-    edge: Option<Edge>,
-    (script, part): (Script, Option<usize>),
-    jobs: &[i64],
-    with: With,
-) -> Result<Vec<i64>, Error> {
+    let Change { doing, script, part, takes_keys } = change;
     let mut jobs = jobs.to_vec();
     if jobs.is_empty() {
         return Ok(jobs);
     }
     jobs.sort_unstable(); // everybody locks in the same order
     jobs.dedup();
-    let sends_back = edge == Some(Edge::SendBack);
-    let has_steps = sends_back || edge.is_some_and(acts_at::<DB>);
-    let mode = if script.is_one() && !has_steps { Mode::Write } else { Mode::Transaction };
+    let mode = if script.is_one() && !takes_keys { Mode::Write } else { Mode::Transaction };
     store
         .run(Via::Pool, mode, doing, (jobs, with), move |conn, (jobs, with)| {
             async move {
@@ -205,43 +205,36 @@ async fn change_part<DB: Dialect + AdminDialect>(
                     }
                     if when == When::Found {
                         if !found.is_empty() {
-                            execute::<DB>(conn, sql, &[list(ids_of(&found), with)?.as_str().into()]).await?;
+                            execute::<DB>(conn, sql, &[list(&found, with)?.as_str().into()]).await?;
                         }
                         continue;
                     }
-                    let rows = rows::<DB>(conn, sql, &[list(jobs.iter().copied(), with)?.as_str().into()]).await?;
-                    found = if has_steps { without_attempt(&rows, 0, 1)? } else { without_features(&rows)? };
-                    if sends_back {
+                    let rows = rows::<DB>(conn, sql, &[list(jobs, with)?.as_str().into()]).await?;
+                    found = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<i64>, _>>()?;
+                    if takes_keys {
                         // before their rows come back: whoever has a key may wait for such a row
-                        let unique = found.iter().filter(|job| job.features.has_any_of(Features::UNIQUE));
-                        let refused = take_again::<DB>(conn, &unique.map(|job| job.id).collect::<Vec<_>>()).await?;
+                        let mut unique = Vec::new();
+                        for row in &rows {
+                            if row.int(1)? & NewJob::IS_UNIQUE != 0 {
+                                unique.push(row.int(0)?);
+                            }
+                        }
+                        let refused = take_again::<DB>(conn, &unique).await?;
                         if !refused.is_empty() {
                             return Err(sqlx::Error::Configuration(Box::new(Refusals(refused))));
                         }
                     }
                     changed.extend(&found);
                 }
-                if let Some(edge) = edge {
-                    run_steps::<DB>(conn, edge, &changed).await?;
-                }
-                Ok(ids_of(&changed).collect())
+                Ok(changed)
             }
             .boxed()
         })
         .await
 }
 
-/// Reads the ids of found jobs, where no feature acts.
-fn without_features<R: Cells>(rows: &[R]) -> Result<Vec<Hold>, sqlx::Error> {
-    rows.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: 0, features: Features::NONE })).collect()
-}
-
-fn ids_of(jobs: &[Hold]) -> impl Iterator<Item = i64> {
-    jobs.iter().map(|job| job.id)
-}
-
-fn list(ids: impl Iterator<Item = i64>, with: &With) -> Result<String, sqlx::Error> {
-    let targets: Vec<_> = ids.map(|id| ChangedJob { id, with }).collect();
+fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
+    let targets: Vec<_> = ids.iter().map(|&id| ChangedJob { id, with }).collect();
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
@@ -279,6 +272,6 @@ mod tests {
     #[test]
     fn targets_are_a_list_of_flat_objects() {
         let with = With { run_at: Some(7), ..With::default() };
-        assert_eq!(list([1, 2].into_iter(), &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
+        assert_eq!(list(&[1, 2], &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
     }
 }

@@ -1,10 +1,11 @@
 //! The end of an attempt in a transaction of its handler's, and the fence alone.
 
+use std::sync::atomic::Ordering;
+
 use sqlx::Error;
 
 use crate::store::engine::dialect::{Bind, Dialect, execute, ids};
-use crate::store::engine::feature::Edge;
-use crate::store::engine::steps::run_steps;
+use crate::store::engine::script::When;
 use crate::store::values::{End, RunningRow};
 
 /// Completes the job in the handler's transaction. False: no row there is this attempt's. None: there is no
@@ -15,7 +16,11 @@ pub(crate) async fn complete<DB: Dialect>(
     end: &End,
     is_open: bool,
 ) -> Result<Option<bool>, Error> {
-    if DB::BEGIN_TO_WRITE.is_some() && complete_inside::<DB>(conn, row, end).await? {
+    // outside a transaction, this finds nothing
+    let tries = DB::TRIES_FIRST.filter(|tries| !is_open && tries.load(Ordering::Relaxed));
+    if (DB::BEGIN_TO_WRITE.is_some() || tries.is_some())
+        && complete_inside::<DB>(conn, row, end, tries.is_some()).await?
+    {
         return Ok(Some(true));
     }
     if !is_open && !DB::is_open(conn).await? {
@@ -24,19 +29,34 @@ pub(crate) async fn complete<DB: Dialect>(
     if let Some(sql) = DB::BEGIN_TO_WRITE {
         DB::raw(conn, sql).await?;
     }
-    complete_inside::<DB>(conn, row, end).await.map(Some)
+    let done = complete_inside::<DB>(conn, row, end, false).await?;
+    if let Some(tries) = tries.filter(|_| done) {
+        tries.store(false, Ordering::Relaxed);
+    }
+    Ok(Some(done))
 }
 
-async fn complete_inside<DB: Dialect>(conn: &mut DB::Connection, row: RunningRow, end: &End) -> Result<bool, Error> {
+async fn complete_inside<DB: Dialect>(
+    conn: &mut DB::Connection,
+    row: RunningRow,
+    end: &End,
+    mut is_try: bool,
+) -> Result<bool, Error> {
     let [id, worker, fence, enqueued_at] = key(row);
     let binds = [id, worker, fence, enqueued_at, end.ran_us.into(), end.result().into()];
-    for (_, sql) in DB::COMPLETE.steps() {
+    let mut steps = DB::COMPLETE.steps();
+    while let Some((when, sql)) = steps.next() {
+        if when == When::Sure {
+            if !std::mem::take(&mut is_try) {
+                continue;
+            }
+            steps.next();
+        }
         // each statement touches this one row; the first decides
         if execute::<DB>(conn, sql, &binds).await? == 0 {
             return Ok(false);
         }
     }
-    run_steps::<DB>(conn, Edge::Finish, &[row.hold]).await?;
     Ok(true)
 }
 

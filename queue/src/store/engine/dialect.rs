@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -19,7 +19,6 @@ use sqlx::{Database, Error};
 
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
-use crate::store::engine::feature::Feature;
 #[cfg(feature = "schedules")]
 use crate::store::engine::schedules::statements::ScheduleStatements;
 use crate::store::engine::script::Script;
@@ -173,6 +172,9 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// Set where [`COMPLETE`](Self::COMPLETE) finds nothing outside a transaction, nor in one that has written nothing.
     /// This makes a transaction one that has.
     const BEGIN_TO_WRITE: Option<&'static str>;
+    /// Set where [`COMPLETE`](Self::COMPLETE) has a step for a transaction that nobody has looked for. It becomes false
+    /// when a server turns out to find nothing by that step. Then each completion saves the try.
+    const TRIES_FIRST: Option<&'static AtomicBool>;
     /// The engine may end a transaction because of a statement that fails, or commit it because of another one.
     const ENDS_BY_ITSELF: bool;
     /// Set where the engine may end a transaction by itself. Then a connection of the pool may count a transaction that
@@ -279,11 +281,6 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// The statements for schedules.
     #[cfg(feature = "schedules")]
     const SCHEDULES: &'static ScheduleStatements;
-    /// The features of this library.
-    const FEATURES: &'static [Feature<Self>];
-    /// Binds: a list of ids. Rows `(id, features)` of the finished jobs among them that use features. They are locked
-    /// if others may remove them.
-    const FEATURES_OF: &'static str;
     /// Binds: worker, a list of [`Start`](crate::store::values::Start).
     const STARTED: Script;
     /// Binds: worker, the result of [`finish_list`](Self::finish_list).
@@ -533,7 +530,6 @@ macro_rules! statements {
             $crate::store::engine::script::script!($engine, "heartbeat");
         const HOLDING: &'static str = $crate::store::engine::script::sql!($engine, "holding");
         const LEAVE: &'static str = $crate::store::engine::script::sql!($engine, "leave");
-        const FEATURES_OF: &'static str = $crate::store::engine::script::sql!($engine, "features_of");
         const STARTED: $crate::store::engine::script::Script =
             $crate::store::engine::script::script!($engine, "started");
         const FINISH: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "finish");
@@ -555,10 +551,6 @@ macro_rules! statements {
         #[cfg(feature = "schedules")]
         const SCHEDULES: &'static $crate::store::engine::schedules::statements::ScheduleStatements =
             $crate::store::engine::schedules::statements::schedule_statements!($engine);
-        const FEATURES: &'static [$crate::store::engine::feature::Feature<Self>] = &[
-            #[cfg(test)]
-            <Self as $crate::store::engine::tests::feature::Ledger>::LEDGER,
-        ];
     };
 }
 pub(crate) use statements;

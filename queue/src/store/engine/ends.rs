@@ -1,18 +1,13 @@
 //! The starts and ends of attempts: one script for a batch of jobs.
 
-use std::collections::HashSet;
-
 use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::store::engine::dialect::{Cells, Dialect, List, execute, ids, json, rows};
-use crate::store::engine::feature::Edge;
+use crate::store::engine::dialect::{Dialect, List, execute, ids, json};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::number;
 use crate::store::engine::runs::Runs;
 use crate::store::engine::script::{Script, When};
-use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
@@ -23,10 +18,9 @@ const KEPT: i32 = 100;
 struct Batch {
     /// Begins the error message.
     doing: &'static str,
-    edge: Edge,
     script: Script,
-    /// By job and fence: everybody locks in the same order.
-    holds: Vec<Hold>,
+    /// By id: everybody locks in the same order.
+    jobs: Vec<i64>,
     list: List,
     /// Whether some attempt goes into `queue_attempts`.
     recorded: bool,
@@ -43,9 +37,8 @@ impl<DB: Dialect> SqlStore<DB> {
             worker,
             Batch {
                 doing: "cannot note that jobs have started",
-                edge: Edge::Start,
                 script: DB::STARTED,
-                holds: starts.iter().map(|start| start.hold).collect(),
+                jobs: starts.iter().map(|start| start.hold.id).collect(),
                 list: json(&starts).into(),
                 recorded: false,
                 forgetting: false,
@@ -61,21 +54,19 @@ impl<DB: Dialect> SqlStore<DB> {
         debug_assert!(ends.iter().all(goes_with_it), "one statement has one destination");
         let mut ends: Vec<End> = ends.iter().map(clean).collect();
         ends.sort_unstable_by_key(|end| end.hold.key());
-        let (doing, edge, script, list) = match first.to {
-            Destination::Finish { .. } => {
-                ("cannot store finished jobs", Edge::Finish, DB::FINISH, DB::finish_list(&ends))
-            }
-            Destination::Requeue { .. } => ("cannot return jobs to the queue", Edge::Requeue, DB::REQUEUE, list(&ends)),
-            Destination::Bury => ("cannot store dead letters", Edge::Bury, DB::BURY, list(&ends)),
+        let (doing, script, list) = match first.to {
+            Destination::Finish { .. } => ("cannot store finished jobs", DB::FINISH, DB::finish_list(&ends)),
+            Destination::Requeue { .. } => ("cannot return jobs to the queue", DB::REQUEUE, list(&ends)),
+            Destination::Bury => ("cannot store dead letters", DB::BURY, list(&ends)),
         };
         let (recorded, forgetting) = (ends.iter().any(is_recorded), ends.iter().any(|end| forget(end).is_some()));
-        let holds = ends.iter().map(|end| end.hold).collect();
-        self.write(worker, Batch { doing, edge, script, holds, list, recorded, forgetting }).await
+        let jobs = ends.iter().map(|end| end.hold.id).collect();
+        self.write(worker, Batch { doing, script, jobs, list, recorded, forgetting }).await
     }
 
     async fn write(&self, worker: WorkerId, batch: Batch) -> Result<Vec<i64>, Error> {
-        let Batch { doing, edge, script, holds, list, recorded, forgetting } = batch;
-        if holds.is_empty() {
+        let Batch { doing, script, jobs, list, recorded, forgetting } = batch;
+        if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let writes = script.steps().filter(|(when, _)| match when {
@@ -84,16 +75,11 @@ impl<DB: Dialect> SqlStore<DB> {
             When::Refused => false,
             _ => true,
         });
-        let has_steps = has_steps::<DB>(edge, holds.iter().map(|hold| hold.features));
-        let mode = if writes.count() == 1 && !has_steps { Mode::Alone } else { Mode::Transaction };
-        let all: Vec<i64> = holds.iter().map(|hold| hold.id).collect();
-        let args = (worker, list, all, holds);
-        self.run(Via::Ends, mode, doing, args, move |conn, (worker, list, all, holds)| {
+        let mode = if writes.count() == 1 { Mode::Alone } else { Mode::Transaction };
+        self.run(Via::Ends, mode, doing, (worker, list, jobs), move |conn, (worker, list, jobs)| {
             async move {
-                // a repeated call may accept what an earlier one has ended, and a batch may name a job twice
-                let held = if has_steps { held_keys::<DB>(conn, *worker).await? } else { HashSet::new() };
                 let binds = list.behind(*worker);
-                let runs = Runs::of(all);
+                let runs = Runs::of(jobs);
                 let (mut accepted, mut refused) = (Vec::new(), false);
                 for (when, sql) in script.steps() {
                     match when {
@@ -106,14 +92,11 @@ impl<DB: Dialect> SqlStore<DB> {
                             _ => {}
                         },
                         When::Each => match execute::<DB>(conn, sql, &binds).await? {
-                            count if count == all.len() as u64 => accepted.extend(all),
+                            count if count == jobs.len() as u64 => accepted.extend(&*jobs),
                             _ => refused = true,
                         },
                         _ => accepted.extend(ids::<DB>(conn, sql, &binds).await?),
                     }
-                }
-                if has_steps {
-                    run_steps::<DB>(conn, edge, &ended(holds, &accepted, &held)).await?;
                 }
                 Ok(accepted)
             }
@@ -121,21 +104,6 @@ impl<DB: Dialect> SqlStore<DB> {
         })
         .await
     }
-}
-
-/// Those of the jobs that the worker held, and whose ends were accepted.
-fn ended(holds: &[Hold], accepted: &[i64], held: &HashSet<(i64, i32)>) -> Vec<Hold> {
-    let accepted: HashSet<i64> = accepted.iter().copied().collect();
-    holds.iter().filter(|hold| accepted.contains(&hold.id) && held.contains(&hold.key())).copied().collect()
-}
-
-/// The jobs that the worker holds, with their fences.
-async fn held_keys<DB: Dialect>(
-    conn: &mut DB::Connection,
-    worker: WorkerId,
-) -> Result<HashSet<(i64, i32)>, sqlx::Error> {
-    let held = rows::<DB>(conn, DB::HOLDING, &[worker.into()]).await?;
-    held.iter().map(|row| Ok((row.int(0)?, number(row.int(1)?)?))).collect()
 }
 
 /// Whether the attempt goes into `queue_attempts`.

@@ -1,28 +1,32 @@
-//! Enqueueing: jobs of any sort.
+//! The one way into `queue_jobs`: single, grouped, batch, unique and schedule enqueues.
 
-use crate::store::engine::dialect::Dialect;
-use crate::store::engine::{steps, unique};
+use crate::store::engine::dialect::{Dialect, ids};
+use crate::store::engine::unique;
 use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
-/// Inserts jobs with the steps of their features, all or none. Some may be unique. Returns the job that stands for each
-/// request.
+/// Inserts jobs, all or none. Some may be unique. Returns the job that stands for each request. `signal`: wakes the
+/// workers of all processes with this payload, if [`can_signal`].
 pub(crate) async fn enqueue<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
     whose: Whose,
+    signal: Option<&str>,
 ) -> Result<Vec<Enqueued>, Unwritten> {
-    // one look at each job: a large batch is larger than the processor's caches
-    let mut plain = true;
-    for job in jobs {
-        if job.unique.is_some() {
-            return unique::enqueue::<DB>(conn, jobs, whose).await;
-        }
-        plain &= job.features.is_none();
+    if jobs.iter().any(|job| job.unique.is_some()) {
+        return unique::enqueue::<DB>(conn, jobs, whose).await;
     }
-    let ids = match plain {
-        true => DB::insert(conn, jobs, whose).await?,
-        false => steps::insert::<DB>(conn, jobs, whose).await?,
+    let ids = match (jobs, DB::INSERT_AND_NOTIFY, signal) {
+        ([job], Some(sql), Some(signal)) => {
+            let [kind, queue, priority, max_retries, args, ..] = job.binds();
+            ids::<DB>(conn, sql, &[kind, queue, priority, max_retries, args, signal.into()]).await?
+        }
+        _ => DB::insert(conn, jobs, whose).await?,
     };
     Ok(ids.into_iter().map(|id| Enqueued::New(id.into())).collect())
+}
+
+/// Whether the statement that inserts this job can also send the signal.
+pub(crate) fn can_signal<DB: Dialect>(job: &NewJob) -> bool {
+    job.is_due_now() && job.unique.is_none() && DB::INSERT_AND_NOTIFY.is_some()
 }

@@ -3,8 +3,6 @@
 use std::borrow::Borrow;
 
 use crate::store::engine::dialect::Bind;
-#[cfg(test)]
-use crate::store::values::Features;
 use crate::store::values::NewJob;
 
 impl NewJob {
@@ -38,13 +36,12 @@ impl NewJob {
             delay_us: None,
             run_at_us: None,
             args: "{}".into(),
-            features: Features::NONE,
             unique: None,
         }
     }
 }
 
-/// Whether the jobs use no feature, are due at once and differ only in their arguments, as in nearly every batch. Then
+/// Whether the jobs are due at once and differ only in their arguments, as in nearly every batch. Then
 /// the common values are sent once.
 #[cfg_attr(
     not(any(feature = "sqlite", feature = "postgres")),
@@ -56,7 +53,6 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
         (&job.kind, job.priority, job.max_retries) == (&first.kind, first.priority, first.max_retries)
             && job.queue == first.queue
             && job.is_due_now()
-            && job.features.is_none()
     })
 }
 

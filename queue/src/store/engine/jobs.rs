@@ -7,10 +7,8 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
-use crate::store::engine::feature::Edge;
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
-use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
 use crate::store::{Jobs, Reply};
 
@@ -56,23 +54,6 @@ impl<DB: Dialect> SqlStore<DB> {
             found.heads.retain(|head| scope.queues.iter().any(|queue| **queue == *head.lane.queue));
         }
         Ok(found)
-    }
-}
-
-impl<DB: Dialect> SqlStore<DB> {
-    /// Asks the features whether these jobs may start. Returns those that may; the features have put the others aside.
-    async fn admit(&self, mut claimed: Vec<Claimed>) -> Result<Vec<Claimed>, Error> {
-        if !has_steps::<DB>(Edge::Admit, claimed.iter().map(|job| job.features)) {
-            return Ok(claimed);
-        }
-        let holds: Vec<Hold> = claimed.iter().map(Claimed::hold).collect();
-        let put_aside = self
-            .run(Via::Claims, Mode::Transaction, "cannot admit claimed jobs", holds, |conn, holds| {
-                run_steps::<DB>(conn, Edge::Admit, holds).boxed()
-            })
-            .await?;
-        claimed.retain(|job| !put_aside.contains(&job.id.get()));
-        Ok(claimed)
     }
 }
 
@@ -137,25 +118,24 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
         const DOING: &str = "cannot claim jobs";
         async move {
-            let claimed = match (alone, DB::CLAIM_ALONE, asks) {
-                _ if asks.iter().all(|ask| ask.take == 0) => return Ok(Vec::new()),
+            match (alone, DB::CLAIM_ALONE, asks) {
+                _ if asks.iter().all(|ask| ask.take == 0) => Ok(Vec::new()),
                 (None, _, _) => {
                     let args = (worker, asks.to_vec(), self.whose());
                     self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks, whose)| {
                         DB::claim(conn, *worker, asks, *whose).boxed()
                     })
-                    .await?
+                    .await
                 }
                 (Some(kinds), Some(claim), [ask, ..]) => {
                     let args = (worker, ask.clone(), kinds.to_vec());
                     self.run(Via::Claims, Mode::Write, DOING, args, move |conn, (worker, ask, kinds)| {
                         claim(conn, *worker, ask, kinds)
                     })
-                    .await?
+                    .await
                 }
-                (Some(_), ..) => return Ok(Vec::new()),
-            };
-            self.admit(claimed).await
+                (Some(_), ..) => Ok(Vec::new()),
+            }
         }
         .boxed()
     }

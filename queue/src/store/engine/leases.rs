@@ -10,12 +10,10 @@ use crate::id::JobId;
 use crate::limits::micros;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
-use crate::store::engine::feature::Edge;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{features, list, number, without_attempt};
+use crate::store::engine::read::{list, number};
 use crate::store::engine::script::{Script, When};
-use crate::store::engine::steps::run_steps;
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 
@@ -98,7 +96,6 @@ impl<DB: Dialect> SqlStore<DB> {
                     for (_, sql) in DB::RESCUE.steps() {
                         execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
                     }
-                    run_steps::<DB>(conn, Edge::Rescue, &without_attempt(&locked, 0, 5)?).await?;
                 }
                 let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
                 let (dead, cancelled) = (count("dead"), count("cancelled"));
@@ -282,9 +279,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
             async move {
                 let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
-                held.iter()
-                    .map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)?, features: features(row, 2)? }))
-                    .collect()
+                held.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? })).collect()
             }
             .boxed()
         })

@@ -5,7 +5,7 @@
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
 //! | what engines differ in | [`dialect`], [`admin_dialect`] |
 //! | running a statement | [`operation`] with [`pauses`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
-//! | what features add | [`feature`], [`steps`], [`unique`], and `schedules` |
+//! | what features add | [`unique`] and `schedules` |
 //! | enqueueing, starts and ends | [`enqueue`], [`insert`], [`ends`], [`complete`] |
 //! | shapes of statements | [`script`], [`runs`], `many_lanes`, [`read`] |
 //! | transactions that a driver lost track of | [`poisoned`] |
@@ -21,7 +21,6 @@ pub(crate) mod dialect;
 pub(crate) mod distance;
 mod ends;
 pub(crate) mod enqueue;
-pub(crate) mod feature;
 #[cfg(feature = "testing")]
 pub(crate) mod given;
 #[cfg_attr(
@@ -46,7 +45,6 @@ pub(crate) mod savepoint;
 pub(crate) mod schedules;
 pub(crate) mod script;
 pub(crate) mod session;
-pub(crate) mod steps;
 #[cfg(feature = "testing")]
 pub(crate) mod test_store;
 pub(crate) mod unique;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::id::JobId;
 use crate::store::engine::dialect::{Cells, Seen};
-use crate::store::values::{Ask, Claimed, Features, Hold, Lane, LaneHead, Share};
+use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
 
 /// A whole number of another width. Anything else was not written by us.
 pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T, sqlx::Error> {
@@ -25,18 +25,13 @@ fn nearest(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The features that a row uses.
-pub(crate) fn features(row: &impl Cells, column: usize) -> Result<Features, sqlx::Error> {
-    Ok(Features::of(row.int(column)?))
-}
-
 /// A time, in microseconds since 1970. 0: the engine itself cannot read it (MySQL's zero date).
 pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> {
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, features`. `args` is NULL
-/// if it is too large; otherwise the size may be NULL.
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses`. `args` is NULL if it is
+/// too large; otherwise the size may be NULL.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
         id: JobId::from(row.int(0)?),
@@ -51,14 +46,8 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
             None => Err(row.int(6)?),
         },
         losses: nearest(row.int(8)?),
-        features: features(row, 9)?,
         claim: None,
     })
-}
-
-/// Reads the jobs that features may act on at an edge without an attempt: the columns of their id and of `features`.
-pub(crate) fn without_attempt<R: Cells>(rows: &[R], id: usize, column: usize) -> Result<Vec<Hold>, sqlx::Error> {
-    rows.iter().map(|row| Ok(Hold { id: row.int(id)?, fence: 0, features: features(row, column)? })).collect()
 }
 
 /// Reads `kind, queue, priority, run_at, now, id`.
@@ -139,7 +128,7 @@ pub(crate) fn shares<R: Cells>(
 /// The lane of a claimed row, from its columns 10 to 12. It shares the names of the asks, so that a batch of jobs does
 /// not copy them.
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
-    let (kind, queue, priority) = (row.text(10)?, row.text(11)?, number(row.int(12)?)?);
+    let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
     match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
         Some(lane) => Ok(lane.clone()),
@@ -205,17 +194,17 @@ mod tests {
         /// A row of the right types is always read, whatever its numbers: it is already claimed.
         #[test]
         fn any_claimed_row_is_read(
-            numbers in prop::array::uniform8(number()),
+            numbers in prop::array::uniform7(number()),
             fence in any::<i32>(),
             args in any::<Option<String>>(),
         ) {
-            let [id, attempt, max_retries, run_at, enqueued_at, size, losses, features] = numbers;
+            let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;
             let mut cells: Vec<_> = [id, fence.into(), attempt, max_retries, run_at, enqueued_at, size]
                 .into_iter()
                 .map(Cell::Int)
                 .collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
-            cells.extend([losses, features].map(Cell::Int));
+            cells.push(Cell::Int(losses));
             let job = claimed(&Row(cells), lane(0)).unwrap();
             prop_assert_eq!((job.id.get(), job.fence, job.run_at, job.args), (id, fence, run_at, args.ok_or(size)));
         }

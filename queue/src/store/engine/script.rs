@@ -30,6 +30,9 @@ pub(crate) enum When {
     Found,
     /// `claims`: if a heartbeat reports claims.
     Claims,
+    /// `sure`: in place of the next step, while nobody has looked whether there is a transaction. It finds nothing
+    /// outside one.
+    Sure,
 }
 
 impl Script {
@@ -76,6 +79,7 @@ impl When {
             "find" => Self::Find,
             "found" => Self::Found,
             "claims" => Self::Claims,
+            "sure" => Self::Sure,
             _ => return None,
         })
     }

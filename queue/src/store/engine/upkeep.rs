@@ -1,4 +1,4 @@
-//! Retention, and the duties of features.
+//! Retention, and the sweep of unique keys.
 
 #[cfg(feature = "schedules")]
 use std::sync::Arc;
@@ -11,16 +11,13 @@ use crate::limits::micros;
 use crate::state::JobState;
 use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::changes::delete;
-use crate::store::engine::dialect::{Dialect, execute, ids, rows};
-use crate::store::engine::feature::Edge;
+use crate::store::engine::dialect::{Dialect, execute, ids};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::without_attempt;
 use crate::store::engine::runs::Runs;
 use crate::store::engine::script::When;
-use crate::store::engine::steps::{acts_at, run_steps};
 use crate::store::engine::unique::sweep;
-use crate::store::{FeatureDuty, Reply, Upkeep};
+use crate::store::{Reply, Upkeep};
 
 impl<DB: Dialect> SqlStore<DB> {
     async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
@@ -41,10 +38,6 @@ impl<DB: Dialect> SqlStore<DB> {
                     let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
                     let binds = [over.as_slice().into()];
-                    let with_features = match acts_at::<DB>(Edge::Purge) {
-                        true => without_attempt(&rows::<DB>(conn, DB::FEATURES_OF, &binds).await?, 0, 1)?,
-                        false => Vec::new(),
-                    };
                     let runs = Runs::of(&over);
                     let mut removed = None;
                     for (when, sql) in DB::PURGE.steps() {
@@ -55,7 +48,6 @@ impl<DB: Dialect> SqlStore<DB> {
                         };
                         removed.get_or_insert(touched);
                     }
-                    run_steps::<DB>(conn, Edge::Purge, &with_features).await?;
                     Ok((removed.unwrap_or(0), over))
                 }
                 .boxed()
@@ -99,22 +91,7 @@ impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
         Arc::new(self.clone())
     }
 
-    fn feature_duties(&self) -> Vec<FeatureDuty> {
-        let duties = DB::FEATURES.iter().filter_map(|feature| Some((feature.name, feature.duty.as_ref()?)));
-        duties
-            .map(|(feature, duty)| {
-                let (store, run) = (self.clone(), duty.round);
-                let round = Box::new(move |_| {
-                    let store = store.clone();
-                    async move {
-                        let doing = "a feature's background work failed";
-                        store.run(Via::Duties, Mode::Transaction, doing, (), move |conn, ()| run(conn)).await
-                    }
-                    .boxed()
-                });
-                FeatureDuty { feature, every: duty.every, round }
-            })
-            .chain([sweep::duty(self)])
-            .collect()
+    fn sweep_keys<'a>(&'a self, hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()> {
+        sweep::round(self, hand, is_its_turn).boxed()
     }
 }

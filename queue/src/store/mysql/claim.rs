@@ -194,7 +194,7 @@ pub(super) async fn lock(
     }
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
     let rows = fetch(conn, union.sql, &union.binds).await?;
-    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(10)?)?].lane.clone());
+    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
     Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
 }
 
@@ -213,7 +213,7 @@ pub(super) async fn lock_numbers(
     let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
         let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
-        together &= row.int(13)? == 0;
+        together &= row.int(12)? == 0;
         if job.lane == ask.lane {
             jobs.insert(job.id.get(), job);
         }

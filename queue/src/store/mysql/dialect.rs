@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -19,6 +20,9 @@ use crate::store::engine::script::{Script, script};
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
+
+/// See [`Dialect::TRIES_FIRST`]: MySQL does not say whether there is a transaction, MariaDB does.
+static TRIES_FIRST: AtomicBool = AtomicBool::new(true);
 
 impl Cells for MySqlRow {
     fn maybe_int(&self, column: usize) -> Result<Option<i64>, Error> {
@@ -51,6 +55,7 @@ impl Dialect for MySql {
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
     const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
     const ENDS_BY_ITSELF: bool = true;
     const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]

@@ -42,9 +42,7 @@ impl Refused {
 
 /// Writes nothing in a session that would change or lose the jobs.
 pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
-    if let [job] = jobs
-        && job.features.is_none()
-    {
+    if let [job] = jobs {
         let binds = job.binds();
         let sql = match (job.is_due_now(), whose) {
             (true, Whose::Pools) => include_str!("sql/insert_one.sql"),
@@ -127,7 +125,7 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
     // defaults of the columns need not be sent with every row
     let plain = all().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = all().any(|job| !job.is_due_now());
-    let marked = all().any(|job| !job.features.is_none());
+    let marked = all().any(|job| job.unique.is_some());
     let rows = if marked && plain {
         Rows {
             head: "INSERT INTO queue_jobs (kind, max_retries, args, features) VALUES ",
@@ -171,7 +169,7 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
             arguments.add(job.delay_us)?;
         }
         if marked {
-            arguments.add(i64::from(job.features))?;
+            arguments.add(job.features())?;
         }
         Ok(())
     })

@@ -1,6 +1,7 @@
 //! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -160,6 +161,7 @@ impl Dialect for Postgres {
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
     const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
+    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = false;
     const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]
@@ -305,13 +307,11 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let rows = rows::<Self>(conn, include_str!("sql/claim_many.sql"), &binds).await?;
-        rows.iter().map(|row| noted(row, 13, lane_of(row, asks)?)).collect()
+        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs
-            && job.features.is_none()
-        {
+        if let [job] = jobs {
             let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
                 (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sql"), &binds[..5]).await,
@@ -393,7 +393,7 @@ async fn claim_one(
         kinds.as_deref().into(),
     ];
     let rows = rows::<Postgres>(conn, include_str!("sql/claim.sql"), &binds).await?;
-    rows.iter().map(|row| noted(row, 10, lane.clone())).collect()
+    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
@@ -420,21 +420,16 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .fetch_all(conn)
             .await;
     }
-    let marked = jobs.iter().any(|job| !job.features.is_none());
-    let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
-    let insert = sqlx::query_scalar(sql)
+    sqlx::query_scalar(include_str!("sql/insert.sql"))
         .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
         .bind(args)
         .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
-        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>());
-    let insert = match marked {
-        true => insert.bind(jobs.iter().map(|job| i64::from(job.features) as i16).collect::<Vec<_>>()),
-        false => insert,
-    };
-    insert.fetch_all(conn).await
+        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
+        .fetch_all(conn)
+        .await
 }
 
 fn lost(why: &'static str) -> Error {
@@ -453,11 +448,11 @@ mod tests {
 
     #[test]
     fn what_no_end_has_is_not_sent() {
-        let end = |id, fence| End::completed(Hold::example(id, fence), 9, None);
+        let end = |id, fence| End::completed(Hold { id, fence }, 9, None);
         let numbers = |ids: &[i64], fences: &[i64]| vec![ids.to_vec(), fences.to_vec(), vec![9; ids.len()]];
         let list = Postgres::finish_list(&[end(1, 1), end(2, 3)]);
         assert_eq!(list, List { numbers: numbers(&[1, 2], &[1, 3]), text: None });
-        let with_result = End::completed(Hold::example(2, 3), 9, Some("[]".into()));
+        let with_result = End::completed(Hold { id: 2, fence: 3 }, 9, Some("[]".into()));
         let cancelled = End { outcome: AttemptOutcome::Cancelled, error: Some("why".into()), ..end(3, 1) };
         let list = Postgres::finish_list(&[end(1, 1), with_result.clone()]);
         assert_eq!(list.text.unwrap(), r#"{"result":[null,"[]"]}"#);
@@ -468,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_job_is_in_a_list_once() {
-        let end = |id, fence| End::completed(Hold::example(id, fence), 9, None);
+        let end = |id, fence| End::completed(Hold { id, fence }, 9, None);
         let list = Postgres::finish_list(&[end(1, 1), end(1, 2), end(1, 3), end(2, 1)]);
         assert_eq!(list.numbers, [[1, 2], [3, 1], [9, 9]]);
     }

@@ -95,7 +95,7 @@ async fn insert_one(conn: &mut PgConnection, job: &NewJob, looks: bool) -> Resul
         .bind(job.args.as_str())
         .bind(job.delay_us)
         .bind(job.run_at_us)
-        .bind(i64::from(job.features) as i16)
+        .bind(job.features() as i16)
         .bind(looks)
         .fetch_optional(conn)
         .await
@@ -117,7 +117,7 @@ async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<impl Iterat
         .bind(all(jobs, |job| job.args.as_str()))
         .bind(all(jobs, |job| job.delay_us))
         .bind(all(jobs, |job| job.run_at_us))
-        .bind(all(jobs, |job| i64::from(job.features) as i16))
+        .bind(all(jobs, |job| job.features() as i16))
         .fetch_one(conn)
         .await?;
     Ok(places.into_iter().flatten().map(|ordinal| ordinal as usize - 1).zip(ids.into_iter().flatten()))

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -129,6 +130,7 @@ impl Dialect for Sqlite {
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
     const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = true;
     const IN_A_FILE: Option<&'static str> =
         Some("SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''");
@@ -290,9 +292,7 @@ impl Dialect for Sqlite {
     }
 
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs
-            && job.features.is_none()
-        {
+        if let [job] = jobs {
             let binds = job.binds();
             let (sql, arguments) = if job.is_due_now() {
                 Self::prepare(include_str!("sql/insert_one.sql"), &binds[..5])?
@@ -357,10 +357,8 @@ async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<V
 
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     if !alike(jobs) {
-        let marked = jobs.iter().any(|job| !job.features.is_none());
         let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
-        let sql = if marked { include_str!("sql/insert_marked.sql") } else { include_str!("sql/insert.sql") };
-        return ids::<Sqlite>(conn, sql, &[list.as_str().into()]).await;
+        return ids::<Sqlite>(conn, include_str!("sql/insert.sql"), &[list.as_str().into()]).await;
     }
     let common = &jobs[0];
     let list = args_list(jobs);
@@ -392,16 +390,16 @@ mod tests {
 
     #[test]
     fn an_end_is_one_number_when_that_holds_it() {
-        let end = End::completed(Hold::example(7, 3), 5_999, None);
+        let end = End::completed(Hold { id: 7, fence: 3 }, 5_999, None);
         let all = |batch: &[End]| Sqlite::finish_list(batch).text.unwrap();
         let list = |end: &End| all(std::slice::from_ref(end));
         let number = (5_i64 << 30) + 3;
         assert_eq!(list(&end), format!("{{\"7\":{number}}}"));
-        let longest = End { hold: Hold::example(7, (1 << 30) - 1), ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
+        let longest = End { hold: Hold { id: 7, fence: (1 << 30) - 1 }, ran_us: ((1 << 33) - 1) * 1000, ..end.clone() };
         assert_eq!(list(&longest), format!("{{\"7\":{}}}", i64::MAX));
         let others = [
-            End { hold: Hold::example(7, 1 << 30), ..end.clone() },
-            End { hold: Hold::example(7, -1), ..end.clone() },
+            End { hold: Hold { id: 7, fence: 1 << 30 }, ..end.clone() },
+            End { hold: Hold { id: 7, fence: -1 }, ..end.clone() },
             End { ran_us: (1 << 33) * 1000, ..end.clone() },
             End { ran_us: -1000, ..end.clone() },
             End::completed(end.hold, end.ran_us, Some("1".into())),
@@ -411,7 +409,7 @@ mod tests {
             let (fence, ran_us) = (other.hold.fence, other.ran_us);
             assert!(list(&other).starts_with(&format!("{{\"7\":[{fence},{ran_us},\"")), "{}", list(&other));
         }
-        let again = End { hold: Hold::example(7, 4), ..end.clone() };
+        let again = End { hold: Hold { id: 7, fence: 4 }, ..end.clone() };
         assert_eq!(all(&[end, again]), format!("{{\"7\":{number},\"7\":{}}}", number + 1));
     }
 

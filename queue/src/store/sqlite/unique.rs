@@ -95,7 +95,7 @@ type Common<'a> = (&'a str, &'a str, i16, i32, i64, UniqueUntil, Option<i64>, bo
 fn common(job: &NewJob) -> Common<'_> {
     let rule = job.rule();
     let (delayed, timed) = (job.delay_us.is_some(), job.run_at_us.is_some());
-    let features = i64::from(job.features);
+    let features = job.features();
     let at_least = rule.at_least.map(micros);
     (&job.kind, &job.queue, job.priority, job.max_retries, features, rule.until, at_least, delayed, timed)
 }
@@ -132,7 +132,7 @@ async fn take_alike(
         (&*first.queue).into(),
         i64::from(first.priority).into(),
         i64::from(first.max_retries).into(),
-        i64::from(first.features).into(),
+        first.features().into(),
         rule.until.word().into(),
         rule.at_least.map(micros).into(),
         keys.as_str().into(),
@@ -166,7 +166,6 @@ mod tests {
 
     use super::*;
     use crate::store::engine::unique::enqueue;
-    use crate::store::values::Features;
     use crate::unique::{OnConflict, UniqueJob};
 
     /// Far longer than a busy machine needs.
@@ -193,7 +192,7 @@ mod tests {
         });
         let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
         let unique = UniqueJob { key: "a".into(), until, at_least: None, on_conflict, at_most: None };
-        let job = NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..NewJob::example("k") };
+        let job = NewJob { unique: Some(Box::new(unique)), ..NewJob::example("k") };
         let mut conn = pool.acquire().await.unwrap();
         let (mut new, mut kept) = (Vec::new(), 0);
         // until both were met often, however the two share the machine
@@ -225,7 +224,7 @@ mod tests {
         let keyed = |key: String| {
             let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
             let unique = UniqueJob { key, until, at_least: None, on_conflict, at_most: None };
-            NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..NewJob::example("k") }
+            NewJob { unique: Some(Box::new(unique)), ..NewJob::example("k") }
         };
         let mut conn = pool.acquire().await.unwrap();
         let over: Vec<NewJob> = (0..50).map(|n| keyed(format!("over {n}"))).collect();

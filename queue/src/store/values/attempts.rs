@@ -7,58 +7,15 @@ use crate::id::JobId;
 use crate::store::values::lanes::Lane;
 use crate::store::values::workers::WorkerId;
 
-/// The features of this library that a job uses: one bit for each. This build ignores bits that it does not know.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-pub(crate) struct Features(u16);
-
-impl From<Features> for i64 {
-    fn from(features: Features) -> Self {
-        features.0.into()
-    }
-}
-
-impl Features {
-    pub(crate) const NONE: Self = Self(0);
-
-    /// As the database has it. A row may hold any number.
-    pub(crate) fn of(column: i64) -> Self {
-        Self((column & i64::from(u16::MAX)) as u16)
-    }
-
-    /// Unique jobs.
-    pub(crate) const UNIQUE: Self = Self::bit(0);
-
-    pub(crate) fn is_none(&self) -> bool {
-        *self == Self::NONE
-    }
-
-    pub(crate) const fn bit(number: u32) -> Self {
-        assert!(number < 15, "the column has 16 bits, one of them for the sign");
-        Self(1 << number)
-    }
-
-    pub(crate) const fn has_any_of(self, others: Self) -> bool {
-        self.0 & others.0 != 0
-    }
-}
-
 /// A job that a worker holds, as every write of the attempt names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct Hold {
     pub(crate) id: i64,
     /// The number of the claim.
     pub(crate) fence: i32,
-    #[serde(skip)]
-    pub(crate) features: Features,
 }
 
 impl Hold {
-    /// Of a job that uses no feature.
-    #[cfg(test)]
-    pub(crate) fn example(id: i64, fence: i32) -> Self {
-        Self { id, fence, features: Features::NONE }
-    }
-
     /// The id and the fence.
     pub(crate) fn key(self) -> (i64, i32) {
         (self.id, self.fence)
@@ -82,14 +39,13 @@ pub(crate) struct Claimed {
     pub(crate) args: Result<String, i64>,
     /// How many workers were lost with it since an attempt last ended by itself.
     pub(crate) losses: u32,
-    pub(crate) features: Features,
     /// The id of the claim record, on engines that have them.
     pub(crate) claim: Option<i64>,
 }
 
 impl Claimed {
     pub(crate) fn hold(&self) -> Hold {
-        Hold { id: self.id.get(), fence: self.fence, features: self.features }
+        Hold { id: self.id.get(), fence: self.fence }
     }
 }
 
@@ -107,7 +63,6 @@ impl Claimed {
             enqueued_at: Utc::now(),
             args: Ok("null".into()),
             losses: 0,
-            features: Features::NONE,
             claim: None,
         }
     }

@@ -5,7 +5,7 @@ mod lanes;
 mod new_jobs;
 mod workers;
 
-pub(crate) use attempts::{AttemptOutcome, Claimed, Destination, End, Features, Hold, RunningRow, Start};
+pub(crate) use attempts::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, Start};
 #[cfg(feature = "mysql")]
 pub(crate) use lanes::NEVER;
 pub(crate) use lanes::{Ask, Found, Lane, LaneHead, Place, Rank, Reach, Scope, Share};

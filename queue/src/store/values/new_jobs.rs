@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::store::values::attempts::Features;
 use crate::unique::UniqueJob;
 
 /// Whose connection writes the jobs.
@@ -31,13 +30,20 @@ pub(crate) struct NewJob {
     pub(crate) run_at_us: Option<i64>,
     /// JSON, as text.
     pub(crate) args: String,
-    #[serde(skip_serializing_if = "Features::is_none")]
-    pub(crate) features: Features,
     #[serde(skip)]
     pub(crate) unique: Option<Box<UniqueJob>>,
 }
 
 impl NewJob {
+    /// The bit of unique jobs in the column `features`. Each bit stands for a feature that a job uses. None is ever used
+    /// for something else, because rows keep them.
+    pub(crate) const IS_UNIQUE: i64 = 1;
+
+    /// The value of the column `features`.
+    pub(crate) fn features(&self) -> i64 {
+        if self.unique.is_some() { Self::IS_UNIQUE } else { 0 }
+    }
+
     /// How a unique job is unique.
     pub(crate) fn rule(&self) -> &UniqueJob {
         self.unique.as_deref().expect("a job that wants a key is unique")
@@ -63,6 +69,16 @@ pub(crate) enum Unwritten {
         key: String,
         existing: Option<i64>,
     },
+}
+
+impl Unwritten {
+    /// Of jobs that are not unique, in a transaction that is there for sure.
+    pub(crate) fn of_plain_jobs(self) -> sqlx::Error {
+        match self {
+            Self::Sql(error) => error,
+            other => sqlx::Error::Protocol(format!("plain jobs were refused as if they were unique: {other:?}")),
+        }
+    }
 }
 
 impl From<sqlx::Error> for Unwritten {

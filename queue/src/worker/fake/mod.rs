@@ -28,7 +28,7 @@ use crate::store::values::{
     Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
     WorkerId,
 };
-use crate::store::{Access, Capabilities, FeatureDuty, Guard, Jobs, Leases, Reply, Trouble, Upkeep};
+use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Reply, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
@@ -48,6 +48,7 @@ pub(super) enum Asked {
     StillHeld(Vec<i64>),
     Requeue(Vec<i64>),
     Bury(Vec<i64>),
+    SweepKeys(bool),
 }
 
 /// How it answers.
@@ -112,10 +113,14 @@ impl MadeUp {
         found.iter().find(|(_, asked)| what(asked)).expect("just found").0
     }
 
-    /// All that it was asked so far, without heartbeats.
+    /// All that it was asked of jobs so far.
     pub(super) fn all(&self) -> Vec<Asked> {
         let asked = self.asked.borrow();
-        asked.iter().map(|(_, asked)| asked.clone()).filter(|asked| !matches!(asked, Asked::Heartbeat(_))).collect()
+        asked
+            .iter()
+            .map(|(_, asked)| asked.clone())
+            .filter(|asked| !matches!(asked, Asked::Heartbeat(_) | Asked::SweepKeys(_)))
+            .collect()
     }
 
     /// What it was asked at that moment is there when the answer is.
@@ -417,7 +422,7 @@ impl Leases for MadeUp {
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
         Box::pin(async move {
             self.answer(Asked::Holding(worker)).await?;
-            Ok(self.held.lock().unwrap().iter().map(|&(id, fence)| Hold::example(id, fence)).collect())
+            Ok(self.held.lock().unwrap().iter().map(|&(id, fence)| Hold { id, fence }).collect())
         })
     }
 
@@ -444,8 +449,8 @@ impl Upkeep for MadeUp {
         Arc::new(schedules::NoSchedules::default())
     }
 
-    fn feature_duties(&self) -> Vec<FeatureDuty> {
-        Vec::new()
+    fn sweep_keys<'a>(&'a self, _hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()> {
+        Box::pin(self.answer(Asked::SweepKeys(is_its_turn)))
     }
 
     unused! {

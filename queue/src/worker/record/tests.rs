@@ -36,7 +36,7 @@ impl Scene {
 
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            self.shared.recorder.record(1, buried(Hold::example(id, 1), "no"));
+            self.shared.recorder.record(1, buried(Hold { id, fence: 1 }, "no"));
         }
     }
 
@@ -239,7 +239,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
 }
 
 fn finish_with(id: i64, result: Option<String>) -> End {
-    End::completed(Hold::example(id, 1), 0, result)
+    End::completed(Hold { id, fence: 1 }, 0, result)
 }
 
 fn buried(hold: Hold, error: &str) -> End {
@@ -280,7 +280,7 @@ impl Scene {
     /// Attempts whose handlers completed their jobs. They are buried if that was not committed.
     fn completes_itself(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let hold = Hold::example(id, 1);
+            let hold = Hold { id, fence: 1 };
             let settle = move |is_held| match is_held {
                 true => Settled::Ended(buried(hold, "not committed")),
                 false => Settled::Completed { result: None },

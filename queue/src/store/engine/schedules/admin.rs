@@ -9,10 +9,9 @@ use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::read::time;
-use crate::store::engine::schedules::fire::{Moved, Tick, announce, job};
+use crate::store::engine::schedules::fire::{Moved, Tick, announce, insert, job};
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Change, Named, NotThere, Noted};
-use crate::store::values::Whose;
 
 /// Locks the schedule with this name, if it exists and was not removed.
 async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Option<ScheduleRow>, sqlx::Error> {
@@ -77,7 +76,7 @@ pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
             async move {
                 let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
                 let new = job(&row, max_retries(&row.definition.kind), None);
-                let inserted = DB::insert(conn, &[new], Whose::InTransaction).await?;
+                let inserted = insert::<DB>(conn, &[new]).await?;
                 let job_id = *inserted.first().ok_or(sqlx::Error::RowNotFound)?;
                 let (id, outcome, next_us) = (row.id, TickOutcome::Hand.as_str(), row.next_at);
                 let tick = Tick { id, tick_us: row.now, job_id: Some(job_id), outcome, skipped: 0, note: None };

@@ -7,11 +7,12 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
+use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Fired, Kinds};
-use crate::store::values::{Features, NewJob, Whose};
+use crate::store::values::{NewJob, Unwritten, Whose};
 
 /// The most jobs in one transaction. The first schedule is always fired.
 const MOST_JOBS: usize = 1_000;
@@ -48,9 +49,17 @@ pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -
         delay_us: None,
         run_at_us,
         args: definition.args.clone(),
-        features: Features::NONE,
         unique: None,
     }
+}
+
+/// Inserts such jobs, and returns their ids.
+pub(super) async fn insert<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJob]) -> Result<Vec<i64>, sqlx::Error> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let enqueued = enqueue::<DB>(conn, jobs, Whose::InTransaction, None).await.map_err(Unwritten::of_plain_jobs)?;
+    Ok(enqueued.iter().map(|it| it.id().get()).collect())
 }
 
 pub(super) async fn fire<DB: Dialect + Signals>(
@@ -247,11 +256,7 @@ async fn carry_out<DB: Dialect>(
             plan.fire.iter().map(|(_, due)| job(row, *retries, due.map(|due| due - ahead)))
         })
         .collect();
-    let mut inserted = match jobs.is_empty() {
-        true => Vec::new(),
-        false => DB::insert(conn, &jobs, Whose::InTransaction).await?,
-    }
-    .into_iter();
+    let mut inserted = insert::<DB>(conn, &jobs).await?.into_iter();
     let (mut ticks, mut moved) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(plans.len()));
     for (row, plan, _) in plans {
         // the clock was set back: from now on, what is later than now is not decided

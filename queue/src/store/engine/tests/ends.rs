@@ -237,7 +237,7 @@ async fn starts_and_long_arguments_are_fenced<DB: TestDb>(db: Db<DB>) {
     assert_eq!(jobs[0].args.as_ref().err(), Some(&(args.len() as i64)), "they stay where they are for now");
     assert!(jobs[1].args.is_ok());
     let (id, fence) = (jobs[0].id.get(), jobs[0].fence);
-    let start = |fence| [Start { hold: Hold::example(id, fence), max_neighbours: Some(3) }];
+    let start = |fence| [Start { hold: Hold { id, fence }, max_neighbours: Some(3) }];
     for (worker, fence) in [(other, fence), (worker, fence + 1), (worker, fence - 1)] {
         assert!(db.store.started(worker, &start(fence)).await.unwrap().is_empty());
         assert_eq!(db.store.args(worker, id, fence).await.unwrap(), None);

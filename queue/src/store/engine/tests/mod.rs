@@ -34,7 +34,6 @@ mod complete;
 mod discovery;
 mod ends;
 mod enqueue;
-pub(crate) mod feature;
 mod leases;
 mod plans;
 mod preview;
@@ -137,7 +136,7 @@ impl<DB: TestDb> Db<DB> {
 
     async fn insert(&self, jobs: &[NewJob]) -> Vec<i64> {
         let mut conn = self.pool.acquire().await.unwrap();
-        super::steps::insert::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
+        DB::insert(&mut conn, jobs, Whose::Pools).await.unwrap()
     }
 
     async fn worker(&self) -> WorkerId {

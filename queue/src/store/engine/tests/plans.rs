@@ -18,7 +18,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         return;
     }
     let ended = r#"[{"id":1,"fence":1,"ran_us":1,"state":"completed","outcome":"failed","error":"e"}]"#;
-    let cancelled = End { outcome: AttemptOutcome::Cancelled, ..End::completed(Hold::example(1, 1), 1, None) };
+    let cancelled = End { outcome: AttemptOutcome::Cancelled, ..End::completed(Hold { id: 1, fence: 1 }, 1, None) };
     let finished = DB::finish_list(&[cancelled]);
     let beat =
         [1.into(), 1.into(), r#"["a"]"#.into(), "[1]".into(), "[1]".into(), 1.into(), 0.into(), 1.into(), 1.into()];

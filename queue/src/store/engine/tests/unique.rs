@@ -1,8 +1,9 @@
 //! Keys of unique jobs: the sweep, what a key costs, and callers with an old snapshot.
 
 use super::*;
+use crate::store::engine::enqueue::enqueue;
 use crate::store::engine::unique::sweep::{over, sweep};
-use crate::store::values::{Features, Unwritten};
+use crate::store::values::Unwritten;
 use crate::unique::{Enqueued, OnConflict, UniqueJob, UniqueUntil};
 
 on_each! {
@@ -23,13 +24,13 @@ on_each! {
 fn keyed(key: &str) -> NewJob {
     let (until, on_conflict) = (UniqueUntil::End, OnConflict::Keep);
     let unique = UniqueJob { key: key.into(), until, at_least: None, on_conflict, at_most: None };
-    NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..job("a") }
+    NewJob { unique: Some(Box::new(unique)), ..job("a") }
 }
 
 impl<DB: TestDb> Db<DB> {
     async fn enqueue(&self, jobs: &[NewJob]) -> Vec<Enqueued> {
         let mut conn = self.pool.acquire().await.unwrap();
-        crate::store::engine::enqueue::enqueue::<DB>(&mut conn, jobs, Whose::Pools).await.unwrap()
+        enqueue::<DB>(&mut conn, jobs, Whose::Pools, None).await.unwrap()
     }
 
     async fn complete(&self, worker: WorkerId, job: &Claimed) {
@@ -37,9 +38,7 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn sweep(&self) {
-        let duties = self.store.feature_duties();
-        let duty = duties.iter().find(|duty| duty.feature == "unique jobs").expect("its duty");
-        (duty.round)(true).await.unwrap();
+        self.store.sweep_keys(&mut None, true).await.unwrap();
     }
 
     async fn keys(&self) -> (i64, i64) {
@@ -109,7 +108,7 @@ async fn an_old_snapshot_is_seen_through<DB: TestDb>(db: Db<DB>) {
     }
     let new = db.enqueue(&[keyed("begun"), keyed("ended and taken")]).await;
     let jobs = ["ended", "begun", "ended and taken"].map(keyed);
-    let placed = crate::store::engine::enqueue::enqueue::<DB>(&mut caller, &jobs, Whose::Callers).await.unwrap();
+    let placed = enqueue::<DB>(&mut caller, &jobs, Whose::Callers, None).await.unwrap();
     caller.commit().await.unwrap();
     assert!(placed[0].is_new() && old.iter().all(|job| job.id() != placed[0].id()), "{placed:?}");
     assert_eq!(placed[1..], [Enqueued::Kept(new[0].id()), Enqueued::Kept(new[1].id())]);
@@ -164,12 +163,11 @@ async fn a_refused_enqueue_leaves_nothing_behind<DB: TestDb>(db: Db<DB>) {
     let refused = NewJob { args: "nonsense".into(), ..keyed("a") };
     let mut conn = db.pool.acquire().await.unwrap();
     for _ in 0..2 {
-        let enqueued =
-            crate::store::engine::enqueue::enqueue::<DB>(&mut conn, std::slice::from_ref(&refused), Whose::Pools);
+        let enqueued = enqueue::<DB>(&mut conn, std::slice::from_ref(&refused), Whose::Pools, None);
         assert!(matches!(enqueued.await, Err(Unwritten::Sql(sqlx::Error::Database(_)))));
         assert_eq!(db.keys().await, (0, 0));
     }
-    let enqueued = crate::store::engine::enqueue::enqueue::<DB>(&mut conn, &[keyed("a")], Whose::Pools).await.unwrap();
+    let enqueued = enqueue::<DB>(&mut conn, &[keyed("a")], Whose::Pools, None).await.unwrap();
     assert!(enqueued[0].is_new());
     drop(conn);
     assert_eq!(db.keys().await, (1, 1), "it is committed");
@@ -204,18 +202,18 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
     // the holders' ids are in the other order
     let two = db.enqueue(&[keyed("k2")]).await[0];
     let one = db.enqueue(&[keyed("k1")]).await[0];
-    let enqueue = async |conn: &mut DB::Connection, keys: &[&str]| {
+    let take = async |conn: &mut DB::Connection, keys: &[&str]| {
         let jobs: Vec<NewJob> = keys.iter().map(|key| keyed(key)).collect();
-        crate::store::engine::enqueue::enqueue::<DB>(conn, &jobs, Whose::Callers).await.unwrap()
+        enqueue::<DB>(conn, &jobs, Whose::Callers, None).await.unwrap()
     };
     let kept = |of: &[Enqueued]| of.iter().map(|it| Enqueued::Kept(it.id())).collect::<Vec<_>>();
     let mut first = db.pool.begin_with(DB::BEGIN_ANEW).await.unwrap();
-    assert_eq!(enqueue(&mut first, &["k1"]).await, kept(&[one]));
+    assert_eq!(take(&mut first, &["k1"]).await, kept(&[one]));
     let pool = db.pool.clone();
     let second = tokio::spawn(async move {
         let mut second = pool.begin_with(DB::BEGIN_ANEW).await.unwrap();
         let jobs = ["k1", "k2"].map(keyed);
-        let placed = crate::store::engine::enqueue::enqueue::<DB>(&mut second, &jobs, Whose::Callers).await;
+        let placed = enqueue::<DB>(&mut second, &jobs, Whose::Callers, None).await;
         second.commit().await.unwrap();
         placed.unwrap()
     });
@@ -234,7 +232,7 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
         }
     };
     tokio::time::timeout(HANG, waits).await.expect("the second one waits for the first");
-    let placed = tokio::time::timeout(HANG, enqueue(&mut first, &["k2"]));
+    let placed = tokio::time::timeout(HANG, take(&mut first, &["k2"]));
     assert_eq!(placed.await.expect("nobody has that key"), kept(&[two]));
     first.commit().await.unwrap();
     assert_eq!(second.await.unwrap(), kept(&[one, two]));
@@ -303,9 +301,8 @@ async fn keys_with_a_time_go_when_it_is_over<DB: TestDb>(db: Db<DB>) {
     const DEAD: i64 = 12_000;
     db.enqueue(&(0..DEAD).map(|n| keyed(&format!("dead {n}"))).collect::<Vec<_>>()).await;
     db.bury_all().await;
-    let duties = db.store.feature_duties();
-    let duty = duties.iter().find(|duty| duty.feature == "unique jobs").expect("its duty");
-    (duty.round)(true).await.unwrap();
+    let mut hand = None;
+    db.store.sweep_keys(&mut hand, true).await.unwrap();
     for second in 0..10 {
         db.a_second(&second.to_string()).await;
         db.sql(format!(
@@ -315,11 +312,11 @@ async fn keys_with_a_time_go_when_it_is_over<DB: TestDb>(db: Db<DB>) {
         .await;
         while db.store.purge(Duration::from_secs(3_600), 1_000, false).await.unwrap() > 0 {}
     }
-    (duty.round)(true).await.unwrap();
+    db.store.sweep_keys(&mut hand, true).await.unwrap();
     assert_eq!(db.keys().await, (DEAD + 10_000, DEAD + 10_000), "their time is not over");
     db.sql(format!("UPDATE queue_unique_keys SET free_at = {} WHERE free_at IS NOT NULL", DB::in_seconds(-1))).await;
     for _ in 0..3 {
-        (duty.round)(true).await.unwrap();
+        db.store.sweep_keys(&mut hand, true).await.unwrap();
     }
     assert_eq!(db.keys().await, (DEAD, DEAD));
 }

@@ -110,13 +110,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store::values::Features;
     use crate::unique::UniqueUntil;
 
     fn job(key: &str, on_conflict: OnConflict) -> NewJob {
         let until = UniqueUntil::Start;
         let unique = UniqueJob { key: key.into(), until, at_least: None, on_conflict, at_most: None };
-        NewJob { unique: Some(Box::new(unique)), features: Features::UNIQUE, ..NewJob::example("a") }
+        NewJob { unique: Some(Box::new(unique)), ..NewJob::example("a") }
     }
 
     #[test]

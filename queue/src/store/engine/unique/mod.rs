@@ -18,15 +18,13 @@ use tokio::time::sleep;
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
-use crate::store::engine::feature::Edge;
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::pauses::Pauses;
 use crate::store::engine::read::number;
 use crate::store::engine::savepoint::Together;
-use crate::store::engine::steps::{has_steps, run_steps};
 use crate::store::engine::unique::dialect::{Holder, HolderState, Key, Way};
 use crate::store::engine::unique::group::{Group, grouped};
-use crate::store::values::{Hold, NewJob, Unwritten, Whose};
+use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
 /// How often an enqueue tries. A try fails if the holder of a key ends, and another one comes, between two statements.
@@ -48,7 +46,6 @@ pub(crate) async fn enqueue<DB: Dialect>(
     let groups = grouped(jobs)?;
     let shortest = if jobs.len() == 1 { DB::shortest(whose) } else { Way::Locks };
     if [Way::AtOnce, Way::Looks].contains(&shortest)
-        && !has_steps::<DB>(Edge::Enqueue, jobs.iter().map(|job| job.features))
         && let Some(placed) = place::<DB>(conn, jobs, &groups, whose, shortest).await?
     {
         return Ok(placed);
@@ -124,13 +121,7 @@ async fn place<DB: Dialect>(
             sleep(PAUSE).await;
         }
     }
-    let placed: Option<Vec<Enqueued>> = placed.into_iter().collect();
-    let Some(placed) = placed else { return Ok(None) };
-    let new = placed.iter().zip(jobs).filter(|(enqueued, _)| enqueued.is_new());
-    let new: Vec<_> =
-        new.map(|(enqueued, job)| Hold { id: enqueued.id().get(), fence: 0, features: job.features }).collect();
-    run_steps::<DB>(conn, Edge::Enqueue, &new).await?;
-    Ok(Some(placed))
+    Ok(placed.into_iter().collect())
 }
 
 /// Runs a statement on a list, a part at a time.

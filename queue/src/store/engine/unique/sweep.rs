@@ -4,15 +4,13 @@
 //! keys with a time, and those of jobs that somebody deleted. It walks through the unique jobs by their ids, over and
 //! over. Where it finds much to remove, it continues without a pause, so that it keeps up with what is written.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::store::FeatureDuty;
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::script::When;
@@ -27,23 +25,9 @@ const FEW_PARTS: u32 = 10;
 const MOST_PARTS: u32 = 500;
 /// Within these bounds it walks through the whole table in this many rounds: a day.
 const ROUNDS: i64 = 1_440;
-/// The pause between two rounds.
-const PAUSE: Duration = Duration::from_secs(60);
 /// After a removal it pauses as long as that took, but no longer than this. Other duties use the same connection.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// The hand of a worker that has not swept yet.
-const NOWHERE: i64 = -1;
 const DOING: &str = "cannot remove the keys of old unique jobs";
-
-/// The background work of unique jobs.
-pub(crate) fn duty<DB: Dialect>(store: &SqlStore<DB>) -> FeatureDuty {
-    let (store, hand) = (store.clone(), Arc::new(AtomicI64::new(NOWHERE)));
-    let round = Box::new(move |is_its_turn| {
-        let (store, hand) = (store.clone(), hand.clone());
-        async move { round(&store, &hand, is_its_turn).await }.boxed()
-    });
-    FeatureDuty { feature: "unique jobs", every: PAUSE, round }
-}
 
 /// Removes the keys of these jobs, which retention has just removed. If that fails, or the process dies, the sweep
 /// does it.
@@ -61,23 +45,23 @@ pub(crate) async fn purged<DB: Dialect>(store: &SqlStore<DB>, jobs: &[i64]) -> R
     Ok(())
 }
 
-/// One round from the hand on. A worker that sweeps for the first time begins anywhere: workers are often restarted
-/// before they are through.
-async fn round<DB: Dialect>(store: &SqlStore<DB>, hand: &AtomicI64, is_its_turn: bool) -> Result<(), Error> {
+/// See [`Upkeep::sweep_keys`](crate::store::Upkeep::sweep_keys).
+pub(crate) async fn round<DB: Dialect>(
+    store: &SqlStore<DB>,
+    hand: &mut Option<i64>,
+    is_its_turn: bool,
+) -> Result<(), Error> {
     let span = store.run(Via::Duties, Mode::Read, DOING, (), |conn, ()| span::<DB>(conn).boxed()).await;
     store.has_keys().store(matches!(span, Ok(Some(_))), Ordering::Relaxed);
     let Some((first, last)) = span?.filter(|_| is_its_turn) else { return Ok(()) };
-    let begin = match hand.load(Ordering::Relaxed) {
-        NOWHERE => fastrand::i64(first..=last),
-        hand => hand,
-    };
+    let begin = hand.unwrap_or_else(|| fastrand::i64(first..=last));
     let until = begin.saturating_add((last - first) / ROUNDS);
     let (mut behind, mut in_vain, mut from_the_front) = (begin, 0, false);
     loop {
         let (gone, took, end) = sweep_part(store, behind).await?;
         let is_last = end.is_none();
         behind = end.unwrap_or(0);
-        hand.store(behind, Ordering::Relaxed);
+        *hand = Some(behind);
         let has_seen_all = if is_last { from_the_front || begin < first } else { from_the_front && behind >= begin };
         if has_seen_all {
             return Ok(());

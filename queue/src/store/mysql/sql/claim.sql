@@ -2,7 +2,7 @@
 -- maximum must not fail the claim of other rows.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $8),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $9 THEN j.args END, j.losses, j.features
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $9 THEN j.args END, j.losses
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)
   AND (j.run_at > TIMESTAMP('1970-01-01') + INTERVAL $5 MICROSECOND

@@ -4,7 +4,7 @@
 -- text, and the rest would run outside it. So the statements that follow travel separately.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $3),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $4 THEN j.args END, j.losses, j.features,
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $4 THEN j.args END, j.losses,
        j.kind, j.queue, j.priority, COALESCE(@queue_in_cluster, 0)
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

@@ -1,5 +1,5 @@
 -- As lost.sql, for the jobs of one worker.
-SELECT DISTINCT j.id, j.fence, j.features
+SELECT DISTINCT j.id, j.fence
 FROM queue_claims AS c FORCE INDEX (queue_claims_worker)
 STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

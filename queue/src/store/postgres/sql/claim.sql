@@ -48,5 +48,5 @@ SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = least(attempt + 1,
 WHERE id = ANY (ARRAY(SELECT id FROM next))
 RETURNING id, fence, attempt, max_retries, run_at, enqueued_at,
           CASE WHEN pg_column_size(args) > 188 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
-          CASE WHEN pg_column_size(args) <= 188 OR octet_length(args::text) <= $9 THEN args END, losses, features,
+          CASE WHEN pg_column_size(args) <= 188 OR octet_length(args::text) <= $9 THEN args END, losses,
           (SELECT noted.id FROM noted)

@@ -47,5 +47,5 @@ RETURNING j.id, j.fence, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
           CASE WHEN pg_column_size(j.args) > 188 AND octet_length(j.args::text) > $3
               THEN octet_length(j.args::text) END,
           CASE WHEN pg_column_size(j.args) <= 188 OR octet_length(j.args::text) <= $3 THEN j.args END,
-              j.losses, j.features,
+              j.losses,
           j.kind, j.queue, j.priority, (SELECT noted.id FROM noted)

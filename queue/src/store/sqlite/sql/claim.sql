@@ -24,4 +24,4 @@ WHERE id IN (
     ORDER BY run_at, id
     LIMIT +$7)
 RETURNING id, fence, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
-          CASE WHEN octet_length(args) <= $9 THEN args END, losses, features
+          CASE WHEN octet_length(args) <= $9 THEN args END, losses

@@ -8,4 +8,4 @@ WHERE EXISTS (SELECT 1 FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b 
                 AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
   AND id IN (/* lanes */)
 RETURNING id, fence, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
-          CASE WHEN octet_length(args) <= $3 THEN args END, losses, features, kind, queue, priority
+          CASE WHEN octet_length(args) <= $3 THEN args END, losses, kind, queue, priority

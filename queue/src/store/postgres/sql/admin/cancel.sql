@@ -2,7 +2,7 @@
 -- Locks the waiting and running jobs among these, so that none can change from one to the other. It is a step
 -- of its own, so that the next ones see each job as it is: one statement that met a job on its way from running to
 -- waiting would cancel neither.
-SELECT id, features FROM queue_jobs
+SELECT id FROM queue_jobs
 WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
 ORDER BY id FOR UPDATE SKIP LOCKED
 

@@ -1,7 +1,7 @@
 -- step: find
 DELETE FROM queue_dead
 WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
-RETURNING id, features
+RETURNING id
 
 -- step: found
 DELETE FROM queue_attempts
@@ -10,7 +10,7 @@ WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bi
 -- step: find
 DELETE FROM queue_history
 WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
-RETURNING id, features
+RETURNING id
 
 -- step: found
 DELETE FROM queue_attempts
@@ -19,7 +19,7 @@ WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bi
 -- step: find
 DELETE FROM queue_jobs
 WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint))) AND worker_id = 0
-RETURNING id, features
+RETURNING id
 
 -- step: found
 DELETE FROM queue_attempts

@@ -11,4 +11,4 @@ SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fenc
 FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
 
 -- step: found
-DELETE FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1)) RETURNING id, features
+DELETE FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))

@@ -1,34 +1,51 @@
-//! The background work of features.
+//! Removes the keys of unique jobs that are nowhere any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::store::FeatureDuty;
 use crate::telemetry;
+use crate::worker::duties::retention::jittered;
 use crate::worker::duties::{Duty, NEVER};
 use crate::worker::shared::Shared;
 
-impl Duty for FeatureDuty {
+/// In log lines.
+const FEATURE: &str = "unique jobs";
+
+/// The sweep of one worker.
+pub(crate) struct KeySweep {
+    /// Where the last round ended.
+    hand: Option<i64>,
+    /// The pause between two rounds, before jitter.
+    pause: Duration,
+}
+
+impl KeySweep {
+    pub(crate) fn new() -> Self {
+        Self { hand: None, pause: Duration::from_secs(60) }
+    }
+}
+
+impl Duty for KeySweep {
     async fn due(&mut self, _: &Shared) {
         // the jitter keeps workers that start together apart
-        sleep(self.every.mul_f64(0.5 + fastrand::f64())).await;
+        sleep(jittered(self.pause)).await;
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         let is_its_turn = fastrand::usize(..=shared.lease.others()) == 0;
-        match (self.round)(is_its_turn).await {
+        match shared.config.store.sweep_keys(&mut self.hand, is_its_turn).await {
             Err(error) if error.is_a_missing_right() => {
-                let (event, feature) = (telemetry::DUTY_FAILED, self.feature);
                 tracing::error!(
-                    event,
-                    feature,
+                    event = telemetry::DUTY_FAILED,
+                    feature = FEATURE,
                     %error,
-                    "this worker does no background work of the feature until it is restarted; grant it what \
+                    "this worker removes no old keys of unique jobs until it is restarted; grant it what \
                      docs/security.md lists"
                 );
-                self.every = NEVER;
+                self.pause = NEVER;
                 Ok(())
             }
             result => result,
@@ -36,45 +53,33 @@ impl Duty for FeatureDuty {
     }
 
     fn repeats(&self, error: &Error) -> bool {
-        let feature = self.feature;
-        let event = telemetry::DUTY_FAILED;
-        tracing::warn!(event, feature, %error, "background work failed; the next round tries again");
+        tracing::warn!(
+            event = telemetry::DUTY_FAILED,
+            feature = FEATURE,
+            %error,
+            "cannot remove old keys of unique jobs; the next round tries again"
+        );
         false
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
-
-    use futures_util::FutureExt;
-
     use super::*;
     use crate::worker::duties;
-    use crate::worker::fake::{Answer, MadeUp, error, nothing};
+    use crate::worker::fake::{Answer, Asked, MadeUp, nothing};
 
     /// The rounds of a day, and those that were its turn, with other workers beside it.
-    async fn rounds(others: usize, answer: Answer) -> (u32, u32) {
-        let database = MadeUp::new(|_| Answer::Yes);
+    async fn rounds(others: usize, answer: Answer) -> (usize, usize) {
+        let database = MadeUp::new(move |_| answer);
         let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
         shared.lease.set_others(others);
-        let counts = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
-        let counted = counts.clone();
-        let round = Box::new(move |is_its_turn: bool| {
-            counted.0.fetch_add(1, Ordering::Relaxed);
-            counted.1.fetch_add(u32::from(is_its_turn), Ordering::Relaxed);
-            let done = match answer {
-                Answer::Yes => Ok(()),
-                answer => Err(error("no round", answer)),
-            };
-            std::future::ready(done).boxed()
-        });
-        let duty = FeatureDuty { feature: "a feature", every: Duration::from_secs(60), round };
-        let running = tokio::spawn(duties::run(shared, duty));
+        let running = tokio::spawn(duties::run(shared, KeySweep::new()));
         sleep(Duration::from_secs(86_400)).await;
         running.abort();
-        (counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed))
+        let asked = database.asked.borrow();
+        let turns = asked.iter().filter(|(_, asked)| *asked == Asked::SweepKeys(true)).count();
+        (asked.len(), turns)
     }
 
     #[tokio::test(start_paused = true)]
