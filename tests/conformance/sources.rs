@@ -297,85 +297,112 @@ fn what_would_be_dangerous_is_noticed() {
     assert!(is_suspicious(&lines[0]) && lines.iter().skip(1).all(|line| !is_suspicious(line)), "{lines:?}");
 }
 
-/// All files of statements: each engine has its own folder, and `engine` what they share.
-fn statements() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+/// A statement in a file: `mysql`, `claims`, `preview`, and its text.
+struct Statement {
+    engine: String,
+    topic: String,
+    name: String,
+    text: String,
+}
+
+/// All statements: each engine has its own folder, and `engine` what they share.
+fn statements() -> Vec<Statement> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src/store");
+    let mut paths = Vec::new();
+    files(&root, "sql", &mut paths);
     let mut found = Vec::new();
-    files(&root.join("queue/src/store"), "sql", &mut found);
-    assert!(found.len() > 100, "{} statements", found.len());
+    for path in paths {
+        let words: Vec<_> =
+            path.strip_prefix(&root).expect("below").iter().map(|part| part.to_string_lossy()).collect();
+        let file = fs::read_to_string(&path).expect("text");
+        for part in file.split("\n-- name: ").skip(1) {
+            let (name, text) = part.split_once('\n').expect("a statement behind its name");
+            found.push(Statement {
+                engine: words[0].clone().into_owned(),
+                topic: words[2].trim_end_matches(".sql").to_owned(),
+                name: name.to_owned(),
+                text: text.to_owned(),
+            });
+        }
+    }
+    assert!(found.len() > 200, "{} statements", found.len());
     found
 }
 
 /// Statements lie in files, and a file knows no input.
 #[test]
 fn statements_name_places_and_not_values() {
-    // filled with question marks, or with statements of other files (see `united`)
+    // filled with question marks, or with other statements (see `united`)
     let filled = [
-        "mysql/sql/claim_others.sql",
-        "mysql/sql/claim_due.sql",
-        "mysql/sql/discover.sql",
-        "mysql/sql/discover_rest.sql",
-        "mysql/sql/discover_all.sql",
-        "mysql/sql/preview_many.sql",
-        "mysql/sql/unique/look.sql",
-        "mysql/sql/unique/holders.sql",
-        "sqlite/sql/preview_many.sql",
-        "sqlite/sql/claim_many.sql",
+        "mysql claims claim_others",
+        "mysql claims claim_due",
+        "mysql claims discover",
+        "mysql claims discover_rest",
+        "mysql claims discover_all",
+        "mysql claims preview_many",
+        "mysql unique look",
+        "mysql unique holders",
+        "sqlite claims preview_many",
+        "sqlite claims claim_many",
     ];
-    for path in statements() {
-        let text = fs::read_to_string(&path).expect("text");
+    for Statement { engine, topic, name, text } in statements() {
+        let place = format!("{engine} {topic} {name}");
         let templates = ["{}", "{0}", "{{", "/* "];
         let found: Vec<_> = templates.iter().filter(|it| text.contains(**it)).collect();
-        let known = filled.iter().any(|name| path.ends_with(name)) && found == [&"/* "];
-        assert!(found.is_empty() || known, "{}: {found:?}", path.display());
+        let known = filled.contains(&&*place) && found == [&"/* "];
+        assert!(found.is_empty() || known, "{place}: {found:?}");
         // it would be prepared anew each time: `LIMIT +$1`
-        let anew = path.components().any(|part| part.as_os_str() == "sqlite") && text.contains("LIMIT $");
-        assert!(!anew, "{}: the limit is nothing but a variable", path.display());
+        let anew = engine == "sqlite" && text.contains("LIMIT $");
+        assert!(!anew, "{place}: the limit is nothing but a variable");
     }
 }
 
-/// The paths of statements that a source names: from its own folder (`sql/claim.sql`), or from the folder of the stores
-/// (`mysql/sql/finish.sql`, by `script!("mysql", "finish")`).
-fn named(source: &str) -> (Vec<String>, Vec<String>) {
-    let included =
-        source.split("include_str!(\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(path, _)| path);
-    let own = included.filter(|path| path.ends_with(".sql")).map(str::to_owned).collect();
-    let mut of_stores = Vec::new();
-    for rest in ["sql!(", "script!("].iter().flat_map(|name| source.split(name).skip(1)) {
-        let Some((arguments, _)) = rest.split_once(')') else { continue };
-        let Some((engine, file)) = arguments.split_once(", ") else { continue };
-        let file = file.trim_matches('"');
-        let engines: &[&str] = match engine {
-            "$engine" => &["postgres", "mysql", "sqlite"],
-            _ => &[engine.trim_matches('"')],
-        };
-        of_stores.extend(engines.iter().map(|engine| format!("{engine}/sql/{file}.sql")));
+/// The structs in `statements.rs`, and the file that each reads.
+const TOPICS: &[(&str, &str)] = &[
+    ("attempts", "AttemptStatements"),
+    ("leases", "LeaseStatements"),
+    ("sessions", "SessionStatements"),
+    ("retention", "RetentionStatements"),
+    ("schema", "SchemaStatements"),
+    ("admin", "AdminStatements"),
+    ("schedules", "ScheduleStatements"),
+    ("unique", "UniqueStatements"),
+    ("testing", "TestStatements"),
+];
+
+/// Whether the sources name this statement: as a field of its topic, or with `sql!`. The compiler finds names that no
+/// file has.
+fn is_named(statement: &Statement, sources: &str) -> bool {
+    let Statement { engine, topic, name, .. } = statement;
+    let is_field = |kinds: &[&str], text: &str| kinds.iter().any(|kind| text.contains(&format!(" {name}: {kind},")));
+    if engine == "engine" {
+        return is_field(&["shared"], sources);
     }
-    (own, of_stores)
+    let fields_of = |of: &str| sources.split_once(&format!(" {of} {{"))?.1.split_once(" } }").map(|(fields, _)| fields);
+    let fields = TOPICS.iter().find(|(file, _)| file == topic).and_then(|(_, of)| fields_of(of));
+    fields.is_some_and(|fields| is_field(&["sql", "script", "maybe_sql", "maybe_script"], fields))
+        || sources.contains(&format!("sql!(\"{engine}\", \"{topic}\", \"{name}\")"))
 }
 
 #[test]
 fn every_statement_is_used() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src");
-    let mut sources = Vec::new();
-    files(&root, "rs", &mut sources);
-    let mut used = Vec::new();
-    for source in sources.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "tests")) {
-        let text = fs::read_to_string(source).expect("text");
-        let (own, of_stores) = named(&text);
-        let own = own.into_iter().map(|path| source.parent().expect("a folder").join(path));
-        let all = own.chain(of_stores.into_iter().map(|path| root.join("store").join(path)));
-        used.extend(all.filter_map(|path| path.canonicalize().ok()));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src/store");
+    let mut paths = Vec::new();
+    files(&root, "rs", &mut paths);
+    paths.retain(|path| !path.components().any(|part| part.as_os_str() == "tests"));
+    // one line, so that it does not matter where a line is broken
+    let texts = paths.iter().map(|path| fs::read_to_string(path).expect("text"));
+    let sources = texts.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(");
+    let orphans: Vec<_> = statements().into_iter().filter(|statement| !is_named(statement, &sources)).collect();
+    let names: Vec<_> = orphans.iter().map(|it| format!("{} {} {}", it.engine, it.topic, it.name)).collect();
+    assert!(names.is_empty(), "no source names {names:#?}");
+    // and one that nobody names is noticed
+    for (engine, topic, name) in
+        [("mysql", "leases", "finish"), ("mysql", "claims", "insert"), ("engine", "shared", "stats")]
+    {
+        let [engine, topic, name] = [engine, topic, name].map(str::to_owned);
+        assert!(!is_named(&Statement { engine, topic, name, text: String::new() }, &sources));
     }
-    let orphans: Vec<_> =
-        statements().into_iter().filter(|path| !used.contains(&path.canonicalize().unwrap())).collect();
-    assert!(orphans.is_empty(), "no source names {orphans:#?}");
-    // and a name that is not there is missed
-    let (own, of_stores) =
-        named("script!(\"mysql\", \"finish\"), include_str!(\"../engine/sql/a.sql\"), sql!($engine, \"b\")");
-    assert_eq!(own, ["../engine/sql/a.sql"]);
-    let all = ["postgres/sql/b.sql", "mysql/sql/b.sql", "sqlite/sql/b.sql", "mysql/sql/finish.sql"];
-    assert_eq!(of_stores, all);
 }
 
 /// The files of a crate by module path, and the module paths that each imports outside its tests.

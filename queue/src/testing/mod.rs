@@ -64,7 +64,6 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
-    use crate::store::engine::admin_dialect::AdminDialect;
     use crate::store::engine::dialect::Dialect;
     use crate::store::engine::notify::Signals;
     use crate::store::engine::operation::SqlStore;
@@ -80,7 +79,7 @@ mod sealed {
         fn turns(pool: &Pool<Self>) -> Turns;
     }
 
-    impl<DB: Dialect + AdminDialect + Signals> SealedDatabase for DB {
+    impl<DB: Dialect + Signals> SealedDatabase for DB {
         fn lent() -> (Arc<dyn TestStore>, Requests<Self>) {
             lent::<DB>()
         }

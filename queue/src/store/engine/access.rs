@@ -8,7 +8,6 @@ use futures_util::future::try_join;
 use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::connection::connect;
 use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
 use crate::store::engine::notify::{Signals, can_spare_one};
@@ -57,7 +56,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-impl<DB: Dialect + AdminDialect + Signals> Access for SqlStore<DB> {
+impl<DB: Dialect + Signals> Access for SqlStore<DB> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             engine: DB::ENGINE,

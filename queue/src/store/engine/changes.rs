@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
+use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engine::script::{Script, When};
 use crate::store::engine::unique::dialect::Key;
@@ -56,38 +56,38 @@ struct With {
     args: Option<String>,
 }
 
-pub(crate) async fn run_now<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    let changed = change(store, Change::new("cannot retry jobs", DB::RUN_NOW), ids, With::default()).await?;
+pub(crate) async fn run_now<DB: Dialect + Signals>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    let changed = change(store, Change::new("cannot retry jobs", DB::ADMIN.run_now), ids, With::default()).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
 
-pub(crate) async fn reschedule<DB: Dialect + AdminDialect>(
+pub(crate) async fn reschedule<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     ids: &[i64],
     run_at: i64,
 ) -> Result<Vec<i64>, Error> {
     let with = With { run_at: Some(run_at.clamp(YEAR_1, END_OF_9999)), ..With::default() };
-    let changed = change(store, Change::new("cannot reschedule jobs", DB::RESCHEDULE), ids, with).await?;
+    let changed = change(store, Change::new("cannot reschedule jobs", DB::ADMIN.reschedule), ids, with).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
 
-pub(crate) async fn cancel<DB: Dialect + AdminDialect>(
+pub(crate) async fn cancel<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     ids: &[i64],
     reason: &str,
 ) -> Result<Vec<i64>, Error> {
     let with = With { reason: Some(reason.to_owned()), ..With::default() };
-    change(store, Change::new("cannot cancel jobs", DB::CANCEL), ids, with).await
+    change(store, Change::new("cannot cancel jobs", DB::ADMIN.cancel), ids, with).await
 }
 
-pub(crate) async fn send_back<DB: Dialect + AdminDialect>(
+pub(crate) async fn send_back<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     ids: &[i64],
 ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
     let (mut ids, mut refused) = (ids.to_vec(), Vec::new());
-    let back = Change { takes_keys: true, ..Change::new("cannot send dead letters back", DB::SEND_BACK) };
+    let back = Change { takes_keys: true, ..Change::new("cannot send dead letters back", DB::ADMIN.send_back) };
     loop {
         match change(store, back, &ids, With::default()).await {
             Ok(changed) => {
@@ -123,7 +123,7 @@ impl Refusals {
 }
 
 /// The new time and the look at the holder are one transaction: it is undone if the job has the key.
-pub(crate) async fn release_key<DB: Dialect + AdminDialect>(
+pub(crate) async fn release_key<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     kind: &str,
     key: &str,
@@ -151,7 +151,7 @@ pub(crate) async fn release_key<DB: Dialect + AdminDialect>(
     }
 }
 
-pub(crate) async fn delete<DB: Dialect + AdminDialect>(
+pub(crate) async fn delete<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     ids: &[i64],
     state: Option<JobState>,
@@ -163,21 +163,18 @@ pub(crate) async fn delete<DB: Dialect + AdminDialect>(
         Some(Completed | Cancelled) => Some(1),
         Some(Scheduled | Ready | Running) => Some(2),
     };
-    change(store, Change { part, ..Change::new("cannot delete jobs", DB::DELETE) }, ids, With::default()).await
+    change(store, Change { part, ..Change::new("cannot delete jobs", DB::ADMIN.delete) }, ids, With::default()).await
 }
 
-pub(crate) async fn edit<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    id: JobId,
-    args: &str,
-) -> Result<bool, Error> {
+pub(crate) async fn edit<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId, args: &str) -> Result<bool, Error> {
     let with = With { args: Some(args.to_owned()), ..With::default() };
-    let changed = change(store, Change::new("cannot edit a job's arguments", DB::EDIT), &[id.get()], with).await?;
+    let changed =
+        change(store, Change::new("cannot edit a job's arguments", DB::ADMIN.edit), &[id.get()], with).await?;
     Ok(!changed.is_empty())
 }
 
 /// Runs a change and returns the ids that it found.
-async fn change<DB: Dialect + AdminDialect>(
+async fn change<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     change: Change,
     jobs: &[i64],
@@ -238,12 +235,13 @@ fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
+pub(crate) async fn set_paused<DB: Dialect + Signals>(
     store: &SqlStore<DB>,
     queue: &str,
     paused: bool,
 ) -> Result<(), Error> {
-    let (doing, sql) = if paused { ("cannot pause a queue", DB::PAUSE) } else { ("cannot resume a queue", DB::RESUME) };
+    let (doing, sql) =
+        if paused { ("cannot pause a queue", DB::ADMIN.pause) } else { ("cannot resume a queue", DB::ADMIN.resume) };
     store
         .run(Via::Pool, Mode::Write, doing, queue.to_owned(), move |conn, queue| {
             async move { execute::<DB>(conn, sql, &[queue.as_str().into()]).await.map(drop) }.boxed()
@@ -254,7 +252,7 @@ pub(crate) async fn set_paused<DB: Dialect + AdminDialect>(
 }
 
 /// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
-async fn wake<DB: Dialect + AdminDialect>(store: &SqlStore<DB>, something: bool) {
+async fn wake<DB: Dialect + Signals>(store: &SqlStore<DB>, something: bool) {
     if something && DB::NOTIFIES {
         // no token: this process's own workers react to this signal, too
         let told =

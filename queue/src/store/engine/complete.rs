@@ -44,7 +44,7 @@ async fn complete_inside<DB: Dialect>(
 ) -> Result<bool, Error> {
     let [id, worker, fence, enqueued_at] = key(row);
     let binds = [id, worker, fence, enqueued_at, end.ran_us.into(), end.result().into()];
-    let mut steps = DB::COMPLETE.steps();
+    let mut steps = DB::ATTEMPTS.complete.steps();
     while let Some((when, sql)) = steps.next() {
         if when == When::Sure {
             if !std::mem::take(&mut is_try) {
@@ -66,7 +66,7 @@ pub(crate) async fn guard<DB: Dialect>(conn: &mut DB::Connection, row: RunningRo
     if !DB::is_open(conn).await? {
         return Ok(None);
     }
-    Ok(Some(!ids::<DB>(conn, DB::GUARD, &key(row)).await?.is_empty()))
+    Ok(Some(!ids::<DB>(conn, DB::ATTEMPTS.guard, &key(row)).await?.is_empty()))
 }
 
 fn key(row: RunningRow) -> [Bind<'static>; 4] {

@@ -20,8 +20,13 @@ use sqlx::{Database, Error};
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 #[cfg(feature = "schedules")]
-use crate::store::engine::schedules::statements::ScheduleStatements;
-use crate::store::engine::script::Script;
+use crate::store::engine::statements::ScheduleStatements;
+#[cfg(feature = "testing")]
+use crate::store::engine::statements::TestStatements;
+use crate::store::engine::statements::{
+    AdminStatements, AttemptStatements, LeaseStatements, RetentionStatements, SchemaStatements, SessionStatements,
+    UniqueStatements,
+};
 use crate::store::engine::unique::dialect::UniqueDialect;
 
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
@@ -141,26 +146,25 @@ pub(crate) struct Beside<DB: Database> {
     pub(crate) upkeep: sqlx::Pool<DB>,
 }
 
-/// An engine's statements about sessions.
-#[derive(Debug)]
-pub(crate) struct Sessions {
-    /// Binds: worker. Takes the lock that shows that the worker lives, without waiting. One row: 1 if it was taken.
-    pub(crate) hold: &'static str,
-    /// Binds: worker. Takes the lock that shows that it holds jobs.
-    pub(crate) busy: &'static str,
-    /// Binds: worker. Releases that lock.
-    pub(crate) idle: &'static str,
-    /// The run of the server: since when it has kept sessions. Another answer means that all earlier sessions are lost.
-    /// No row: not known yet.
-    pub(crate) run: &'static str,
-}
-
 /// An engine's connect options.
 pub(crate) type Options<DB> = <<DB as Database>::Connection as sqlx::Connection>::Options;
 
 /// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one. Only
 /// [`UniqueDialect`] has two, for what all engines but one lack.
 pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
+    const ATTEMPTS: AttemptStatements;
+    const LEASES: LeaseStatements;
+    /// None: there is no server.
+    const SESSIONS: Option<SessionStatements>;
+    const RETENTION: RetentionStatements;
+    const SCHEMA: SchemaStatements;
+    const ADMIN: AdminStatements;
+    const UNIQUE: UniqueStatements;
+    #[cfg(feature = "schedules")]
+    const SCHEDULES: ScheduleStatements;
+    #[cfg(feature = "testing")]
+    const TESTING: TestStatements;
+
     const KIND: Engine;
     /// The engine's name in messages.
     const ENGINE: &'static str;
@@ -169,10 +173,10 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
-    /// Set where [`COMPLETE`](Self::COMPLETE) finds nothing outside a transaction, nor in one that has written nothing.
+    /// Set where [`COMPLETE`](Self::ATTEMPTS.complete) finds nothing outside a transaction, nor in one that has written nothing.
     /// This makes a transaction one that has.
     const BEGIN_TO_WRITE: Option<&'static str>;
-    /// Set where [`COMPLETE`](Self::COMPLETE) has a step for a transaction that nobody has looked for. It becomes false
+    /// Set where [`COMPLETE`](Self::ATTEMPTS.complete) has a step for a transaction that nobody has looked for. It becomes false
     /// when a server turns out to find nothing by that step. Then each completion saves the try.
     const TRIES_FIRST: Option<&'static AtomicBool>;
     /// The engine may end a transaction because of a statement that fails, or commit it because of another one.
@@ -187,9 +191,6 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// and whether any job is due later (0 or 1). None: it never is. Sent before the jobs of a transaction run.
     #[cfg(feature = "testing")]
     const STANDSTILL: Option<&'static str>;
-    /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).
-    #[cfg(feature = "testing")]
-    const SHIFT: Script;
     /// Begins a transaction that writes.
     const BEGIN: &'static str;
     /// Sent before `BEGIN` on a connection of the user's pool.
@@ -237,91 +238,19 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// See [`Jobs::take_claim_lock`](crate::store::Jobs::take_claim_lock). None: there is only one writer anyway.
     const CLAIM_LOCK: Option<ClaimLock>;
 
-    /// Rows whose first column is a name that something in the database has, and that begins like ours. Where schema
-    /// changes are not transactional: tables and views alone, with their type and columns.
-    const THERE: &'static str;
-    /// Returns a row if ids repeat: the newest job has a lower id than an older job that is over.
-    const NUMBERS: &'static str;
-    /// One row: the schema's version, the oldest version that a compatible program may know, and the name of a missing
-    /// trigger (NULL: none).
-    const SCHEMA: &'static str;
-    /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one takes it). Inserts the
-    /// worker's row.
-    const JOIN: &'static str;
-    /// Writes the first heartbeat, if joining does not. Binds: worker, lease.
-    const JOIN_HEARTBEAT: Option<&'static str>;
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.
     const INSERT_AND_NOTIFY: Option<&'static str>;
-    /// Binds: job. One row: how many microseconds ago the first of its last attempts began that could not decode its
-    /// arguments. Attempts that did not count do not interrupt them.
-    const UNDECODABLE: &'static str;
     /// A heartbeat can report whether jobs wait.
     const HEARTBEAT_DISCOVERS: bool;
     /// [`Jobs::claim`](crate::store::Jobs::claim) with `alone`. None: discovery costs next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
-    /// Binds: worker, lease, kinds to discover (JSON), running jobs (JSON), settled claims (JSON), whether to check all
-    /// claim records (0 or 1), the session that answered the last heartbeat on this connection (0: none), the server's
-    /// run in which its session holds the lock that shows that the worker lives (NULL: it does not hold it), the time
-    /// until the next heartbeat.
-    ///
-    /// The last statement returns at most one row: whether the worker is alive, whether a job of those kinds waits, the
-    /// held jobs with a cancel request (JSON: `[[id, fence], …]`; NULL: none), the server's id of this session, and
-    /// other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none). Of
-    /// those, `lives` and `holds jobs` are 0 or 1, read from the locks; `run` is read from the row. The next heartbeat
-    /// has been overdue for `late` microseconds. The lease was given for `lease` microseconds and runs out in `left`
-    /// (negative: it has).
-    const HEARTBEAT: Script;
-    /// Locks that the server releases with a connection. None: there is no server.
-    const SESSIONS: Option<Sessions>;
-    /// Binds: worker. Rows `(id, fence)`.
-    const HOLDING: &'static str;
-    /// Binds: worker.
-    const LEAVE: &'static str;
-    /// The statements for schedules.
-    #[cfg(feature = "schedules")]
-    const SCHEDULES: &'static ScheduleStatements;
-    /// Binds: worker, a list of [`Start`](crate::store::values::Start).
-    const STARTED: Script;
-    /// Binds: worker, the result of [`finish_list`](Self::finish_list).
-    const FINISH: Script;
-    /// Completes one job in a transaction of its handler's. Binds: job, worker, fence, when it was enqueued, for how
-    /// long it ran, result (JSON; NULL: none). Each statement touches one row. If the first touches none, no row of
-    /// that database is this attempt's.
-    const COMPLETE: Script;
-    /// Binds: the first four of these. Locks that row until the end of the transaction, and returns its id.
-    const GUARD: &'static str;
-    /// Binds: worker, a list of `{id, fence}`. The ids of those that the worker still holds. Takes no locks.
-    const STILL_HELD: &'static str;
-    /// Binds: worker, a list of [`Requeue`](crate::store::values::Requeue).
-    const REQUEUE: Script;
-    /// Binds: worker, a list of [`Bury`](crate::store::values::Bury).
-    const BURY: Script;
-    /// Declares a worker lost if its last heartbeat is the one given. Binds: worker, heartbeat, and 1 if its lease has
-    /// run out or 0 if its lock is free. The statement checks both itself.
-    const DECLARE_LOST: Script;
-    /// Deletes the claim records of lost workers that hold none of their jobs any more. No binds. None: there are no
-    /// claim records.
-    const FORGET_CLAIMS: Option<Script>;
-    /// Binds: limit. Jobs whose worker is lost, stopped or unknown, with that worker. Takes no locks.
-    const LOST: &'static str;
-    /// Binds: a list of `{id, worker_id}`. Locks those that are still lost, and returns the values for
-    /// [`RESCUE`](Self::RESCUE). The file explains the fates.
-    const LOCK_LOST: &'static str;
-    /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
-    const RESCUE: Script;
-    /// Binds: keep, limit. Ids of history rows to remove. Another worker may be about to remove them, too.
-    const OVER: &'static str;
-    /// Binds: a list of these ids. The first statement that runs touches one row for each job that it removes.
-    const PURGE: Script;
-    /// Binds: keep.
-    const PURGE_WORKERS: &'static str;
 
     /// A pool's options for the worker's own connections. The server shows whose they are, if it can and the user has
     /// set no name.
     fn named(options: &Options<Self>) -> Options<Self>;
 
-    /// Ends, as [`FINISH`](Self::FINISH) reads them.
+    /// Ends, as [`FINISH`](Self::ATTEMPTS.finish) reads them.
     fn finish_list(batch: &[End]) -> List;
 
     /// The values in the order in which `sql` names them, and the text as the driver needs it.
@@ -517,43 +446,30 @@ macro_rules! driver {
 }
 pub(crate) use driver;
 
-/// The statements of [`Dialect`] that every engine has: the files of these names in its folder `sql`.
-macro_rules! statements {
+/// The files of [`Dialect`] that every engine has in its folder `sql`.
+macro_rules! topics {
     ($engine:literal) => {
-        #[cfg(feature = "testing")]
-        const SHIFT: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "testing/shift");
-        const UNDECODABLE: &'static str = $crate::store::engine::script::sql!($engine, "undecodable");
-        const NUMBERS: &'static str = $crate::store::engine::script::sql!($engine, "numbers");
-        const JOIN: &'static str = $crate::store::engine::script::sql!($engine, "join");
-        const HEARTBEAT: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "heartbeat");
-        const HOLDING: &'static str = $crate::store::engine::script::sql!($engine, "holding");
-        const LEAVE: &'static str = $crate::store::engine::script::sql!($engine, "leave");
-        const STARTED: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "started");
-        const FINISH: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "finish");
-        const COMPLETE: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "complete");
-        const GUARD: &'static str = $crate::store::engine::script::sql!($engine, "guard");
-        const STILL_HELD: &'static str = $crate::store::engine::script::sql!($engine, "still_held");
-        const REQUEUE: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "requeue");
-        const BURY: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "bury");
-        const DECLARE_LOST: $crate::store::engine::script::Script =
-            $crate::store::engine::script::script!($engine, "declare_lost");
-        const LOST: &'static str = $crate::store::engine::script::sql!($engine, "lost");
-        const LOCK_LOST: &'static str = $crate::store::engine::script::sql!($engine, "lock_lost");
-        const RESCUE: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "rescue");
-        const OVER: &'static str = $crate::store::engine::script::sql!($engine, "over");
-        const PURGE: $crate::store::engine::script::Script = $crate::store::engine::script::script!($engine, "purge");
-        const PURGE_WORKERS: &'static str = $crate::store::engine::script::sql!($engine, "purge_workers");
+        const ATTEMPTS: $crate::store::engine::statements::AttemptStatements =
+            $crate::store::engine::statements::AttemptStatements::of(topic!($engine, "attempts"));
+        const LEASES: $crate::store::engine::statements::LeaseStatements =
+            $crate::store::engine::statements::LeaseStatements::of(topic!($engine, "leases"));
+        const RETENTION: $crate::store::engine::statements::RetentionStatements =
+            $crate::store::engine::statements::RetentionStatements::of(topic!($engine, "retention"));
+        const SCHEMA: $crate::store::engine::statements::SchemaStatements =
+            $crate::store::engine::statements::SchemaStatements::of(topic!($engine, "schema"));
+        const ADMIN: $crate::store::engine::statements::AdminStatements =
+            $crate::store::engine::statements::AdminStatements::of(topic!($engine, "admin"));
+        const UNIQUE: $crate::store::engine::statements::UniqueStatements =
+            $crate::store::engine::statements::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]
-        const SCHEDULES: &'static $crate::store::engine::schedules::statements::ScheduleStatements =
-            $crate::store::engine::schedules::statements::schedule_statements!($engine);
+        const SCHEDULES: $crate::store::engine::statements::ScheduleStatements =
+            $crate::store::engine::statements::ScheduleStatements::of(topic!($engine, "schedules"));
+        #[cfg(feature = "testing")]
+        const TESTING: $crate::store::engine::statements::TestStatements =
+            $crate::store::engine::statements::TestStatements::of(topic!($engine, "testing"));
     };
 }
-pub(crate) use statements;
+pub(crate) use topics;
 
 /// Adds values to a statement's arguments in the given order. `$ints` converts lists of numbers.
 #[cfg(any(feature = "postgres", feature = "mysql"))]

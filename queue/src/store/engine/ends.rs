@@ -37,7 +37,7 @@ impl<DB: Dialect> SqlStore<DB> {
             worker,
             Batch {
                 doing: "cannot note that jobs have started",
-                script: DB::STARTED,
+                script: DB::ATTEMPTS.started,
                 jobs: starts.iter().map(|start| start.hold.id).collect(),
                 list: json(&starts).into(),
                 recorded: false,
@@ -55,9 +55,9 @@ impl<DB: Dialect> SqlStore<DB> {
         let mut ends: Vec<End> = ends.iter().map(clean).collect();
         ends.sort_unstable_by_key(|end| end.hold.key());
         let (doing, script, list) = match first.to {
-            Destination::Finish { .. } => ("cannot store finished jobs", DB::FINISH, DB::finish_list(&ends)),
-            Destination::Requeue { .. } => ("cannot return jobs to the queue", DB::REQUEUE, list(&ends)),
-            Destination::Bury => ("cannot store dead letters", DB::BURY, list(&ends)),
+            Destination::Finish { .. } => ("cannot store finished jobs", DB::ATTEMPTS.finish, DB::finish_list(&ends)),
+            Destination::Requeue { .. } => ("cannot return jobs to the queue", DB::ATTEMPTS.requeue, list(&ends)),
+            Destination::Bury => ("cannot store dead letters", DB::ATTEMPTS.bury, list(&ends)),
         };
         let (recorded, forgetting) = (ends.iter().any(is_recorded), ends.iter().any(|end| forget(end).is_some()));
         let jobs = ends.iter().map(|end| end.hold.id).collect();

@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
 use crate::store::engine::notify::Signals;
@@ -18,10 +17,10 @@ use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueI
 use crate::store::{AdminStore, Reply};
 
 /// Ordered by kind, queue and state.
-pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
+pub(crate) async fn stats<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
     let mut stats: Vec<Stat> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
-            async move { rows::<DB>(conn, DB::STATS, &[]).await?.iter().map(read_stat).collect() }.boxed()
+            async move { rows::<DB>(conn, DB::ADMIN.stats, &[]).await?.iter().map(read_stat).collect() }.boxed()
         })
         .await?;
     // not in SQL: each engine has its own collation
@@ -29,10 +28,7 @@ pub(crate) async fn stats<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> R
     Ok(stats)
 }
 
-pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    filter: &Filter,
-) -> Result<Page<JobRow>, Error> {
+pub(crate) async fn jobs<DB: Dialect + Signals>(store: &SqlStore<DB>, filter: &Filter) -> Result<Page<JobRow>, Error> {
     store
         // a page of rare jobs may read many rows
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
@@ -45,10 +41,7 @@ pub(crate) async fn jobs<DB: Dialect + AdminDialect>(
 ///
 /// The tables are read in the order of a job's life, so that a job that ends meanwhile is seen. If it is seen twice,
 /// the later row counts. Only a dead letter that is sent back between two of the statements is missed.
-async fn page<DB: Dialect + AdminDialect>(
-    conn: &mut DB::Connection,
-    filter: &Filter,
-) -> Result<Page<JobRow>, sqlx::Error> {
+async fn page<DB: Dialect + Signals>(conn: &mut DB::Connection, filter: &Filter) -> Result<Page<JobRow>, sqlx::Error> {
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
     let size = filter.page() as usize;
     let after = filter.after.map_or(i64::MIN, JobId::get);
@@ -73,13 +66,13 @@ async fn page<DB: Dialect + AdminDialect>(
     };
     let (any, scheduled) = (in_state(filter.state), in_state(Some(Scheduled)));
     let statements: &[(&'static str, &[Bind<'_>])] = match filter.state {
-        Some(Scheduled | Ready) => &[(DB::JOBS_HOT, &any)],
-        Some(Running) => &[(DB::JOBS_RUNNING, &any)],
-        Some(Completed | Cancelled) => &[(DB::JOBS_OVER, &any)],
-        Some(Dead) => &[(DB::JOBS_DEAD, &any)],
-        None if filter.among == Among::Unfinished => &[(DB::JOBS_HOT, &any)],
-        None if filter.among == Among::Retryable => &[(DB::JOBS_HOT, &scheduled), (DB::JOBS_DEAD, &any)],
-        None => &[(DB::JOBS_HOT, &any), (DB::JOBS_OVER, &any), (DB::JOBS_DEAD, &any)],
+        Some(Scheduled | Ready) => &[(DB::ADMIN.jobs_hot, &any)],
+        Some(Running) => &[(DB::ADMIN.jobs_running, &any)],
+        Some(Completed | Cancelled) => &[(DB::ADMIN.jobs_over, &any)],
+        Some(Dead) => &[(DB::ADMIN.jobs_dead, &any)],
+        None if filter.among == Among::Unfinished => &[(DB::ADMIN.jobs_hot, &any)],
+        None if filter.among == Among::Retryable => &[(DB::ADMIN.jobs_hot, &scheduled), (DB::ADMIN.jobs_dead, &any)],
+        None => &[(DB::ADMIN.jobs_hot, &any), (DB::ADMIN.jobs_over, &any), (DB::ADMIN.jobs_dead, &any)],
     };
     let mut jobs = std::collections::BTreeMap::new();
     for (sql, binds) in statements {
@@ -94,10 +87,7 @@ async fn page<DB: Dialect + AdminDialect>(
     Ok(Page { items, next })
 }
 
-pub(crate) async fn job<DB: Dialect + AdminDialect>(
-    store: &SqlStore<DB>,
-    id: JobId,
-) -> Result<Option<JobDetail>, Error> {
+pub(crate) async fn job<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId) -> Result<Option<JobDetail>, Error> {
     const DOING: &str = "cannot read a job";
     let found = store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| detail::<DB>(conn, *id).boxed()).await?;
     let Some(mut job) = found else { return Ok(None) };
@@ -111,11 +101,8 @@ pub(crate) async fn job<DB: Dialect + AdminDialect>(
     Ok(Some(job))
 }
 
-async fn detail<DB: Dialect + AdminDialect>(
-    conn: &mut DB::Connection,
-    id: JobId,
-) -> Result<Option<JobDetail>, sqlx::Error> {
-    let found = rows::<DB>(conn, DB::JOB, &[id.get().into()]).await?;
+async fn detail<DB: Dialect + Signals>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {
+    let found = rows::<DB>(conn, DB::ADMIN.job, &[id.get().into()]).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let job = read_job(row)?;
     let fence = row.int(14)?;
@@ -126,7 +113,7 @@ async fn detail<DB: Dialect + AdminDialect>(
         _ => None,
     };
     let recorded = if current.is_some() { fence.saturating_sub(1) } else { fence };
-    let mut attempts: Vec<Attempt> = rows::<DB>(conn, DB::ATTEMPTS, &[id.get().into(), recorded.into()])
+    let mut attempts: Vec<Attempt> = rows::<DB>(conn, DB::ADMIN.attempts, &[id.get().into(), recorded.into()])
         .await?
         .iter()
         .map(|row| {
@@ -157,11 +144,11 @@ async fn detail<DB: Dialect + AdminDialect>(
 }
 
 /// Ordered by name.
-pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
+pub(crate) async fn queues<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
     let mut queues: Vec<QueueInfo> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
             async move {
-                let rows = rows::<DB>(conn, DB::QUEUES, &[]).await?;
+                let rows = rows::<DB>(conn, DB::ADMIN.queues, &[]).await?;
                 rows.iter()
                     .map(|row| {
                         Ok(QueueInfo {
@@ -183,11 +170,11 @@ pub(crate) async fn queues<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> 
 }
 
 /// Ordered by start.
-pub(crate) async fn workers<DB: Dialect + AdminDialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
+pub(crate) async fn workers<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
     store
         .run(Via::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
             async move {
-                let rows = rows::<DB>(conn, DB::WORKERS, &[]).await?;
+                let rows = rows::<DB>(conn, DB::ADMIN.workers, &[]).await?;
                 rows.iter()
                     .map(|row| {
                         Ok(WorkerInfo {
@@ -266,7 +253,7 @@ fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-impl<DB: Dialect + AdminDialect + Signals> AdminStore for SqlStore<DB> {
+impl<DB: Dialect + Signals> AdminStore for SqlStore<DB> {
     fn migrate(&self) -> Reply<'_, ()> {
         migrate::run(self.pool().clone()).boxed()
     }

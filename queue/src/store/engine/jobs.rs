@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
 use crate::store::engine::notify::Signals;
 use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
@@ -57,7 +56,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
+impl<DB: Dialect + Signals> Jobs for SqlStore<DB> {
     fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize, beside: bool) -> Reply<'a, Found> {
         async move {
             if beside {
@@ -145,7 +144,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
         self.run(Via::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
             async move {
                 let binds = [(*id).into(), (*worker).into(), (*fence).into()];
-                rows::<DB>(conn, include_str!("sql/args.sql"), &binds).await?.first().map(|row| row.text(0)).transpose()
+                rows::<DB>(conn, DB::ATTEMPTS.args, &binds).await?.first().map(|row| row.text(0)).transpose()
             }
             .boxed()
         })
@@ -155,7 +154,7 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn undecodable(&self, id: i64) -> Reply<'_, Duration> {
         self.run(Via::Duties, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
             async move {
-                let found = rows::<DB>(conn, DB::UNDECODABLE, &[(*id).into()]).await?;
+                let found = rows::<DB>(conn, DB::ATTEMPTS.undecodable, &[(*id).into()]).await?;
                 let row = found.first().ok_or(sqlx::Error::RowNotFound)?;
                 Ok(Duration::from_micros(u64::try_from(row.int(0)?).unwrap_or(0)))
             }
@@ -175,7 +174,8 @@ impl<DB: Dialect + AdminDialect + Signals> Jobs for SqlStore<DB> {
     fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
         let args = (worker, json(batch));
         self.run(Via::Ends, Mode::Read, "cannot look whether jobs are still held", args, |conn, (worker, list)| {
-            async move { ids::<DB>(conn, DB::STILL_HELD, &[(*worker).into(), list.as_str().into()]).await }.boxed()
+            async move { ids::<DB>(conn, DB::ATTEMPTS.still_held, &[(*worker).into(), list.as_str().into()]).await }
+                .boxed()
         })
         .boxed()
     }

@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::notify::{self, Signals};
 use crate::store::engine::operation::{Mode, SqlStore, Via};
@@ -83,7 +82,7 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
         self.run(Via::Duties, Mode::Transaction, "cannot rescue the jobs of a lost worker", list, |conn, list| {
             async move {
-                let locked = rows::<DB>(conn, DB::LOCK_LOST, &[list.as_str().into()]).await?;
+                let locked = rows::<DB>(conn, DB::LEASES.lock_lost, &[list.as_str().into()]).await?;
                 let fates = locked
                     .iter()
                     .map(|row| {
@@ -93,7 +92,7 @@ impl<DB: Dialect> SqlStore<DB> {
                     .collect::<Result<Vec<_>, sqlx::Error>>()?;
                 if !fates.is_empty() {
                     let list = json(&fates);
-                    for (_, sql) in DB::RESCUE.steps() {
+                    for (_, sql) in DB::LEASES.rescue.steps() {
                         execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
                     }
                 }
@@ -161,7 +160,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
+impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
     fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId> {
         async move {
             let worker = worker.clone();
@@ -169,7 +168,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             let args = (worker, queues, kinds, micros(lease));
             self.run(
                 Via::Heartbeats,
-                if DB::JOIN_HEARTBEAT.is_some() { Mode::Transaction } else { Mode::Write },
+                if DB::LEASES.join_heartbeat.is_some() { Mode::Transaction } else { Mode::Write },
                 "cannot register the worker",
                 args,
                 |conn, (worker, queues, kinds, lease)| {
@@ -182,11 +181,11 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                             kinds.as_str().into(),
                             (*lease).into(),
                         ];
-                        let Some(beat) = DB::JOIN_HEARTBEAT else {
-                            let (sql, arguments) = DB::prepare(DB::JOIN, &binds)?;
+                        let Some(beat) = DB::LEASES.join_heartbeat else {
+                            let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds)?;
                             return DB::insert_row(conn, sql, arguments).await;
                         };
-                        let (sql, arguments) = DB::prepare(DB::JOIN, &binds[..5])?;
+                        let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds[..5])?;
                         let id = DB::insert_row(conn, sql, arguments).await?;
                         execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
                         Ok(id)
@@ -242,7 +241,8 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
                     ];
                     let of_claims = lists[2] != "[]" || *check != 0 || server == 0;
                     let mut news = Vec::new();
-                    for (_, sql) in DB::HEARTBEAT.steps().filter(|(when, _)| of_claims || *when != When::Claims) {
+                    for (_, sql) in DB::LEASES.heartbeat.steps().filter(|(when, _)| of_claims || *when != When::Claims)
+                    {
                         news = rows::<DB>(conn, sql, &binds).await?;
                     }
                     let Some(row) = news.first() else { return Ok(Heartbeat::default()) };
@@ -266,7 +266,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
         async move {
             let lost = self.find_then(
                 "cannot declare a worker lost",
-                DB::DECLARE_LOST,
+                DB::LEASES.declare_lost,
                 args,
                 |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
             );
@@ -278,7 +278,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
         self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
             async move {
-                let held = rows::<DB>(conn, DB::HOLDING, &[(*worker).into()]).await?;
+                let held = rows::<DB>(conn, DB::LEASES.holding, &[(*worker).into()]).await?;
                 held.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? })).collect()
             }
             .boxed()
@@ -292,7 +292,7 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
             let left = self
                 .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
                     let binds = [(*worker).into(), (*silent).into()];
-                    async move { execute::<DB>(conn, DB::LEAVE, &binds).await.map(drop) }.boxed()
+                    async move { execute::<DB>(conn, DB::LEASES.leave, &binds).await.map(drop) }.boxed()
                 })
                 .await;
             self.release().await;
@@ -304,13 +304,13 @@ impl<DB: Dialect + AdminDialect + Signals> Leases for SqlStore<DB> {
     fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
         async move {
             let doing = "cannot find the jobs of lost workers";
-            if let Some(script) = DB::FORGET_CLAIMS {
+            if let Some(script) = DB::LEASES.forget_claims {
                 self.find_then(doing, script, (), |()| Vec::new()).await?;
             }
             let lost = self
                 .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
                     async move {
-                        let lost = rows::<DB>(conn, DB::LOST, &[(*limit).into()]).await?;
+                        let lost = rows::<DB>(conn, DB::LEASES.lost, &[(*limit).into()]).await?;
                         lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
                     }
                     .boxed()

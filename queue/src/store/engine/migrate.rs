@@ -91,7 +91,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         }
     }
     if !DB::DDL_IN_TRANSACTION && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST) {
-        let there = rows::<DB>(conn, DB::THERE, &[]).await.doing(DOING)?;
+        let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
         let there =
             there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
         let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script_from(0));
@@ -114,7 +114,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
             DB::raw(conn, sql).await.doing(doing())?;
         }
         let binds = [migration.version.into(), migration.name.into(), migration.compatible_since.into()];
-        execute::<DB>(conn, include_str!("sql/migrated.sql"), &binds).await.doing(doing())?;
+        execute::<DB>(conn, DB::SCHEMA.migrated, &binds).await.doing(doing())?;
         tracing::info!(version = migration.version, name = migration.name, "migrated the queue's schema");
     }
     let found = versions::<DB>(conn).await.doing(DOING)?;
@@ -126,7 +126,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 
 /// Whether everything that a migration creates exists, although its row is missing, as in a dump without rows.
 async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration, script: &str) -> Result<bool, Error> {
-    let there = rows::<DB>(conn, DB::THERE, &[]).await.doing(DOING)?;
+    let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
     let there = there.iter().map(|row| row.text(0)).collect::<Result<Vec<_>, _>>().doing(DOING)?;
     let (there, missing): (Vec<&str>, Vec<&str>) = created(script).partition(|name| there.iter().any(|it| it == name));
     if there.is_empty() || missing.is_empty() {
@@ -193,7 +193,7 @@ struct Versions {
 
 /// None: the table exists, but no migration has run.
 async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versions>, sqlx::Error> {
-    let rows = rows::<DB>(conn, DB::SCHEMA, &[]).await?;
+    let rows = rows::<DB>(conn, DB::SCHEMA.version, &[]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(match (row.maybe_int(0)?, row.maybe_int(1)?) {
         (Some(version), Some(compatible_since)) => {
@@ -246,7 +246,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
     }
     fits(found)?;
     let lag = store.run(Via::Claims, Mode::Read, "cannot check the numbers of jobs", (), |conn, ()| {
-        async move { rows::<DB>(conn, DB::NUMBERS, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
+        async move { rows::<DB>(conn, DB::SCHEMA.numbers, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
     });
     // an account may have no right to read the history
     if lag.await.unwrap_or(false) {

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
-//! | what engines differ in | [`dialect`], [`admin_dialect`] |
+//! | what engines differ in | [`dialect`], [`statements`] |
 //! | running a statement | [`operation`] with [`pauses`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
 //! | what features add | [`unique`] and `schedules` |
 //! | enqueueing, starts and ends | [`enqueue`], [`insert`], [`ends`], [`complete`] |
@@ -13,7 +13,6 @@
 //! | the server | [`session`], [`distance`], [`notify`] |
 
 mod access;
-pub(crate) mod admin_dialect;
 mod changes;
 pub(crate) mod complete;
 pub(crate) mod connection;
@@ -45,6 +44,7 @@ pub(crate) mod savepoint;
 pub(crate) mod schedules;
 pub(crate) mod script;
 pub(crate) mod session;
+pub(crate) mod statements;
 #[cfg(feature = "testing")]
 pub(crate) mod test_store;
 pub(crate) mod unique;

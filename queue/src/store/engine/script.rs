@@ -1,6 +1,6 @@
-//! Scripts: the statements of one transaction, in one file.
+//! Statements by name, and scripts: the statements of one transaction.
 
-/// The statements of one transaction. Each begins with a head, `-- step: WORD`, which says when it runs. A file without
+/// The statements of one transaction. Each begins with a head, `-- step: WORD`, which says when it runs. A text without
 /// heads is one statement. All statements get the same values, unless their word says otherwise. The rows that they
 /// return are ids: the answer.
 #[derive(Debug, Clone, Copy)]
@@ -85,21 +85,86 @@ impl When {
     }
 }
 
-/// The text of a file in an engine's folder of statements.
+/// The line above each statement of a file.
+const NAME: &[u8] = b"-- name: ";
+
+/// The statement of this name in a file of statements.
+pub(crate) const fn named(file: &'static str, name: &str) -> &'static str {
+    match find(file, name) {
+        Some(sql) => sql,
+        None => panic!("no statement of that name is in the file"),
+    }
+}
+
+/// The same, where it need not be there.
+pub(crate) const fn find(file: &'static str, name: &str) -> Option<&'static str> {
+    let (text, name) = (file.as_bytes(), name.as_bytes());
+    let mut at = 0;
+    while at < text.len() {
+        let end = line_end(text, at);
+        if is_at(text, at, NAME) && end - at == NAME.len() + name.len() && is_at(text, at + NAME.len(), name) {
+            let begin = end + 1;
+            let mut over = begin;
+            while over < text.len() && !is_at(text, over, NAME) {
+                over = line_end(text, over) + 1;
+            }
+            if over > text.len() {
+                over = text.len();
+            }
+            // the empty line before the next name
+            while over > begin + 1 && text[over - 2] == b'\n' {
+                over -= 1;
+            }
+            return Some(file.split_at(over).0.split_at(begin).1);
+        }
+        at = end + 1;
+    }
+    None
+}
+
+const fn line_end(text: &[u8], mut at: usize) -> usize {
+    while at < text.len() && text[at] != b'\n' {
+        at += 1;
+    }
+    at
+}
+
+const fn is_at(text: &[u8], at: usize, what: &[u8]) -> bool {
+    if text.len() < at + what.len() {
+        return false;
+    }
+    let mut byte = 0;
+    while byte < what.len() {
+        if text[at + byte] != what[byte] {
+            return false;
+        }
+        byte += 1;
+    }
+    true
+}
+
+/// All statements of a file, with their names.
+#[cfg(test)]
+pub(crate) fn all(file: &'static str) -> Vec<(&'static str, &'static str)> {
+    let names = file.lines().filter_map(|line| line.strip_prefix("-- name: "));
+    names.map(|name| (name, named(file, name))).collect()
+}
+
+/// A file of statements.
+macro_rules! topic {
+    ($engine:literal, $topic:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/", $engine, "/sql/", $topic, ".sql"))
+    };
+}
+pub(crate) use topic;
+
+/// A statement that one engine alone has.
 macro_rules! sql {
-    ($engine:literal, $file:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/", $engine, "/sql/", $file, ".sql"))
+    ($engine:literal, $topic:literal, $name:literal) => {
+        const { $crate::store::engine::script::named($crate::store::engine::script::topic!($engine, $topic), $name) }
     };
 }
 pub(crate) use sql;
-
-/// A script in an engine's folder of statements.
-macro_rules! script {
-    ($engine:literal, $file:literal) => {
-        $crate::store::engine::script::Script::new($crate::store::engine::script::sql!($engine, $file))
-    };
-}
-pub(crate) use script;
 
 #[cfg(test)]
 mod tests {
@@ -136,30 +201,45 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         files(&root.join("src/store"), &mut all);
         files(&root.join("migrations"), &mut all);
-        assert!(all.len() > 100);
+        assert!(all.len() > 40);
         for path in all {
             assert!(std::fs::read_to_string(&path).unwrap().is_ascii(), "{}", path.display());
         }
     }
 
     #[test]
+    fn a_statement_is_found_by_its_name() {
+        let file = "-- About.\n\n-- name: one\n-- why\nSELECT 1\n\n-- name: one_more\nSELECT 2\n\nFROM a\n";
+        assert_eq!(find(file, "one"), Some("-- why\nSELECT 1\n"));
+        assert_eq!(find(file, "one_more"), Some("SELECT 2\n\nFROM a\n"));
+        assert_eq!(find(file, "on"), None);
+        assert_eq!(find("-- name: last\nSELECT 3", "last"), Some("SELECT 3"));
+        assert_eq!(all(file), [("one", "-- why\nSELECT 1\n"), ("one_more", "SELECT 2\n\nFROM a\n")]);
+    }
+
+    #[test]
     fn every_step_of_every_file_is_known() {
-        let mut all = Vec::new();
-        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut all);
-        assert!(all.len() > 100);
-        for path in all.into_iter().filter(|path| path.extension().is_some_and(|it| it == "sql")) {
+        let mut found = Vec::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut found);
+        let mut checked = 0;
+        for path in found.into_iter().filter(|path| path.extension().is_some_and(|it| it == "sql")) {
             let text = std::fs::read_to_string(&path).unwrap();
-            assert!(
-                !text.contains("-- step") || text.starts_with(Script::HEAD),
-                "{}: what stands before the first step is not sent",
-                path.display()
-            );
-            for part in text.split("-- step").skip(1) {
-                let (word, sql) = part.split_once('\n').unwrap();
-                let word = word.strip_prefix(": ").unwrap_or(word);
-                assert!(When::of(word).is_some(), "{}: unknown step `{word}`", path.display());
-                assert!(!sql.trim().is_empty(), "{}: the step `{word}` has no statement", path.display());
+            for (name, text) in all(text.leak()) {
+                let place = || format!("{}: {name}", path.display());
+                checked += 1;
+                assert!(
+                    !text.contains("-- step") || text.starts_with(Script::HEAD),
+                    "{}: what stands before the first step is not sent",
+                    place()
+                );
+                for part in text.split("-- step").skip(1) {
+                    let (word, sql) = part.split_once('\n').unwrap();
+                    let word = word.strip_prefix(": ").unwrap_or(word);
+                    assert!(When::of(word).is_some(), "{}: unknown step `{word}`", place());
+                    assert!(!sql.trim().is_empty(), "{}: the step `{word}` has no statement", place());
+                }
             }
         }
+        assert!(checked > 200, "{checked} statements");
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
 use crate::store::engine::given::{Given, Requests};
 use crate::store::engine::notify::Signals;
@@ -14,12 +13,12 @@ use crate::store::values::Whose;
 use crate::store::{Reply, TestStore};
 
 /// A store on a lent connection.
-pub(crate) fn lent<DB: Dialect + AdminDialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
+pub(crate) fn lent<DB: Dialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
     let (given, requests) = Given::new();
     (Arc::new(SqlStore::<DB>::on(given)), requests)
 }
 
-impl<DB: Dialect + AdminDialect + Signals> TestStore for SqlStore<DB> {
+impl<DB: Dialect + Signals> TestStore for SqlStore<DB> {
     fn is_given(&self) -> bool {
         self.whose() == Whose::InTransaction
     }
@@ -47,7 +46,7 @@ impl<DB: Dialect + AdminDialect + Signals> TestStore for SqlStore<DB> {
         self.run(Via::Pool, Mode::Transaction, DOING, (micros, after), |conn, (micros, after)| {
             async move {
                 let mut found = Vec::new();
-                for (when, sql) in DB::SHIFT.steps() {
+                for (when, sql) in DB::TESTING.shift.steps() {
                     match when {
                         When::Find => found = ids::<DB>(conn, sql, &[(*after).into()]).await?,
                         When::Found if found.is_empty() => {}

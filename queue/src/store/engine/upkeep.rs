@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::limits::micros;
 use crate::state::JobState;
-use crate::store::engine::admin_dialect::AdminDialect;
 use crate::store::engine::changes::delete;
 use crate::store::engine::dialect::{Dialect, execute, ids};
 use crate::store::engine::notify::Signals;
@@ -25,7 +24,8 @@ impl<DB: Dialect> SqlStore<DB> {
         // usually there is nothing to remove, and this check is cheap
         let any = self
             .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
-                async move { Ok(!ids::<DB>(conn, DB::OVER, &[(*keep).into(), 1.into()]).await?.is_empty()) }.boxed()
+                async move { Ok(!ids::<DB>(conn, DB::RETENTION.over, &[(*keep).into(), 1.into()]).await?.is_empty()) }
+                    .boxed()
             })
             .await?;
         if !any {
@@ -35,12 +35,12 @@ impl<DB: Dialect> SqlStore<DB> {
         let (removed, over) = self
             .run(Via::Duties, Mode::Transaction, DOING, args, |conn, (keep, limit)| {
                 async move {
-                    let mut over = ids::<DB>(conn, DB::OVER, &[(*keep).into(), (*limit).into()]).await?;
+                    let mut over = ids::<DB>(conn, DB::RETENTION.over, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
                     let binds = [over.as_slice().into()];
                     let runs = Runs::of(&over);
                     let mut removed = None;
-                    for (when, sql) in DB::PURGE.steps() {
+                    for (when, sql) in DB::RETENTION.purge.steps() {
                         let touched = match (when, &runs) {
                             (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
                             (When::Runs, None) | (When::Scattered, Some(_)) => continue,
@@ -60,8 +60,8 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn purge_workers(&self, keep: i64) -> Result<(), Error> {
         self.run(Via::Duties, Mode::Write, "cannot remove old workers", keep, |conn, keep| {
             async move {
-                execute::<DB>(conn, include_str!("sql/purge_heartbeats.sql"), &[]).await?;
-                execute::<DB>(conn, DB::PURGE_WORKERS, &[(*keep).into()]).await.map(drop)
+                execute::<DB>(conn, DB::LEASES.purge_heartbeats, &[]).await?;
+                execute::<DB>(conn, DB::LEASES.purge_workers, &[(*keep).into()]).await.map(drop)
             }
             .boxed()
         })
@@ -69,7 +69,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
-impl<DB: Dialect + AdminDialect + Signals> Upkeep for SqlStore<DB> {
+impl<DB: Dialect + Signals> Upkeep for SqlStore<DB> {
     fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64> {
         async move {
             let keep = micros(keep);

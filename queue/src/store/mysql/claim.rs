@@ -12,6 +12,7 @@ use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, js
 use crate::store::engine::many_lanes::{LANES, LanePart, ask_of, united};
 use crate::store::engine::read::{claimed, lane_of, shares};
 use crate::store::engine::runs::Runs;
+use crate::store::engine::script::sql;
 use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
@@ -51,11 +52,11 @@ pub(super) fn retries(ask: &Ask) -> Bind<'_> {
 pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> LanePart<'_> {
     let [kind, queue, priority] = lane_binds(ask);
     if ask.newest_first {
-        return (include_str!("sql/preview_newest.sql"), vec![kind, queue, priority, limit.into()]);
+        return (sql!("mysql", "claims", "preview_newest"), vec![kind, queue, priority, limit.into()]);
     }
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
     (
-        include_str!("sql/preview.sql"),
+        sql!("mysql", "claims", "preview"),
         vec![kind, queue, priority, run_at.into(), id.into(), limit.into(), end.0.into(), end.1.into()],
     )
 }
@@ -64,26 +65,26 @@ pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> LanePart<'_> {
     let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
     if ask.newest_first {
         let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
-        return (include_str!("sql/claim_newest.sql"), binds);
+        return (sql!("mysql", "claims", "claim_newest"), binds);
     }
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
     let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-    (include_str!("sql/claim.sql"), binds)
+    (sql!("mysql", "claims", "claim"), binds)
 }
 
 pub(super) fn one_of_many(ask: &Ask, take: u32) -> LanePart<'_> {
     let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
     if ask.newest_first {
-        return (include_str!("sql/next_newest.sql"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
+        return (sql!("mysql", "claims", "next_newest"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
     }
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
     let binds = vec![kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-    (include_str!("sql/next.sql"), binds)
+    (sql!("mysql", "claims", "next"), binds)
 }
 
 /// The asks that the worker may claim: none if its lease has run out, and none of paused queues.
 pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
-    let rows = rows::<MySql>(conn, include_str!("sql/claim_allowed.sql"), &[worker.into()]).await?;
+    let rows = rows::<MySql>(conn, sql!("mysql", "claims", "claim_allowed"), &[worker.into()]).await?;
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -119,7 +120,7 @@ pub(super) async fn due(
         Some(kinds) => {
             let ((others, mut all), (lane, places)) = (others(ask, kinds), question_marks(sql));
             all.extend(places.iter().map(|place| binds[*place]));
-            let (around, _none) = question_marks(include_str!("sql/claim_due.sql"));
+            let (around, _none) = question_marks(sql!("mysql", "claims", "claim_due"));
             let sql = around.replace(OTHERS, &others).replace(LANES, &lane);
             fetch(conn, sql, &all).await?
         }
@@ -140,7 +141,7 @@ pub(super) async fn due(
 
 /// A query whether rows of the served kinds wait in another lane than this one.
 pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
-    let (sql, places) = question_marks(include_str!("sql/claim_others.sql"));
+    let (sql, places) = question_marks(sql!("mysql", "claims", "claim_others"));
     let lane = lane_binds(ask);
     // no kind has an empty name
     let others = kinds.iter().map(|kind| if **kind == *ask.lane.kind { "" } else { kind.as_str() });
@@ -208,7 +209,7 @@ pub(super) async fn lock_numbers(
 ) -> Result<Locked, Error> {
     let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
     let begin = around(whose, settings::BEGIN).map(|begin| (begin, &[][..]));
-    let parts: Vec<_> = begin.into_iter().chain([(include_str!("sql/claim_numbers.sql"), &values[..])]).collect();
+    let parts: Vec<_> = begin.into_iter().chain([(sql!("mysql", "claims", "claim_numbers"), &values[..])]).collect();
     let text = one_text(&parts);
     let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
@@ -237,8 +238,10 @@ pub(super) async fn mark(
         let marked = [worker.into(), taken.as_slice().into()];
         let note = [worker.into(), ids.as_slice().into()];
         let commit = around(whose, settings::COMMIT).map(|commit| (commit, &[][..]));
-        let mut parts =
-            vec![(include_str!("sql/claim_mark.sql"), &marked[..]), (include_str!("sql/claim_note.sql"), &note[..])];
+        let mut parts = vec![
+            (sql!("mysql", "claims", "claim_mark"), &marked[..]),
+            (sql!("mysql", "claims", "claim_note"), &note[..]),
+        ];
         parts.extend(commit);
         let text = one_text(&parts);
         let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
@@ -253,16 +256,16 @@ pub(super) async fn mark(
         match one.zip(Runs::of(&ids)) {
             Some((ask, runs)) => {
                 let binds = runs.behind(&[worker.into(), retries(ask)]);
-                execute::<MySql>(conn, include_str!("sql/claim_mark_runs.sql"), &binds).await?;
+                execute::<MySql>(conn, sql!("mysql", "claims", "claim_mark_runs"), &binds).await?;
             }
             None => {
                 let list = json(&taken);
                 let binds = [worker.into(), list.as_str().into()];
-                execute::<MySql>(conn, include_str!("sql/claim_mark.sql"), &binds).await?;
+                execute::<MySql>(conn, sql!("mysql", "claims", "claim_mark"), &binds).await?;
             }
         }
         let note = [worker.into(), ids.as_slice().into()];
-        let (sql, arguments) = MySql::prepare(include_str!("sql/claim_note.sql"), &note)?;
+        let (sql, arguments) = MySql::prepare(sql!("mysql", "claims", "claim_note"), &note)?;
         let claim = MySql::insert_row(conn, sql, arguments).await?;
         if let Some(commit) = around(whose, settings::COMMIT) {
             MySql::raw(conn, commit).await?;
@@ -336,7 +339,7 @@ pub(super) async fn claim(
 /// Each lane's share of the next jobs.
 pub(super) async fn preview(conn: &mut MySqlConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
     let outer = reach.numbers().map(Bind::from);
-    let union = united(include_str!("sql/preview_many.sql"), &outer, PARTS, asks, |ask, wanted| {
+    let union = united(sql!("mysql", "claims", "preview_many"), &outer, PARTS, asks, |ask, wanted| {
         preview_one(ask, if wanted { reach.most.into() } else { 0 }, reach.end_in(&ask.lane))
     });
     let rows = fetch(conn, union.sql, &union.binds).await?;

@@ -9,14 +9,14 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection, Pool, Row};
 
 use crate::engine::Engine;
-use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, Sessions, add_binds, driver, json,
-    question_marks, refused_by_sqlstate, rows, statements, without_signals,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, driver, json,
+    question_marks, refused_by_sqlstate, rows, topics, without_signals,
 };
 use crate::store::engine::notify::Signals;
 use crate::store::engine::savepoint::SET_AND_RELEASED;
-use crate::store::engine::script::{Script, script};
+use crate::store::engine::script::{sql, topic};
+use crate::store::engine::statements::SessionStatements;
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
@@ -46,8 +46,6 @@ impl Signals for MySql {
         Ok(())
     }
 }
-
-admin_dialect!(MySql, "mysql");
 
 impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;
@@ -85,25 +83,18 @@ impl Dialect for MySql {
     const UNLOCK_MIGRATION: Option<&'static str> =
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
-    const CLAIM_LOCK: Option<ClaimLock> =
-        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
+    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
+        take: sql!("mysql", "claims", "claim_lock"),
+        release: sql!("mysql", "claims", "claim_unlock"),
+    });
     const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
 
-    const THERE: &'static str = include_str!("sql/there.sql");
-    const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
-    const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const SESSIONS: Option<Sessions> = Some(Sessions {
-        hold: include_str!("sql/session_hold.sql"),
-        busy: include_str!("sql/session_busy.sql"),
-        idle: include_str!("sql/session_idle.sql"),
-        run: include_str!("sql/session_run.sql"),
-    });
-    statements!("mysql");
-    const FORGET_CLAIMS: Option<Script> = Some(script!("mysql", "forget_claims"));
+    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("mysql", "sessions")));
+    topics!("mysql");
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
         options.clone()

@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
 use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, json, question_marks};
 use crate::store::engine::many_lanes::{LANES, united};
 use crate::store::engine::read::lane_head;
+use crate::store::engine::script::sql;
 use crate::store::values::{Ask, Lane, LaneHead};
 
 use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};
@@ -44,7 +45,7 @@ pub(super) struct Look<'a> {
 impl Look<'_> {
     /// Reads the next rows behind the lanes in `cut`, and of the unseen kinds. Returns whether there is more.
     pub(super) async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
-        let (rest, _limit) = question_marks(include_str!("sql/discover_rest.sql"));
+        let (rest, _limit) = question_marks(sql!("mysql", "claims", "discover_rest"));
         let rest = with_places(&rest, kinds);
         // padded with the empty name, which no kind has, so that the statement is the same every time
         let names = self.unseen.iter().copied().chain(std::iter::repeat("")).take(kinds);
@@ -55,11 +56,11 @@ impl Look<'_> {
         let union = united(LANES, &[], PARTS, &step, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
             let limit = if wanted { more_rows } else { 0 };
-            (include_str!("sql/discover_behind.sql"), vec![kind, queue, priority, limit.into()])
+            (sql!("mysql", "claims", "discover_behind"), vec![kind, queue, priority, limit.into()])
         });
         binds.extend(&union.binds);
         let glue = if step.is_empty() { "" } else { " UNION ALL " };
-        let (around, _none) = question_marks(include_str!("sql/discover.sql"));
+        let (around, _none) = question_marks(sql!("mysql", "claims", "discover"));
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
         self.round_trips += 1;
@@ -96,11 +97,11 @@ impl Look<'_> {
         cut: &[Ask],
         most: i64,
     ) -> Result<(), Error> {
-        let (head, _none) = question_marks(include_str!("sql/discover_all.sql"));
+        let (head, _none) = question_marks(sql!("mysql", "claims", "discover_all"));
         let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
             let limit = if wanted { most } else { 0 };
-            (include_str!("sql/discover_all_behind.sql"), vec![kind, queue, priority, limit.into()])
+            (sql!("mysql", "claims", "discover_all_behind"), vec![kind, queue, priority, limit.into()])
         });
         let sql = head.replace(LANES, &union.sql);
         // Not kept prepared: MariaDB would not choose the skip scan the second time.

@@ -9,6 +9,7 @@ use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
 use crate::store::engine::dialect::{Cells, Dialect, rows};
 use crate::store::engine::insert::fitting;
 use crate::store::engine::savepoint::Together;
+use crate::store::engine::script::sql;
 use crate::store::mysql::settings;
 use crate::store::values::{NewJob, Whose};
 
@@ -45,10 +46,10 @@ pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: W
     if let [job] = jobs {
         let binds = job.binds();
         let sql = match (job.is_due_now(), whose) {
-            (true, Whose::Pools) => include_str!("sql/insert_one.sql"),
-            (true, Whose::Callers | Whose::InTransaction) => include_str!("sql/insert_one_part.sql"),
-            (false, Whose::Pools) => include_str!("sql/insert_one_later.sql"),
-            (false, Whose::Callers | Whose::InTransaction) => include_str!("sql/insert_one_later_part.sql"),
+            (true, Whose::Pools) => sql!("mysql", "enqueue", "insert_one"),
+            (true, Whose::Callers | Whose::InTransaction) => sql!("mysql", "enqueue", "insert_one_part"),
+            (false, Whose::Pools) => sql!("mysql", "enqueue", "insert_one_later"),
+            (false, Whose::Callers | Whose::InTransaction) => sql!("mysql", "enqueue", "insert_one_later_part"),
         };
         let (sql, arguments) = MySql::prepare(sql, &binds)?;
         return match MySql::insert_row(conn, sql, arguments).await {

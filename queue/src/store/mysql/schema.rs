@@ -1,10 +1,11 @@
 //! The tables, as scripts.
 
+use crate::store::engine::script::sql;
 use crate::store::schema::Schema;
 
 pub(crate) const SCHEMA: Schema = Schema {
     settings: "",
-    table: include_str!("sql/migrations.sql"),
+    table: sql!("mysql", "schema", "migrations"),
     migrations: &[
         include_str!("../../../migrations/mysql/0001_jobs.sql"),
         include_str!("../../../migrations/mysql/0002_schedules.sql"),

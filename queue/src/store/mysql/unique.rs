@@ -7,9 +7,8 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells};
-use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
-};
+use crate::store::engine::script::sql;
+use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
 use crate::store::mysql::settings;
@@ -48,11 +47,6 @@ macro_rules! begin_anew {
 }
 
 impl UniqueDialect for MySql {
-    const UNIQUE: &'static UniqueStatements = unique_statements!(
-        "mysql",
-        hold: Some(include_str!("sql/unique/hold.sql")),
-        hold_begun: Some(include_str!("sql/unique/hold_begun.sql"))
-    );
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
     const BEGIN_ANEW: &'static str = begin_anew!();
     // without autocommit: after a rollback of the server's own, further statements stay uncommitted
@@ -87,7 +81,7 @@ impl UniqueDialect for MySql {
         let mut taken = Taken::default();
         if way == Way::Bets {
             // most keys are new or taken: both can be seen without locks
-            let known = known(conn, include_str!("sql/unique/look.sql"), &keys).await?;
+            let known = known(conn, sql!("mysql", "unique", "look"), &keys).await?;
             let holders = known.iter().flatten().filter(|holder| !over.contains(&holder.id));
             let holders: Vec<Holder> = holders.copied().collect();
             if holders.len() == keys.len() {
@@ -118,7 +112,7 @@ impl UniqueDialect for MySql {
     }
 
     async fn holders(conn: &mut MySqlConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
-        let known = known(conn, include_str!("sql/unique/holders.sql"), keys).await?;
+        let known = known(conn, sql!("mysql", "unique", "holders"), keys).await?;
         if known.len() != keys.len() {
             return Err(Error::Protocol(format!("{} of {} locked keys were found", known.len(), keys.len())));
         }

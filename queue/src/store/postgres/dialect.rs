@@ -12,17 +12,17 @@ use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
 use crate::engine::Engine;
 use crate::store::engine::notify::{self, Signals};
 
-use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::connection::alone;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, Sessions, add_binds,
-    driver, ids, refused_by_sqlstate, rows, statements,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
+    refused_by_sqlstate, rows, topics,
 };
 use crate::store::engine::insert::{alike, fitting};
 use crate::store::engine::operation::LIMIT;
 use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
-use crate::store::engine::script::{Script, script};
+use crate::store::engine::script::{sql, topic};
+use crate::store::engine::statements::SessionStatements;
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -153,8 +153,6 @@ impl Signals for Postgres {
     }
 }
 
-admin_dialect!(Postgres, "postgres");
-
 impl Dialect for Postgres {
     const KIND: Engine = Engine::Postgres;
     const ENGINE: &'static str = "PostgreSQL";
@@ -188,24 +186,17 @@ impl Dialect for Postgres {
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-    const CLAIM_LOCK: Option<ClaimLock> =
-        Some(ClaimLock { take: include_str!("sql/claim_lock.sql"), release: include_str!("sql/claim_unlock.sql") });
-    const INSERT_AND_NOTIFY: Option<&'static str> = Some(include_str!("sql/insert_and_notify.sql"));
+    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
+        take: sql!("postgres", "claims", "claim_lock"),
+        release: sql!("postgres", "claims", "claim_unlock"),
+    });
+    const INSERT_AND_NOTIFY: Option<&'static str> = Some(sql!("postgres", "enqueue", "insert_and_notify"));
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
         Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
 
-    const THERE: &'static str = include_str!("sql/there.sql");
-    const SCHEMA: &'static str = include_str!("../engine/sql/schema.sql");
-    const JOIN_HEARTBEAT: Option<&'static str> = None;
-    const SESSIONS: Option<Sessions> = Some(Sessions {
-        hold: include_str!("sql/session_hold.sql"),
-        busy: include_str!("sql/session_busy.sql"),
-        idle: include_str!("sql/session_idle.sql"),
-        run: include_str!("sql/session_run.sql"),
-    });
-    statements!("postgres");
-    const FORGET_CLAIMS: Option<Script> = Some(script!("postgres", "forget_claims"));
+    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
+    topics!("postgres");
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {
         match options.get_application_name() {
@@ -282,7 +273,7 @@ impl Dialect for Postgres {
     async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
         let begins = begins(kinds, behind);
         let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, include_str!("sql/discover.sql"), &binds).await?;
+        let rows = rows::<Self>(conn, sql!("postgres", "claims", "discover"), &binds).await?;
         seen(&rows, kinds, most)
     }
 
@@ -290,7 +281,7 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let numbers = reach.numbers().into_iter().chain(Reach::rank(reach.until)).map(Bind::from);
         let binds: Vec<_> = std::iter::once(Bind::from(list.as_str())).chain(numbers).collect();
-        shares(asks, &rows::<Self>(conn, include_str!("sql/preview.sql"), &binds).await?, number)
+        shares(asks, &rows::<Self>(conn, sql!("postgres", "claims", "preview"), &binds).await?, number)
     }
 
     async fn claim(
@@ -306,7 +297,7 @@ impl Dialect for Postgres {
         }
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
-        let rows = rows::<Self>(conn, include_str!("sql/claim_many.sql"), &binds).await?;
+        let rows = rows::<Self>(conn, sql!("postgres", "claims", "claim_many"), &binds).await?;
         rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
     }
 
@@ -314,8 +305,8 @@ impl Dialect for Postgres {
         if let [job] = jobs {
             let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
-                (None, None) => ids::<Self>(conn, include_str!("sql/insert_one.sql"), &binds[..5]).await,
-                _ => ids::<Self>(conn, include_str!("sql/insert_one_later.sql"), &binds).await,
+                (None, None) => ids::<Self>(conn, sql!("postgres", "enqueue", "insert_one"), &binds[..5]).await,
+                _ => ids::<Self>(conn, sql!("postgres", "enqueue", "insert_one_later"), &binds).await,
             };
         }
         if fitting(jobs, usize::MAX, CHUNK_BYTES) == jobs.len() {
@@ -392,7 +383,7 @@ async fn claim_one(
         MOST_ARGS,
         kinds.as_deref().into(),
     ];
-    let rows = rows::<Postgres>(conn, include_str!("sql/claim.sql"), &binds).await?;
+    let rows = rows::<Postgres>(conn, sql!("postgres", "claims", "claim"), &binds).await?;
     rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
 }
 
@@ -411,7 +402,7 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
     let args: Vec<_> = jobs.iter().map(|job| job.args.as_str()).collect();
     if alike(jobs) {
         let common = &jobs[0];
-        return sqlx::query_scalar(include_str!("sql/insert_alike.sql"))
+        return sqlx::query_scalar(sql!("postgres", "enqueue", "insert_alike"))
             .bind(&*common.kind)
             .bind(&*common.queue)
             .bind(common.priority)
@@ -420,7 +411,7 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .fetch_all(conn)
             .await;
     }
-    sqlx::query_scalar(include_str!("sql/insert.sql"))
+    sqlx::query_scalar(sql!("postgres", "enqueue", "insert"))
         .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())

@@ -1,10 +1,11 @@
 //! The tables, as scripts.
 
+use crate::store::engine::script::sql;
 use crate::store::schema::Schema;
 
 pub(crate) const SCHEMA: Schema = Schema {
     settings: "",
-    table: include_str!("sql/migrations.sql"),
+    table: sql!("postgres", "schema", "migrations"),
     migrations: &[
         include_str!("../../../migrations/postgres/0001_jobs.sql"),
         include_str!("../../../migrations/postgres/0002_schedules.sql"),

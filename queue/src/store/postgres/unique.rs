@@ -8,16 +8,13 @@ use sqlx::{Error, PgConnection, Postgres};
 use crate::limits::micros;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::insert::fitting;
-use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
-};
+use crate::store::engine::script::sql;
+use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::postgres::dialect::CHUNK_BYTES;
 use crate::store::values::{NewJob, Whose};
 
 impl UniqueDialect for Postgres {
-    const UNIQUE: &'static UniqueStatements =
-        unique_statements!("postgres", hold: Some(include_str!("sql/unique/hold.sql")), hold_begun: None);
     const BEGIN_IN_POOL: &'static str = Self::BEGIN;
     const BEGIN_ANEW: &'static str = Self::BEGIN;
     const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
@@ -69,22 +66,22 @@ impl UniqueDialect for Postgres {
     }
 
     async fn lock(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<(), Error> {
-        on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+        on_each_part::<Self, _>(conn, sql!("postgres", "unique", "lock"), keys).await
     }
 
     async fn holders(conn: &mut PgConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
-        holders::<Self>(conn, include_str!("sql/unique/holders.sql"), keys).await
+        holders::<Self>(conn, sql!("postgres", "unique", "holders"), keys).await
     }
 
     async fn give(conn: &mut PgConnection, keys: &[Given<'_>]) -> Result<(), Error> {
-        on_each_part::<Self, _>(conn, include_str!("sql/unique/give.sql"), keys).await
+        on_each_part::<Self, _>(conn, sql!("postgres", "unique", "give"), keys).await
     }
 }
 
 /// The id of the new job. None: its key is taken. With `looks`, it may be locked or not.
 async fn insert_one(conn: &mut PgConnection, job: &NewJob, looks: bool) -> Result<Option<i64>, Error> {
     let rule = job.rule();
-    sqlx::query_scalar(include_str!("sql/unique/take_one.sql"))
+    sqlx::query_scalar(sql!("postgres", "unique", "take_one"))
         .bind(&*job.kind)
         .bind(&rule.key)
         .bind(rule.until.word())
@@ -106,7 +103,7 @@ async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<impl Iterat
     fn all<'a, T>(jobs: &[&'a NewJob], of: impl Fn(&'a NewJob) -> T) -> Vec<T> {
         jobs.iter().map(|job| of(job)).collect()
     }
-    let (places, ids): (Option<Vec<i64>>, Option<Vec<i64>>) = sqlx::query_as(include_str!("sql/unique/take.sql"))
+    let (places, ids): (Option<Vec<i64>>, Option<Vec<i64>>) = sqlx::query_as(sql!("postgres", "unique", "take"))
         .bind(all(jobs, |job| &*job.kind))
         .bind(all(jobs, |job| job.rule().key.as_str()))
         .bind(all(jobs, |job| job.rule().until.word()))

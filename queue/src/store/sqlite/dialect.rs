@@ -13,16 +13,16 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::store::engine::notify::Signals;
 
-use crate::store::engine::admin_dialect::admin_dialect;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, Sessions, driver, ids,
-    json, rows, statements,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, json, rows,
+    topics,
 };
 use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::savepoint::{SAVEPOINT, Together};
-use crate::store::engine::script::Script;
+use crate::store::engine::script::{sql, topic};
+use crate::store::engine::statements::SessionStatements;
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
@@ -122,8 +122,6 @@ impl Signals for Sqlite {
     }
 }
 
-admin_dialect!(Sqlite, "sqlite");
-
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
@@ -157,12 +155,8 @@ impl Dialect for Sqlite {
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
-    const THERE: &'static str = include_str!("sql/there.sql");
-    const SCHEMA: &'static str = include_str!("sql/schema.sql");
-    const JOIN_HEARTBEAT: Option<&'static str> = Some(include_str!("sql/join_heartbeat.sql"));
-    const SESSIONS: Option<Sessions> = None;
-    statements!("sqlite");
-    const FORGET_CLAIMS: Option<Script> = None;
+    const SESSIONS: Option<SessionStatements> = None;
+    topics!("sqlite");
 
     fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
         options.clone()
@@ -243,7 +237,7 @@ impl Dialect for Sqlite {
     ) -> Result<Seen, Error> {
         let begins = begins(kinds, behind);
         let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, include_str!("sql/discover.sql"), &binds).await?;
+        let rows = rows::<Self>(conn, sql!("sqlite", "claims", "discover"), &binds).await?;
         seen(&rows, kinds, most)
     }
 
@@ -251,9 +245,10 @@ impl Dialect for Sqlite {
         let outer = reach.numbers().map(Bind::from);
         let parts = ["SELECT * FROM (", ")"];
         let to_id = reach.until.is_some_and(|(_, (_, id))| id != i64::MIN);
-        let oldest = if to_id { include_str!("sql/preview_to_id.sql") } else { include_str!("sql/preview.sql") };
-        let sql = [oldest, include_str!("sql/preview_newest.sql")];
-        let union = united(include_str!("sql/preview_many.sql"), &outer, parts, asks, |ask, wanted| {
+        let oldest =
+            if to_id { sql!("sqlite", "claims", "preview_to_id") } else { sql!("sqlite", "claims", "preview") };
+        let sql = [oldest, sql!("sqlite", "claims", "preview_newest")];
+        let union = united(sql!("sqlite", "claims", "preview_many"), &outer, parts, asks, |ask, wanted| {
             let (sql, mut binds) = places(ask, sql, if wanted { reach.most.into() } else { 0 });
             let (time, id) = reach.end_in(&ask.lane);
             binds.extend([time, id].map(Bind::from));
@@ -276,15 +271,15 @@ impl Dialect for Sqlite {
             let (take, retries) = (i64::from(ask.take).into(), i64::from(retries(ask)).into());
             let (run_at, id) = behind(ask);
             let binds = [worker.into(), kind, queue, priority, run_at, id, take, retries, MOST_ARGS];
-            let rows = rows::<Self>(conn, include_str!("sql/claim.sql"), &binds).await?;
+            let rows = rows::<Self>(conn, sql!("sqlite", "claims", "claim"), &binds).await?;
             return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
         }
         let retries: HashMap<&str, i32> = asks.iter().map(|ask| (&*ask.lane.kind, retries(ask))).collect();
         let retries = serde_json::to_string(&retries).expect("text and numbers serialize");
         let outer = [worker.into(), retries.as_str().into(), MOST_ARGS];
         let parts = ["SELECT id FROM (", ")"];
-        let union = united(include_str!("sql/claim_many.sql"), &outer, parts, asks, |ask, wanted| {
-            let sql = [include_str!("sql/next.sql"), include_str!("sql/next_newest.sql")];
+        let union = united(sql!("sqlite", "claims", "claim_many"), &outer, parts, asks, |ask, wanted| {
+            let sql = [sql!("sqlite", "claims", "next"), sql!("sqlite", "claims", "next_newest")];
             places(ask, sql, if wanted { ask.take.into() } else { 0 })
         });
         let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
@@ -295,9 +290,9 @@ impl Dialect for Sqlite {
         if let [job] = jobs {
             let binds = job.binds();
             let (sql, arguments) = if job.is_due_now() {
-                Self::prepare(include_str!("sql/insert_one.sql"), &binds[..5])?
+                Self::prepare(sql!("sqlite", "enqueue", "insert_one"), &binds[..5])?
             } else {
-                Self::prepare(include_str!("sql/insert_one_later.sql"), &binds)?
+                Self::prepare(sql!("sqlite", "enqueue", "insert_one_later"), &binds)?
             };
             return Ok(vec![Self::insert_row(conn, sql, arguments).await?]);
         }
@@ -358,7 +353,7 @@ async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<V
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     if !alike(jobs) {
         let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
-        return ids::<Sqlite>(conn, include_str!("sql/insert.sql"), &[list.as_str().into()]).await;
+        return ids::<Sqlite>(conn, sql!("sqlite", "enqueue", "insert"), &[list.as_str().into()]).await;
     }
     let common = &jobs[0];
     let list = args_list(jobs);
@@ -369,7 +364,7 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
         i64::from(common.max_retries).into(),
         list.as_str().into(),
     ];
-    let (sql, arguments) = Sqlite::prepare(include_str!("sql/insert_alike.sql"), &binds)?;
+    let (sql, arguments) = Sqlite::prepare(sql!("sqlite", "enqueue", "insert_alike"), &binds)?;
     // one writer at a time, and ids only rise: the ids of one statement are consecutive
     let last = Sqlite::insert_row(conn, sql, arguments).await?;
     Ok((last + 1 - jobs.len() as i64..=last).collect())
@@ -417,8 +412,14 @@ mod tests {
     /// plans the statement anew at each execution, which takes 0.1 ms of the turn to write. A `+` prevents that.
     #[test]
     fn no_plan_depends_on_which_worker_asks() {
-        let scripts = [Sqlite::STARTED, Sqlite::FINISH, Sqlite::REQUEUE, Sqlite::BURY, Sqlite::HEARTBEAT];
-        let statements = scripts.into_iter().flat_map(Script::steps).map(|(_, sql)| sql);
+        let scripts = [
+            Sqlite::ATTEMPTS.started,
+            Sqlite::ATTEMPTS.finish,
+            Sqlite::ATTEMPTS.requeue,
+            Sqlite::ATTEMPTS.bury,
+            Sqlite::LEASES.heartbeat,
+        ];
+        let statements = scripts.into_iter().flat_map(|script| script.steps()).map(|(_, sql)| sql);
         for sql in statements {
             for (at, _) in sql.match_indices("worker_id = $") {
                 let before = sql[..at].rsplit(char::is_whitespace).next().expect("a part");

@@ -1,10 +1,11 @@
 //! The tables, as scripts.
 
+use crate::store::engine::script::sql;
 use crate::store::schema::Schema;
 
 pub(crate) const SCHEMA: Schema = Schema {
     settings: "PRAGMA journal_mode = WAL;\n\n",
-    table: include_str!("sql/migrations.sql"),
+    table: sql!("sqlite", "schema", "migrations"),
     migrations: &[
         include_str!("../../../migrations/sqlite/0001_jobs.sql"),
         include_str!("../../../migrations/sqlite/0002_schedules.sql"),

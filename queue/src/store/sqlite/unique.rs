@@ -1,28 +1,26 @@
 //! Unique jobs on SQLite: one call takes the free keys and inserts their jobs, for jobs that have most in common.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Weak};
 
 use sqlx::{Error, Sqlite, SqliteConnection};
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, json, rows};
 use crate::store::engine::insert::{args_list, fitting};
-use crate::store::engine::unique::dialect::{
-    Given, Holder, Key, Taken, UniqueDialect, UniqueStatements, Way, unique_statements,
-};
+use crate::store::engine::script::sql;
+use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};
 use crate::store::values::{NewJob, Whose};
 use crate::unique::UniqueUntil;
 
-const TAKE: &str = include_str!("sql/unique/take.sql");
+const TAKE: &str = sql!("sqlite", "unique", "take");
 /// Through a pool, the whole transaction is one call.
-const AT_ONCE: &str = concat!("BEGIN IMMEDIATE;\n", include_str!("sql/unique/take.sql"), ";\nCOMMIT");
+static AT_ONCE: LazyLock<String> = LazyLock::new(|| format!("BEGIN IMMEDIATE;\n{TAKE};\nCOMMIT"));
 
 impl UniqueDialect for Sqlite {
-    const UNIQUE: &'static UniqueStatements = unique_statements!("sqlite", hold: None, hold_begun: None);
     const BEGIN_IN_POOL: &'static str = Self::BEGIN;
     const BEGIN_ANEW: &'static str = Self::BEGIN;
     const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
@@ -76,15 +74,15 @@ impl UniqueDialect for Sqlite {
     }
 
     async fn lock(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<(), Error> {
-        on_each_part::<Self, _>(conn, include_str!("sql/unique/lock.sql"), keys).await
+        on_each_part::<Self, _>(conn, sql!("sqlite", "unique", "lock"), keys).await
     }
 
     async fn holders(conn: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<Vec<Holder>, Error> {
-        holders::<Self>(conn, include_str!("sql/unique/holders.sql"), keys).await
+        holders::<Self>(conn, sql!("sqlite", "unique", "holders"), keys).await
     }
 
     async fn give(conn: &mut SqliteConnection, keys: &[Given<'_>]) -> Result<(), Error> {
-        on_each_part::<Self, _>(conn, include_str!("sql/unique/give.sql"), keys).await
+        on_each_part::<Self, _>(conn, sql!("sqlite", "unique", "give"), keys).await
     }
 }
 
@@ -142,7 +140,7 @@ async fn take_alike(
     ];
     let rows = match way {
         Way::AtOnce => {
-            let rows = rows::<Sqlite>(conn, AT_ONCE, &binds).await;
+            let rows = rows::<Sqlite>(conn, &AT_ONCE, &binds).await;
             if rows.is_err() {
                 // it may have stopped midway; if it has not begun, this fails, and nothing is to be undone
                 let _ = Sqlite::raw(conn, "ROLLBACK").await;

@@ -4,7 +4,6 @@ mod admin;
 mod converge;
 
 mod fire;
-pub(crate) mod statements;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +114,7 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
     #[cfg(feature = "testing")]
     fn adopt(&self, ahead: i64) -> Reply<'_, ()> {
         self.run(Via::Schedules, Mode::Write, "cannot move schedules in time", ahead, |conn, ahead| {
-            async move { execute::<DB>(conn, DB::SCHEDULES.adopt, &[(*ahead).into()]).await.map(drop) }.boxed()
+            async move { execute::<DB>(conn, DB::TESTING.adopt, &[(*ahead).into()]).await.map(drop) }.boxed()
         })
         .boxed()
     }

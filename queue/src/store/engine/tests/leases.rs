@@ -116,7 +116,7 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
             micros(LEASE).into(),
         ];
         let begin = Instant::now();
-        for (_, sql) in DB::HEARTBEAT.steps().filter(|(when, _)| *when == When::All) {
+        for (_, sql) in DB::LEASES.heartbeat.steps().filter(|(when, _)| *when == When::All) {
             rows::<DB>(conn, sql, &binds).await.unwrap();
         }
         begin.elapsed()
@@ -142,7 +142,9 @@ async fn beats_beside_an_old_snapshot<DB: TestDb>(db: &Db<DB>, beats: usize) {
     };
     if DB::KIND == crate::engine::Engine::Postgres {
         let types = "(bigint, bigint, text, text, text, bigint, bigint, bigint, bigint)";
-        DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::HEARTBEAT.first()).leak()).await.unwrap();
+        DB::raw(&mut conn, format!("PREPARE counted {types} AS {}", DB::LEASES.heartbeat.first()).leak())
+            .await
+            .unwrap();
         pages(&mut conn).await; // reads the catalogue
     }
     let first_pages: u64 = pages(&mut conn).await;

@@ -52,7 +52,6 @@ use futures_util::FutureExt;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
-use super::admin_dialect::AdminDialect;
 use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use super::migrate;
 use super::notify::Signals;
@@ -66,7 +65,7 @@ use crate::store::values::{
 use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
 
 /// What a test needs of an engine.
-trait TestDb: Dialect + AdminDialect + Signals {
+trait TestDb: Dialect + Signals {
     /// The engine's current time plus so many seconds, as an expression of a time column's type.
     fn in_seconds(seconds: i64) -> String;
     /// A time as microseconds since 1970.

@@ -1,7 +1,7 @@
 //! How the database runs the statements.
 
 use super::*;
-use crate::store::engine::script::{Script, When};
+use crate::store::engine::script::{Script, When, all, sql, topic};
 
 on_each!(
     plans_do_not_follow_the_statistics,
@@ -31,28 +31,25 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
         r#"[{"ask":0,"kind":"a","queue":"default","priority":0,"take":9,"after_us":0,"after_id":0,"newest":false}]"#;
     let held = r#"[{"id":1,"fence":1,"worker_id":1,"fate":"ready","doubts":0,"losses":1,"error":"x"}]"#;
     let statements: [(&str, &[Bind<'_>]); 16] = [
-        (DB::STARTED.first(), &[1.into(), held.into()]),
-        (include_str!("../../postgres/sql/claim.sql"), &claim(None)),
-        (include_str!("../../postgres/sql/claim.sql"), &claim(Some(r#"["a","b"]"#))),
-        (include_str!("../../postgres/sql/claim_many.sql"), &[1.into(), ask.into(), 1.into()]),
+        (DB::ATTEMPTS.started.first(), &[1.into(), held.into()]),
+        (sql!("postgres", "claims", "claim"), &claim(None)),
+        (sql!("postgres", "claims", "claim"), &claim(Some(r#"["a","b"]"#))),
+        (sql!("postgres", "claims", "claim_many"), &[1.into(), ask.into(), 1.into()]),
         (
-            include_str!("../../postgres/sql/preview.sql"),
+            sql!("postgres", "claims", "preview"),
             &[ask.into(), 9.into(), 9.into(), 0.into(), 0.into(), 0.into(), 0.into(), 9.into(), 0.into()],
         ),
-        (
-            include_str!("../../postgres/sql/discover.sql"),
-            &[r#"[{"kind":"a","queue":"","priority":0}]"#.into(), 99.into()],
-        ),
-        (DB::FINISH.first(), &finished.behind(1)),
-        (DB::REQUEUE.first(), &[1.into(), ended.into()]),
-        (DB::BURY.first(), &[1.into(), ended.into()]),
-        (DB::HEARTBEAT.first(), &beat),
-        (DB::HOLDING, &[1.into()]),
-        (DB::STILL_HELD, &[1.into(), held.into()]),
-        (DB::FORGET_CLAIMS.expect("there are claim records").first(), &[]),
-        (DB::LOST, &[100.into()]),
-        (DB::LOCK_LOST, &[held.into()]),
-        (DB::RESCUE.first(), &[held.into()]),
+        (sql!("postgres", "claims", "discover"), &[r#"[{"kind":"a","queue":"","priority":0}]"#.into(), 99.into()]),
+        (DB::ATTEMPTS.finish.first(), &finished.behind(1)),
+        (DB::ATTEMPTS.requeue.first(), &[1.into(), ended.into()]),
+        (DB::ATTEMPTS.bury.first(), &[1.into(), ended.into()]),
+        (DB::LEASES.heartbeat.first(), &beat),
+        (DB::LEASES.holding, &[1.into()]),
+        (DB::ATTEMPTS.still_held, &[1.into(), held.into()]),
+        (DB::LEASES.forget_claims.expect("there are claim records").first(), &[]),
+        (DB::LEASES.lost, &[100.into()]),
+        (DB::LEASES.lock_lost, &[held.into()]),
+        (DB::LEASES.rescue.first(), &[held.into()]),
     ];
     let claims = "INSERT INTO queue_claims (worker_id, job_ids)
                   SELECT 1, ARRAY(SELECT generate_series(n, n + 100)) FROM generate_series(1, 200) AS n";
@@ -130,20 +127,18 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
          SELECT id, kind, queue, 'completed', args, priority, 1, 1, 1, enqueued_at, run_at FROM queue_jobs",
     )
     .await;
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/mysql/sql");
     let mut conn = db.pool.acquire().await.unwrap();
     let mut checked = 0;
-    for folder in [folder.clone(), folder.join("admin")] {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.to_string_lossy();
-            if !name.ends_with(".sql") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            for (when, step) in Script::new(text.leak()).steps() {
-                checked += lookups_of::<DB>(&mut conn, &name, when, step).await;
-            }
+    let files = [
+        topic!("mysql", "claims"),
+        topic!("mysql", "attempts"),
+        topic!("mysql", "leases"),
+        topic!("mysql", "retention"),
+        topic!("mysql", "admin"),
+    ];
+    for (name, text) in files.into_iter().flat_map(all) {
+        for (when, step) in Script::new(text).steps() {
+            checked += lookups_of::<DB>(&mut conn, name, when, step).await;
         }
     }
     assert!(checked > 30, "{checked} lookups");
@@ -151,7 +146,7 @@ async fn keys_are_looked_up<DB: TestDb>(db: Db<DB>) {
 
 /// Explains a step. Returns how many lookups it has.
 async fn lookups_of<DB: TestDb>(conn: &mut DB::Connection, name: &str, when: When, step: &str) -> usize {
-    let in_runs = when == When::Runs || name.ends_with("_runs.sql");
+    let in_runs = when == When::Runs || name.ends_with("_runs");
     if !in_runs && !step.contains("JSON_TABLE(") {
         return 0;
     }

@@ -9,13 +9,11 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 use sqlx::{Database, Error};
 
-use crate::store::engine::script::Script;
 use crate::store::values::{NewJob, Whose};
 use crate::unique::UniqueUntil;
 
 /// What one engine does for unique jobs.
 pub(crate) trait UniqueDialect: Database {
-    const UNIQUE: &'static UniqueStatements;
     /// Begins a transaction at READ COMMITTED on a connection of the user's pool.
     const BEGIN_IN_POOL: &'static str;
     /// The same in a session that may be in a transaction already, because of its settings. It costs a little more.
@@ -147,53 +145,3 @@ impl UniqueUntil {
         }
     }
 }
-
-/// The statements of one engine for unique jobs. Lists are JSON; those of ids are [`Bind::Ints`].
-///
-/// [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
-pub(crate) struct UniqueStatements {
-    /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None: this
-    /// engine has no locks of rows.
-    pub(crate) hold: Option<&'static str>,
-    /// The same for jobs that may run, where a transaction sees an old snapshot for ever. Their ends wait for it.
-    pub(crate) hold_begun: Option<&'static str>,
-    /// Gives a waiting job other values.
-    pub(crate) replace: &'static str,
-    /// Rows: job, kind, key, until, fence of the jobs that [`SEND_BACK`] has found. It moves them at once, or locks
-    /// them.
-    ///
-    /// [`SEND_BACK`]: crate::store::engine::admin_dialect::AdminDialect::SEND_BACK
-    pub(crate) noted: &'static str,
-    /// A row: the first and the last job that [`over`](Self::over) would look at. NULL: there are none.
-    pub(crate) span: &'static str,
-    /// Binds: the last job looked at, how many to look at. Rows: job, 1 if it is nowhere any more and its time is over.
-    pub(crate) over: &'static str,
-    /// Removes the keys of jobs that are nowhere any more, and what was noted of them.
-    pub(crate) sweep: Script,
-    /// Binds: job. A row: its key.
-    pub(crate) key_of: &'static str,
-    /// Binds: kind, key. A row: the last job that took it.
-    pub(crate) last_of: &'static str,
-    /// Binds: kind, key. Ends its time.
-    pub(crate) release: &'static str,
-}
-
-/// The files in an engine's folder `sql/unique`.
-macro_rules! unique_statements {
-    ($engine:literal, hold: $hold:expr, hold_begun: $hold_begun:expr) => {{
-        use $crate::store::engine::script::{script, sql};
-        &$crate::store::engine::unique::dialect::UniqueStatements {
-            hold: $hold,
-            hold_begun: $hold_begun,
-            replace: sql!($engine, "unique/replace"),
-            noted: sql!($engine, "unique/noted"),
-            span: sql!("engine", "unique/span"),
-            over: sql!($engine, "unique/over"),
-            sweep: script!($engine, "unique/sweep"),
-            key_of: sql!("engine", "unique/key_of"),
-            last_of: sql!("engine", "unique/last_of"),
-            release: sql!("engine", "unique/release"),
-        }
-    }};
-}
-pub(crate) use unique_statements;

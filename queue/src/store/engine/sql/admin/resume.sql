@@ -1,1 +1,0 @@
-DELETE FROM queue_paused WHERE queue = $1

@@ -1,1 +1,0 @@
-SELECT args FROM queue_jobs WHERE id = $1 AND +worker_id = $2 AND fence = $3

@@ -1,1 +1,0 @@
-INSERT INTO queue_migrations (version, name, compatible_since) VALUES ($1, $2, $3)

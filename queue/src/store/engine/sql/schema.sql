@@ -1,1 +1,0 @@
-SELECT MAX(version), MAX(compatible_since), NULL FROM queue_migrations

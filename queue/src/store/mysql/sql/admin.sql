@@ -1,0 +1,346 @@
+-- The administration: what it shows and changes.
+
+-- name: stats
+-- Jobs by kind, queue and state, and how many of them are retrying.
+SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(since)),
+       COUNT(CASE WHEN retrying THEN 1 END)
+FROM (SELECT kind, queue, IF(worker_id <> 0, claimed_at, run_at) AS since,
+             CASE WHEN worker_id <> 0 THEN 'running'
+                 WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled' ELSE 'ready' END AS state,
+             worker_id = 0 AND fence > 0
+             AND (SELECT a.outcome FROM queue_attempts AS a
+                  WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                  ORDER BY a.fence DESC LIMIT 1)
+                 IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
+      FROM queue_jobs AS j) AS hot
+GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, state, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)), 0
+FROM queue_history GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'dead', COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)), 0
+FROM queue_dead GROUP BY kind, queue
+
+-- name: queues
+-- Queues with waiting or running jobs, and paused queues.
+SELECT queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(paused_at)),
+       CAST(SUM(scheduled) AS SIGNED), CAST(SUM(ready) AS SIGNED), CAST(SUM(running) AS SIGNED),
+       CAST(SUM(retrying) AS SIGNED)
+FROM (SELECT queue, CAST(NULL AS DATETIME(6)) AS paused_at,
+             COUNT(CASE WHEN worker_id = 0 AND run_at > UTC_TIMESTAMP(6) THEN 1 END) AS scheduled,
+             COUNT(CASE WHEN worker_id = 0 AND run_at <= UTC_TIMESTAMP(6) THEN 1 END) AS ready,
+             COUNT(CASE WHEN worker_id <> 0 THEN 1 END) AS running,
+             COUNT(CASE WHEN worker_id = 0 AND fence > 0
+                 AND (SELECT a.outcome FROM queue_attempts AS a
+                      WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                      ORDER BY a.fence DESC LIMIT 1)
+                     IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+                 THEN 1 END)
+                 AS retrying
+      FROM queue_jobs AS j GROUP BY queue
+      UNION ALL
+      SELECT queue, paused_at, 0, 0, 0, 0 FROM queue_paused) AS q
+GROUP BY queue
+
+-- name: workers
+-- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+SELECT id, host, pid, concurrency, queues, kinds,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(b.heartbeat_at, worker.heartbeat_at, started_at)),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', stopped_at),
+       COALESCE(b.expires_at > UTC_TIMESTAMP(6), FALSE),
+       (SELECT COUNT(DISTINCT j.id)
+        FROM queue_claims AS c FORCE INDEX (queue_claims_worker)
+        STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
+        STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
+        WHERE c.worker_id = worker.id AND j.worker_id = worker.id)
+FROM queue_workers AS worker
+LEFT JOIN queue_heartbeats AS b ON b.worker_id = worker.id AND worker.stopped_at IS NULL
+ORDER BY id
+
+-- name: jobs_hot
+-- A page of waiting and running jobs, in primary key order. NULL matches any.
+SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(j.worker_id <> 0, claimed_at, NULL)),
+           CAST(NULL AS SIGNED), NULLIF(j.worker_id, 0),
+       cancel_requested_at IS NOT NULL, failed.error
+FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
+                     WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled'
+                     ELSE 'ready' END AS state
+      FROM queue_jobs) AS j
+LEFT JOIN queue_attempts AS failed
+    ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
+WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
+  AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
+  AND ($10 IS NULL OR failed.ended_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
+  AND ($11 IS NULL OR failed.ended_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
+  AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
+ORDER BY j.id LIMIT $5
+
+-- name: jobs_running
+-- A page of running jobs, found through the claim records: no walk over all waiting rows. NULL matches any.
+SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', claimed_at), CAST(NULL AS SIGNED), j.worker_id,
+       cancel_requested_at IS NOT NULL, failed.error
+FROM (SELECT DISTINCT d.id
+      FROM queue_claims AS c
+      STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d) AS claimed
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = claimed.id
+LEFT JOIN queue_attempts AS failed
+    ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
+WHERE j.worker_id <> 0
+  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
+  AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
+  AND ($10 IS NULL OR failed.ended_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
+  AND ($11 IS NULL OR failed.ended_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
+  AND ($12 = 0 OR 0)
+ORDER BY j.id LIMIT $5
+
+-- name: jobs_over
+-- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error
+FROM queue_history
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR LOCATE($7, error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
+  AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
+  AND ($10 IS NULL OR CAST(NULL AS DATETIME(6)) >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
+  AND ($11 IS NULL OR CAST(NULL AS DATETIME(6)) < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
+  AND ($12 = 0 OR 0)
+ORDER BY id LIMIT $5
+
+-- name: jobs_dead
+-- A page of dead letters, in primary key order. NULL matches any.
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error
+FROM queue_dead
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR LOCATE($7, error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
+  AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
+  AND ($10 IS NULL OR finished_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
+  AND ($11 IS NULL OR finished_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
+  AND ($12 = 0 OR 0)
+ORDER BY id LIMIT $5
+
+-- name: job
+-- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running'
+            WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled'
+            ELSE 'ready' END,
+       priority, attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(worker_id <> 0, claimed_at, NULL)),
+           CAST(NULL AS SIGNED), NULLIF(worker_id, 0),
+       cancel_requested_at IS NOT NULL,
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+         ORDER BY a.fence DESC LIMIT 1),
+       fence, args, CAST(NULL AS CHAR),
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_jobs AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args, result,
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_history AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args,
+       CAST(NULL AS CHAR),
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_dead AS j WHERE id = $1
+
+-- name: attempts
+-- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
+-- later under a fence that is over, so they match that row.
+SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ended_at), outcome, error
+FROM queue_attempts AS a LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = worker_id
+WHERE job_id = $1 AND fence <= $2
+ORDER BY fence DESC LIMIT 1000
+
+-- name: pause
+-- Not INSERT IGNORE, which would truncate an overlong name.
+INSERT INTO queue_paused (queue) VALUES ($1) ON DUPLICATE KEY UPDATE paused_at = paused_at
+
+-- name: run_now
+-- step: find
+-- Locks the scheduled jobs among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+    WHERE j.worker_id = 0 AND j.run_at > UTC_TIMESTAMP(6)
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- Makes scheduled jobs ready. The rows are locked.
+UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id SET j.run_at = UTC_TIMESTAMP(6)
+
+-- name: reschedule
+-- step: find
+-- Locks the waiting jobs among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- Sets another due time for waiting jobs. The rows are locked.
+UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', run_at BIGINT PATH '$.run_at')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+SET j.run_at = TIMESTAMPADD(MICROSECOND, b.run_at, '1970-01-01')
+
+-- name: cancel
+-- step: find
+-- Locks the waiting and running jobs among these jobs, by primary key, in the given order: MySQL does not report which
+-- rows an UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- Cancels waiting jobs, first half (the next step is the second). The rows are locked.
+INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
+                           enqueued_at, run_at, error)
+SELECT j.id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
+       b.reason
+FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', reason TEXT CHARACTER SET utf8mb4 PATH '$.reason')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+WHERE worker_id = 0
+
+-- step: found
+-- The rows are locked. Held jobs stay.
+DELETE j FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id WHERE j.worker_id = 0
+
+-- step: found
+-- Requests the cancellation of held jobs. Their workers learn of it with their next heartbeat.
+UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id SET j.cancel_requested_at = UTC_TIMESTAMP(6)
+WHERE j.worker_id <> 0 AND j.cancel_requested_at IS NULL
+
+-- name: send_back
+-- step: find
+-- Locks the dead letters among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id, j.features FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
+-- The next step removes them. The rows are locked.
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
+SELECT j.id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, UTC_TIMESTAMP(6)
+FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+
+-- step: found
+-- The rows are locked.
+DELETE j FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+
+-- name: delete
+-- step: find
+-- Locks the dead letters among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- The rows are locked.
+DELETE j FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+
+-- step: found
+DELETE a FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
+
+-- step: find
+-- Locks the completed and cancelled jobs among these jobs, by primary key, in the given order: MySQL does not report
+-- which rows an UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_history AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- The rows are locked.
+DELETE j FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_history AS j FORCE INDEX (PRIMARY) ON j.id = b.id
+
+-- step: found
+DELETE a FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
+
+-- step: find
+-- Locks the waiting jobs among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- The rows are locked. Held jobs stay.
+DELETE j FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id WHERE j.worker_id = 0
+
+-- step: found
+DELETE a FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
+STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
+
+-- name: edit
+-- step: find
+-- Locks the dead letters among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- The rows are locked.
+UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', args LONGTEXT CHARACTER SET utf8mb4 PATH '$.args')) AS b
+STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id SET j.args = b.args
+
+-- step: find
+-- Locks the waiting jobs among these jobs, by primary key, in the given order: MySQL does not report which rows an
+-- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
+SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
+FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- The rows are locked.
+UPDATE JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', args LONGTEXT CHARACTER SET utf8mb4 PATH '$.args')) AS b
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id SET j.args = b.args

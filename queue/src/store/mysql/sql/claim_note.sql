@@ -1,1 +1,0 @@
-INSERT INTO queue_claims (worker_id, job_ids) VALUES ($1, $2)

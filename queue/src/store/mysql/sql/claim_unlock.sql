@@ -1,2 +1,0 @@
--- This session holds no other lock.
-SELECT RELEASE_ALL_LOCKS()

@@ -1,1 +1,0 @@
-INSERT INTO queue_workers (host, pid, concurrency, queues, kinds) VALUES ($1, $2, $3, $4, $5)

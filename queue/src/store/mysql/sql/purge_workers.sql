@@ -1,1 +1,0 @@
-DELETE FROM queue_workers WHERE stopped_at < UTC_TIMESTAMP(6) - INTERVAL $1 MICROSECOND

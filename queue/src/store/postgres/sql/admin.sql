@@ -1,0 +1,271 @@
+-- The administration: what it shows and changes.
+
+-- name: stats
+-- Jobs by kind, queue and state, and how many of them are retrying.
+SELECT kind, queue, state, count(*), least(greatest(min(since), '0001-01-01Z'), '9999-12-31Z'),
+       count(*) FILTER (WHERE retrying)
+FROM (SELECT kind, queue, CASE WHEN worker_id = 0 THEN run_at ELSE coalesce(claimed_at, run_at) END AS since,
+             CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END AS state,
+             worker_id = 0 AND fence > 0
+             AND (SELECT a.outcome FROM queue_attempts AS a
+                  WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                  ORDER BY a.fence DESC LIMIT 1)
+                 IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
+      FROM queue_jobs AS j) AS jobs
+GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, state, count(*), min(finished_at), 0
+FROM queue_history GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'dead', count(*), min(finished_at), 0
+FROM queue_dead GROUP BY kind, queue
+
+-- name: queues
+-- Queues with waiting or running jobs, and paused queues.
+SELECT queue, max(paused_at),
+       sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(retrying)::bigint
+FROM (SELECT queue, NULL::timestamptz AS paused_at,
+             count(*) FILTER (WHERE worker_id = 0 AND run_at > now()) AS scheduled,
+             count(*) FILTER (WHERE worker_id = 0 AND run_at <= now()) AS ready,
+             count(*) FILTER (WHERE worker_id <> 0) AS running,
+             count(*) FILTER (WHERE worker_id = 0 AND fence > 0
+                 AND (SELECT a.outcome FROM queue_attempts AS a
+                      WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                      ORDER BY a.fence DESC LIMIT 1)
+                     IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost'))
+                 AS retrying
+      FROM queue_jobs AS j GROUP BY queue
+      UNION ALL
+      SELECT queue, paused_at, 0, 0, 0, 0 FROM queue_paused) AS q
+GROUP BY queue
+
+-- name: workers
+-- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+SELECT id, host, pid, concurrency, queues, kinds,
+       started_at,
+       coalesce(b.heartbeat_at, w.heartbeat_at, started_at),
+       stopped_at,
+       coalesce(b.expires_at > now(), FALSE),
+       (SELECT count(DISTINCT j.id)
+        FROM queue_claims AS c JOIN queue_jobs AS j ON j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id
+        WHERE c.worker_id = w.id)
+FROM queue_workers AS w
+LEFT JOIN LATERAL (SELECT heartbeat_at, expires_at FROM queue_heartbeats
+                   WHERE worker_id = w.id AND w.stopped_at IS NULL ORDER BY heartbeat_at DESC LIMIT 1) AS b ON TRUE
+ORDER BY id
+
+-- name: jobs_hot
+-- A page of waiting and running jobs, in primary key order. NULL matches any.
+SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
+       -- other languages have no 'infinity': clamped to years 1 to 9999
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       claimed_at, NULL::timestamptz, nullif(j.worker_id, 0),
+       cancel_requested_at IS NOT NULL, failed.error
+FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END AS state
+      FROM queue_jobs) AS j
+LEFT JOIN LATERAL (SELECT a.outcome, a.error, a.ended_at FROM queue_attempts AS a
+                   WHERE j.fence > 0 AND a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                   ORDER BY a.fence DESC LIMIT 1) AS failed
+    ON failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
+  AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
+  AND ($10 IS NULL OR failed.ended_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
+  AND ($11 IS NULL OR failed.ended_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
+  AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
+ORDER BY j.id LIMIT $5
+
+-- name: jobs_running
+-- A page of running jobs, found through the claim records: no walk over all waiting rows. NULL matches any.
+SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       claimed_at, NULL::timestamptz, j.worker_id,
+       cancel_requested_at IS NOT NULL, failed.error
+FROM queue_jobs AS j
+LEFT JOIN LATERAL (SELECT a.outcome, a.error, a.ended_at FROM queue_attempts AS a
+                   WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                   ORDER BY a.fence DESC LIMIT 1) AS failed
+    ON failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+WHERE j.id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND j.worker_id <> 0
+  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
+  AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
+  AND ($10 IS NULL OR failed.ended_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
+  AND ($11 IS NULL OR failed.ended_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
+  AND ($12 = 0 OR false)
+ORDER BY j.id LIMIT $5
+
+-- name: jobs_over
+-- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       started_at,
+       finished_at, nullif(worker_id, 0), false, error
+FROM queue_history
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR position($7 IN error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
+  AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
+  AND ($10 IS NULL OR NULL::timestamptz >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
+  AND ($11 IS NULL OR NULL::timestamptz < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
+  AND ($12 = 0 OR false)
+ORDER BY id LIMIT $5
+
+-- name: jobs_dead
+-- A page of dead letters, in primary key order. NULL matches any.
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       started_at,
+       finished_at, nullif(worker_id, 0), false, error
+FROM queue_dead
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR position($7 IN error) > 0)
+  AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
+  AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
+  AND ($10 IS NULL OR finished_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
+  AND ($11 IS NULL OR finished_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
+  AND ($12 = 0 OR false)
+ORDER BY id LIMIT $5
+
+-- name: job
+-- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END,
+       priority, attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       claimed_at, NULL::timestamptz, nullif(worker_id, 0),
+       cancel_requested_at IS NOT NULL,
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+         ORDER BY a.fence DESC LIMIT 1),
+       fence, args, NULL::json,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_jobs AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       started_at,
+       finished_at, nullif(worker_id, 0), false, error, fence, args, result,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_history AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
+       least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
+       started_at,
+       finished_at, nullif(worker_id, 0), false, error, fence, args, NULL::json,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_dead AS j WHERE id = $1
+
+-- name: attempts
+-- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
+-- later under a fence that is over, so they match that row.
+SELECT attempt, worker_id, w.host || ':' || w.pid, a.started_at, ended_at, outcome, error
+FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
+WHERE job_id = $1 AND fence <= $2
+ORDER BY fence DESC LIMIT 1000
+
+-- name: pause
+INSERT INTO queue_paused (queue) VALUES ($1) ON CONFLICT DO NOTHING
+
+-- name: run_now
+-- Makes scheduled jobs ready.
+UPDATE queue_jobs SET run_at = now()
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+  AND worker_id = 0 AND run_at > now()
+RETURNING id
+
+-- name: reschedule
+-- Sets another due time for waiting jobs.
+UPDATE queue_jobs AS j SET run_at = timestamptz '1970-01-01Z' + b.run_at * interval '1 microsecond'
+FROM json_to_recordset($1::json) AS b (id bigint, run_at bigint)
+WHERE j.id = b.id AND j.worker_id = 0
+RETURNING j.id
+
+-- name: cancel
+-- step: find
+-- Locks the waiting and running jobs among these, so that none can change from one to the other. It is a step
+-- of its own, so that the next ones see each job as it is: one statement that met a job on its way from running to
+-- waiting would cancel neither.
+SELECT id FROM queue_jobs
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+ORDER BY id FOR UPDATE SKIP LOCKED
+
+-- step: found
+-- Cancels waiting jobs. The rows are locked.
+WITH gone AS (
+    DELETE FROM queue_jobs
+    WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+      AND worker_id = 0
+    RETURNING *
+)
+INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
+                           enqueued_at, run_at, error)
+SELECT id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
+       reason
+FROM gone JOIN json_to_recordset($1::json) AS b (id bigint, reason text) USING (id)
+
+-- step: found
+-- Requests the cancellation of held jobs. Their workers learn of it with their next heartbeat.
+UPDATE queue_jobs SET cancel_requested_at = now()
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+  AND worker_id <> 0 AND cancel_requested_at IS NULL
+
+-- name: send_back
+-- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
+WITH gone AS (
+    DELETE FROM queue_dead
+    WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+    RETURNING *
+)
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
+    OVERRIDING SYSTEM VALUE
+SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, now() FROM gone
+RETURNING id, features
+
+-- name: delete
+-- step: find
+DELETE FROM queue_dead
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts
+WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+
+-- step: find
+DELETE FROM queue_history
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts
+WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+
+-- step: find
+DELETE FROM queue_jobs
+WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint))) AND worker_id = 0
+RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts
+WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
+
+-- name: edit
+-- step: find
+UPDATE queue_dead AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text)
+WHERE j.id = b.id
+RETURNING j.id
+
+-- step: find
+UPDATE queue_jobs AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text)
+WHERE j.id = b.id AND j.worker_id = 0
+RETURNING j.id

@@ -1,1 +1,0 @@
-INSERT INTO queue_paused (queue) VALUES ($1) ON CONFLICT DO NOTHING

@@ -1,2 +1,0 @@
--- This session holds no other lock.
-SELECT pg_advisory_unlock_all()

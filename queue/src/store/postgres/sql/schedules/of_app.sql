@@ -1,9 +1,0 @@
--- Locks the schedules of an application, and those with these names. Columns: id, and whether a live
--- worker belongs to its application. $1: application, $2: names
-SELECT s.id, EXISTS (SELECT FROM queue_schedulers AS o
-                     JOIN queue_workers AS w ON w.id = o.worker_id AND w.stopped_at IS NULL
-                     WHERE o.app = s.app)::int
-FROM queue_schedules AS s
-WHERE s.app = $1 OR s.name = ANY (ARRAY(SELECT n FROM json_array_elements_text($2::json) AS n))
-ORDER BY s.id
-FOR UPDATE OF s

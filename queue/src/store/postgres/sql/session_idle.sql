@@ -1,1 +1,0 @@
-SELECT pg_advisory_unlock('queue_jobs'::regclass::oid::integer, ($1 % 2147483648)::integer)

@@ -1,0 +1,276 @@
+-- The administration: what it shows and changes.
+
+-- name: stats
+-- Jobs by kind, queue and state, and how many of them are retrying.
+SELECT kind, queue, state, count(*), max(-62135596800000, min(min(run_at), 253402214400000)) * 1000,
+       count(CASE WHEN retrying THEN 1 END)
+FROM (SELECT kind, queue, run_at,
+             CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'
+                  ELSE 'ready' END AS state,
+             fence > 0
+             AND (SELECT a.outcome FROM queue_attempts AS a
+                  WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                  ORDER BY a.fence DESC LIMIT 1)
+                 IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') AS retrying
+      FROM queue_jobs AS j WHERE worker_id = 0) AS waiting
+GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'running', count(*),
+       max(-62135596800000, min(min(coalesce(claimed_at, run_at)), 253402214400000)) * 1000, 0
+FROM queue_jobs WHERE worker_id <> 0 GROUP BY kind, queue
+UNION ALL
+SELECT kind, queue, state, count(*), min(finished_at) * 1000, 0
+FROM queue_history GROUP BY kind, queue, state
+UNION ALL
+SELECT kind, queue, 'dead', count(*), min(finished_at) * 1000, 0
+FROM queue_dead GROUP BY kind, queue
+
+-- name: queues
+-- Queues with waiting or running jobs, and paused queues.
+SELECT queue, max(paused_at) * 1000,
+       sum(scheduled), sum(ready), sum(running), sum(retrying)
+FROM (SELECT queue, NULL AS paused_at,
+             count(CASE WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 1 END)
+                 AS scheduled,
+             count(CASE WHEN run_at <= CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 1 END) AS ready,
+             0 AS running,
+             count(CASE WHEN fence > 0
+                 AND (SELECT a.outcome FROM queue_attempts AS a
+                      WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+                      ORDER BY a.fence DESC LIMIT 1)
+                     IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN 1 END)
+                 AS retrying
+      FROM queue_jobs AS j WHERE worker_id = 0 GROUP BY queue
+      UNION ALL
+      SELECT queue, NULL, 0, 0, count(*), 0
+      FROM queue_jobs WHERE worker_id <> 0 GROUP BY queue
+      UNION ALL
+      SELECT queue, paused_at, 0, 0, 0, 0 FROM queue_paused) AS q
+GROUP BY queue
+
+-- name: workers
+-- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+SELECT id, host, pid, concurrency, queues, kinds,
+       started_at * 1000,
+       coalesce(b.heartbeat_at, w.heartbeat_at, started_at) * 1000,
+       stopped_at * 1000,
+       coalesce(b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), FALSE),
+       (SELECT count(*) FROM queue_jobs AS j WHERE j.worker_id = w.id AND j.worker_id <> 0)
+FROM queue_workers AS w
+LEFT JOIN queue_heartbeats AS b ON b.worker_id = w.id AND w.stopped_at IS NULL
+ORDER BY id
+
+-- name: jobs_hot
+-- A page of waiting and running jobs, in primary key order. NULL matches any.
+SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
+       -- any integer may be stored: clamped to years 1 to 9999
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       claimed_at * 1000, NULL, nullif(j.worker_id, 0),
+       cancel_requested_at IS NOT NULL, failed.error
+FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
+                     WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'
+                     ELSE 'ready' END AS state
+      FROM queue_jobs) AS j
+LEFT JOIN queue_attempts AS failed
+    ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND failed.fence = (SELECT max(a.fence) FROM queue_attempts AS a
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
+WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR instr(failed.error, $7) > 0)
+  AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
+  AND ($9 IS NULL OR enqueued_at < $9 / 1000)
+  AND ($10 IS NULL OR failed.ended_at >= $10 / 1000)
+  AND ($11 IS NULL OR failed.ended_at < $11 / 1000)
+  AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
+ORDER BY j.id LIMIT +$5
+
+-- name: jobs_running
+-- A page of running jobs. They are few: the index of held rows and a sort are faster than a walk over all waiting rows.
+-- NULL matches any.
+SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       claimed_at * 1000, NULL, j.worker_id,
+       cancel_requested_at IS NOT NULL, failed.error
+FROM queue_jobs AS j INDEXED BY queue_jobs_held
+LEFT JOIN queue_attempts AS failed
+    ON failed.job_id = j.id
+    AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND failed.fence = (SELECT max(a.fence) FROM queue_attempts AS a
+                        WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
+WHERE j.worker_id <> 0
+  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR instr(failed.error, $7) > 0)
+  AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
+  AND ($9 IS NULL OR enqueued_at < $9 / 1000)
+  AND ($10 IS NULL OR failed.ended_at >= $10 / 1000)
+  AND ($11 IS NULL OR failed.ended_at < $11 / 1000)
+  AND ($12 = 0 OR 0)
+ORDER BY j.id LIMIT +$5
+
+-- name: jobs_over
+-- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       started_at * 1000,
+       finished_at * 1000, nullif(worker_id, 0), 0, error
+FROM queue_history
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR instr(error, $7) > 0)
+  AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
+  AND ($9 IS NULL OR enqueued_at < $9 / 1000)
+  AND ($10 IS NULL OR NULL >= $10 / 1000)
+  AND ($11 IS NULL OR NULL < $11 / 1000)
+  AND ($12 = 0 OR 0)
+ORDER BY id LIMIT +$5
+
+-- name: jobs_dead
+-- A page of dead letters, in primary key order. NULL matches any.
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       started_at * 1000,
+       finished_at * 1000, nullif(worker_id, 0), 0, error
+FROM queue_dead
+WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+  AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR instr(error, $7) > 0)
+  AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
+  AND ($9 IS NULL OR enqueued_at < $9 / 1000)
+  AND ($10 IS NULL OR finished_at >= $10 / 1000)
+  AND ($11 IS NULL OR finished_at < $11 / 1000)
+  AND ($12 = 0 OR 0)
+ORDER BY id LIMIT +$5
+
+-- name: job
+-- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.
+SELECT id, kind, queue,
+       CASE WHEN worker_id <> 0 THEN 'running'
+            WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'
+            ELSE 'ready' END,
+       priority, attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       claimed_at * 1000, NULL, nullif(worker_id, 0),
+       cancel_requested_at IS NOT NULL,
+       (SELECT CASE WHEN a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost') THEN a.error END
+         FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
+         ORDER BY a.fence DESC LIMIT 1),
+       fence, args, NULL,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_jobs AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, state, priority, attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       started_at * 1000,
+       finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, result,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_history AS j WHERE id = $1
+UNION ALL
+SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
+       max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
+       max(-62135596800000, min(run_at, 253402214400000)) * 1000,
+       started_at * 1000,
+       finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, NULL,
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+FROM queue_dead AS j WHERE id = $1
+
+-- name: attempts
+-- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
+-- later under a fence that is over, so they match that row.
+SELECT attempt, worker_id, w.host || ':' || w.pid, a.started_at * 1000,
+       ended_at * 1000, outcome, error
+FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
+WHERE job_id = $1 AND fence <= $2
+ORDER BY fence DESC LIMIT 1000
+
+-- name: pause
+INSERT INTO queue_paused (queue, paused_at) VALUES ($1, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+ON CONFLICT DO NOTHING
+
+-- name: run_now
+-- Makes scheduled jobs ready.
+UPDATE queue_jobs SET run_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+  AND worker_id = 0 AND run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+RETURNING id
+
+-- name: reschedule
+-- Sets another due time for waiting jobs. The table rejects times in the first years after 1970, which look like
+-- seconds instead of milliseconds. Such a time becomes 1970, which is due as well.
+UPDATE queue_jobs SET run_at = iif(b.run_at BETWEEN 1 AND 99999999999, 0, b.run_at)
+FROM (SELECT value ->> 'id' AS id, (value ->> 'run_at') / 1000 AS run_at FROM json_each($1)) AS b
+WHERE queue_jobs.id = b.id AND worker_id = 0
+RETURNING id
+
+-- name: cancel
+-- step: find
+-- The waiting and running jobs among these. No lock: the transaction is already the only writer.
+SELECT id FROM queue_jobs WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- step: found
+-- Cancels waiting jobs: a trigger deletes them from queue_jobs.
+INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
+                           enqueued_at, run_at, finished_at, error)
+SELECT j.id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), b.reason
+FROM (SELECT value ->> 'id' AS id, value ->> 'reason' AS reason FROM json_each($1)) AS b
+CROSS JOIN queue_jobs AS j ON j.id = b.id
+WHERE worker_id = 0
+
+-- step: found
+-- Requests the cancellation of held jobs. Their workers learn of it with their next heartbeat.
+UPDATE queue_jobs SET cancel_requested_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+  AND worker_id <> 0 AND cancel_requested_at IS NULL
+
+-- name: send_back
+-- step: find
+-- The dead letters among these jobs. No lock: the transaction is already the only writer.
+SELECT id, features FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- step: found
+-- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
+-- The next step removes them.
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
+SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fence,
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- step: found
+DELETE FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- name: delete
+-- step: find
+DELETE FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1)) RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts WHERE job_id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- step: find
+DELETE FROM queue_history WHERE id IN (SELECT value ->> 'id' FROM json_each($1)) RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts WHERE job_id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- step: find
+DELETE FROM queue_jobs WHERE id IN (SELECT value ->> 'id' FROM json_each($1)) AND worker_id = 0 RETURNING id
+
+-- step: found
+DELETE FROM queue_attempts WHERE job_id IN (SELECT value ->> 'id' FROM json_each($1))
+
+-- name: edit
+-- step: find
+UPDATE queue_dead SET args = b.args
+FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args FROM json_each($1)) AS b
+WHERE queue_dead.id = b.id
+RETURNING id
+
+-- step: find
+UPDATE queue_jobs SET args = b.args
+FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args FROM json_each($1)) AS b
+WHERE queue_jobs.id = b.id AND worker_id = 0
+RETURNING id

@@ -1,2 +1,0 @@
-UPDATE queue_schedules SET retired_at = CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), next_at = NULL
-WHERE id IN (SELECT value FROM json_each($1))
