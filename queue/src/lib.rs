@@ -111,8 +111,6 @@ mod job;
 mod limits;
 mod migrate;
 mod outcome;
-#[cfg(feature = "schedules")]
-mod periodic;
 mod registry;
 #[cfg(feature = "schedules")]
 mod schedule;
@@ -140,12 +138,12 @@ pub use enqueue::target::{InTransaction, Pool, Target};
 pub use enqueue::tx::{Tx, TxDatabase};
 pub use error::Error;
 pub use id::JobId;
+#[cfg(feature = "schedules")]
+pub use job::Periodic;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
 pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
 pub use migrate::{migrate, migration_sql, migration_sql_from};
 pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
-#[cfg(feature = "schedules")]
-pub use periodic::Periodic;
 #[doc(inline)]
 pub use queue_macros::job;
 #[cfg(feature = "schedules")]

@@ -207,7 +207,7 @@ impl<C: Lent> TestQueue<C> {
     /// ```
     #[cfg(feature = "schedules")]
     pub fn schedules(mut self) -> Self {
-        self.runner.ticking = Some(ticks::Ticking::new(None));
+        self.runner.ticking = Some(runner::Ticking::new(None));
         self
     }
 
@@ -235,7 +235,7 @@ impl<C: Lent> TestQueue<C> {
     /// ```
     #[cfg(feature = "schedules")]
     pub fn schedules_from(mut self, start: chrono::DateTime<chrono::Utc>) -> Self {
-        self.runner.ticking = Some(ticks::Ticking::new(Some(start)));
+        self.runner.ticking = Some(runner::Ticking::new(Some(start)));
         self
     }
 

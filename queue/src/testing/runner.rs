@@ -29,6 +29,31 @@ const LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 /// For how long a worker that dies was silent before. Any time but zero, which says that it was well.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// This many ticks of a schedule are fired at once, at first and after a job that left something to do. The number
+/// doubles whenever all their jobs ran. A tick that is fired too early waits in the table, and makes each step slower.
+#[cfg(feature = "schedules")]
+pub(super) const FEW: usize = 2;
+
+/// The schedules of a test.
+#[cfg(feature = "schedules")]
+pub(super) struct Ticking {
+    /// How far the test's time is ahead of the clock, in microseconds. Negative: behind it.
+    pub(super) ahead: i64,
+    /// When the test's time begins. None: it has begun.
+    pub(super) start: Option<i64>,
+    /// What the code declares is in the database.
+    pub(super) declared: bool,
+    /// How many ticks are fired at once.
+    pub(super) at_once: usize,
+}
+
+#[cfg(feature = "schedules")]
+impl Ticking {
+    pub(super) fn new(start: Option<chrono::DateTime<chrono::Utc>>) -> Self {
+        Self { ahead: 0, start: start.map(|start| start.timestamp_micros()), declared: false, at_once: FEW }
+    }
+}
+
 /// What happens to the worker that runs the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mishap {
@@ -50,7 +75,7 @@ pub(crate) struct Runner {
     unfinished: bool,
     /// None: schedules do not fire.
     #[cfg(feature = "schedules")]
-    pub(super) ticking: Option<super::ticks::Ticking>,
+    pub(super) ticking: Option<Ticking>,
 }
 
 impl Runner {

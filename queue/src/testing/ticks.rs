@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
 use crate::error::Error;
@@ -15,29 +14,7 @@ use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
 use crate::store::values::{Ask, Destination, End, Lane, Scope, WorkerId};
 use crate::testing::outcome::Drained;
-use crate::testing::runner::Runner;
-
-/// This many ticks of a schedule are fired at once, at first and after a job that left something to do. The number
-/// doubles whenever all their jobs ran. A tick that is fired too early waits in the table, and makes each step slower.
-const FEW: usize = 2;
-
-/// The schedules of a test.
-pub(super) struct Ticking {
-    /// How far the test's time is ahead of the clock, in microseconds. Negative: behind it.
-    ahead: i64,
-    /// When the test's time begins. None: it has begun.
-    start: Option<i64>,
-    /// What the code declares is in the database.
-    declared: bool,
-    /// How many ticks are fired at once.
-    at_once: usize,
-}
-
-impl Ticking {
-    pub(super) fn new(start: Option<DateTime<Utc>>) -> Self {
-        Self { ahead: 0, start: start.map(|start| start.timestamp_micros()), declared: false, at_once: FEW }
-    }
-}
+use crate::testing::runner::{FEW, Runner, Ticking};
 
 /// A schedule with its next ticks.
 struct Upcoming {

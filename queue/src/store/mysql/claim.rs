@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::TryStreamExt;
 use sqlx::mysql::MySqlRow;
-use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
+use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 
@@ -212,7 +212,7 @@ pub(super) async fn lock_numbers(
     let parts: Vec<_> = begin.into_iter().chain([(sql!("mysql", "claims", "claim_numbers"), &values[..])]).collect();
     let text = one_text(&parts);
     let (mut jobs, mut together) = (HashMap::new(), true);
-    for row in sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(conn).await? {
+    for row in sqlx::raw_sql(text).fetch_all(conn).await? {
         let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
         together &= row.int(12)? == 0;
         if job.lane == ask.lane {
@@ -244,7 +244,7 @@ pub(super) async fn mark(
         ];
         parts.extend(commit);
         let text = one_text(&parts);
-        let mut answers = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(conn);
+        let mut answers = sqlx::raw_sql(text).fetch_many(conn);
         let mut claim = 0;
         while let Some(answer) = answers.try_next().await? {
             // of the three, only the claim record returns an id

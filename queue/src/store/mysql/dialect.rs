@@ -1,16 +1,15 @@
 //! MySQL and MariaDB: one driver, two engines. No statement returns what it changed, so rows are locked first.
 
-use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
-use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection, Pool, Row};
+use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, driver, json,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, assembled, driver, json,
     question_marks, refused_by_sqlstate, rows, topics, without_signals,
 };
 use crate::store::engine::notify::Signals;
@@ -107,19 +106,15 @@ impl Dialect for MySql {
         json(&rows.collect::<Vec<_>>()).into()
     }
 
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
         let (sql, places) = question_marks(sql);
-        Ok((Cow::Owned(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
+        Ok((assembled(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
     }
 
     driver!();
 
-    async fn insert_row(
-        conn: &mut MySqlConnection,
-        sql: Cow<'static, str>,
-        arguments: Self::Arguments,
-    ) -> Result<i64, Error> {
-        let done = sqlx::query_with(AssertSqlSafe(sql), arguments).execute(conn).await?;
+    async fn insert_row(conn: &mut MySqlConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
+        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
         Ok(done.last_insert_id().cast_signed())
     }
 

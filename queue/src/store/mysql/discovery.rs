@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use sqlx::{AssertSqlSafe, Error, MySql, MySqlConnection};
+use sqlx::{Error, MySql, MySqlConnection};
 
-use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, json, question_marks};
+use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, assembled, json, question_marks};
 use crate::store::engine::many_lanes::{LANES, united};
 use crate::store::engine::read::lane_head;
 use crate::store::engine::script::sql;
@@ -105,7 +105,7 @@ impl Look<'_> {
         });
         let sql = head.replace(LANES, &union.sql);
         // Not kept prepared: MariaDB would not choose the skip scan the second time.
-        let all = sqlx::query_with(AssertSqlSafe(sql), add_binds!(MySql, &union.binds, json)).persistent(false);
+        let all = sqlx::query_with(assembled(sql), add_binds!(MySql, &union.binds, json)).persistent(false);
         let rows = all.fetch_all(conn).await?;
         self.round_trips += 2;
         let mut counts: HashMap<i64, i64> = HashMap::new();

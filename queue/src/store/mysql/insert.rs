@@ -4,9 +4,9 @@ use std::borrow::Borrow;
 
 use sqlx::error::{BoxDynError, DatabaseError};
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
-use sqlx::{Arguments, AssertSqlSafe, Error, MySql, MySqlConnection};
+use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
-use crate::store::engine::dialect::{Cells, Dialect, rows};
+use crate::store::engine::dialect::{Cells, Dialect, assembled, rows};
 use crate::store::engine::insert::fitting;
 use crate::store::engine::savepoint::Together;
 use crate::store::engine::script::sql;
@@ -220,7 +220,7 @@ impl Rows {
         // Kept prepared, because there are few sizes. The server does not answer when a statement is closed: the next
         // one may then wait 40 ms for the network's delayed acknowledgement.
         let kept = list.len() == chunk_of(list.len());
-        let query = sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(kept);
+        let query = sqlx::query_with(assembled(sql), arguments).persistent(kept);
         Ok(query.execute(conn).await?.last_insert_id().cast_signed())
     }
 }

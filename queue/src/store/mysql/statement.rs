@@ -4,7 +4,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::YEAR_1;
-use crate::store::engine::dialect::{Bind, Dialect, add_binds, json};
+use crate::store::engine::dialect::{Bind, Dialect, add_binds, assembled, json};
 use crate::store::values::{Ask, Place};
 
 /// Around each part of a union, which has an order, a limit and locks of its own.
@@ -18,7 +18,7 @@ pub(super) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
 }
 
 pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
-    MySql::fetch(conn, sql.into(), add_binds!(MySql, binds, json)).await
+    MySql::fetch(conn, assembled(sql), add_binds!(MySql, binds, json)).await
 }
 
 /// A statement with `?, ?, ?` for this many values.

@@ -3,7 +3,9 @@
 //! A statement with bound values travels alone, so these values are written into the text. They can only be numbers:
 //! [`Digits`] cannot be made from anything else.
 
-use crate::store::engine::dialect::question_marks;
+use sqlx::SqlStr;
+
+use crate::store::engine::dialect::{assembled, question_marks};
 
 /// A value that is written into a text: a number, or a JSON list of numbers.
 pub(crate) struct Digits(String);
@@ -27,7 +29,7 @@ impl From<&[[i64; 2]]> for Digits {
 }
 
 /// Joins statements, each with its own values, into one text.
-pub(crate) fn one_text(statements: &[(&'static str, &[Digits])]) -> String {
+pub(crate) fn one_text(statements: &[(&'static str, &[Digits])]) -> SqlStr {
     let mut text = String::new();
     for (statement, values) in statements {
         let (marked, places) = question_marks(statement);
@@ -40,7 +42,7 @@ pub(crate) fn one_text(statements: &[(&'static str, &[Digits])]) -> String {
         }
         text.push_str("; ");
     }
-    text
+    assembled(text)
 }
 
 #[cfg(test)]
@@ -57,7 +59,7 @@ mod tests {
             ("UPDATE t SET a = $3, b = $1", &values),
         ]);
         assert_eq!(
-            text,
+            text.as_str(),
             "BEGIN; SELECT '[[1, 20], [-9223372036854775808, 0]]', '$[*]', 7\n; UPDATE t SET a = '[3, -4]', b = 7; "
         );
     }

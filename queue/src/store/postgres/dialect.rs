@@ -1,13 +1,12 @@
 //! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
-use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
-use sqlx::{Error, PgConnection, Pool, Postgres, Row, TypeInfo, ValueRef};
+use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef};
 
 use crate::engine::Engine;
 use crate::store::engine::notify::{self, Signals};
@@ -220,17 +219,13 @@ impl Dialect for Postgres {
         }
     }
 
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        Ok((Cow::Borrowed(sql), add_binds!(Self, binds, std::convert::identity)))
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
+        Ok((SqlStr::from_static(sql), add_binds!(Self, binds, std::convert::identity)))
     }
 
     driver!();
 
-    async fn insert_row(
-        conn: &mut PgConnection,
-        sql: Cow<'static, str>,
-        arguments: Self::Arguments,
-    ) -> Result<i64, Error> {
+    async fn insert_row(conn: &mut PgConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
         Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
     }
 

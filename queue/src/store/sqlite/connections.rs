@@ -199,7 +199,7 @@ mod tests {
         let elsewhere = SqliteConnectOptions::new().filename(folder.path().join("app.sqlite")).create_if_missing(true);
         let pool = SqlitePool::connect_with(elsewhere.journal_mode(SqliteJournalMode::Wal)).await.expect("a pool");
         let attach = format!("ATTACH '{}' AS queue", folder.path().join("queue.sqlite").display());
-        pool.execute(sqlx::AssertSqlSafe(attach)).await.expect("attached");
+        pool.execute(crate::store::engine::dialect::assembled(attach)).await.expect("attached");
         assert!(beside(&pool).await.is_none(), "attached");
     }
 }

@@ -1,21 +1,20 @@
 //! SQLite: one writer at a time, in a file that several processes may share.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
-use sqlx::{Error, Pool, Row, Sqlite, SqliteConnection};
+use sqlx::{Error, Pool, Row, SqlStr, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
 use crate::engine::Engine;
 use crate::store::engine::notify::Signals;
 
 use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, driver, ids, json, rows,
-    topics,
+    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, assembled, driver, ids,
+    json, rows, topics,
 };
 use crate::store::engine::insert::{alike, args_list, fitting};
 use crate::store::engine::many_lanes::{LanePart, ask_of, united};
@@ -171,18 +170,14 @@ impl Dialect for Sqlite {
         String::from_utf8(list).expect("JSON is UTF-8").into()
     }
 
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(Cow<'static, str>, Self::Arguments), Error> {
-        Ok((Cow::Borrowed(sql), values(binds)?))
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
+        Ok((SqlStr::from_static(sql), values(binds)?))
     }
 
     driver!();
 
-    async fn insert_row(
-        conn: &mut SqliteConnection,
-        sql: Cow<'static, str>,
-        arguments: Self::Arguments,
-    ) -> Result<i64, Error> {
-        let done = sqlx::query_with(sqlx::AssertSqlSafe(sql), arguments).execute(conn).await?;
+    async fn insert_row(conn: &mut SqliteConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
+        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
         Ok(done.last_insert_rowid())
     }
 
@@ -254,7 +249,7 @@ impl Dialect for Sqlite {
             binds.extend([time, id].map(Bind::from));
             (sql, binds)
         });
-        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        let rows = Self::fetch(conn, assembled(union.sql), values(&union.binds)?).await?;
         shares(asks, &rows, |part| ask_of(&union.asks, part))
     }
 
@@ -282,7 +277,7 @@ impl Dialect for Sqlite {
             let sql = [sql!("sqlite", "claims", "next"), sql!("sqlite", "claims", "next_newest")];
             places(ask, sql, if wanted { ask.take.into() } else { 0 })
         });
-        let rows = Self::fetch(conn, union.sql.into(), values(&union.binds)?).await?;
+        let rows = Self::fetch(conn, assembled(union.sql), values(&union.binds)?).await?;
         rows.iter().map(|row| claimed(row, lane_of(row, asks)?)).collect()
     }
 

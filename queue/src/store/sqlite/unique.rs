@@ -237,7 +237,7 @@ mod tests {
                  UPDATE queue_unique_keys SET free_at = 0 WHERE free_at > 0;
              END"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(meanwhile)).execute(&mut *conn).await.unwrap();
+        sqlx::raw_sql(crate::store::engine::dialect::assembled(meanwhile)).execute(&mut *conn).await.unwrap();
         let jobs: Vec<NewJob> = over.iter().cloned().chain([keyed("new".into())]).collect();
         let placed = enqueue::<Sqlite>(&mut conn, &jobs, Whose::Pools).await.unwrap();
         let moments: i64 = sqlx::query_scalar("SELECT count(*) FROM moments").fetch_one(&mut *conn).await.unwrap();

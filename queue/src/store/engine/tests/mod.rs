@@ -1,6 +1,8 @@
 //! Each verb on each engine: SQLite in a file always, the servers when `QUEUE_TEST_*_URL` name them.
 //! `QUEUE_TEST_ENGINES` leaves engines out.
 
+#![allow(clippy::disallowed_methods, reason = "tests put statements together")]
+
 macro_rules! on_each {
     ($($(#[$attribute:meta])* $test:ident),* $(,)?) => {
         on_each!(@ sqlite "sqlite", $($(#[$attribute])* $test),*; |test| crate::store::engine::tests::on_sqlite(test));
