@@ -94,7 +94,7 @@ fn statements_name_places_and_not_values() {
     }
 }
 
-/// The structs in `statements.rs`, and the file that each reads.
+/// The structs in `topics.rs`, and the file that each reads.
 const TOPICS: &[(&str, &str)] = &[
     ("attempts", "AttemptStatements"),
     ("leases", "LeaseStatements"),
@@ -341,7 +341,7 @@ fn no_two_files_import_each_other_in_a_circle() {
     assert!(all.len() > 70, "{} files", all.len());
     assert!(
         all["worker::claim::plan"].contains("store::values::lanes")
-            && all["store::engine::enqueue"].contains("store::engine::unique")
+            && all["store::engine::jobs::enqueue"].contains("store::engine::unique")
     );
     assert_eq!(circles(&all), [""; 0]);
     let of_macros = imports(&sources("queue-macros/src"));

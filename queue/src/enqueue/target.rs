@@ -7,11 +7,12 @@ use sqlx::Connection as _;
 
 use crate::enqueue::group;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::store::engine::connection::notify;
+use crate::store::engine::connection::operation::SqlStore;
+use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::enqueue::enqueue;
-use crate::store::engine::operation::SqlStore;
-use crate::store::engine::write_queue::Turns;
-use crate::store::engine::{complete, notify};
+use crate::store::engine::jobs::complete;
+use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::values::{End, NewJob, RunningRow, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;
@@ -67,11 +68,11 @@ pub(crate) mod sealed {
         /// The engine's name.
         #[doc(hidden)]
         const ENGINE: &'static str;
-        /// See [`complete`](crate::store::engine::complete::complete).
+        /// See [`complete`](crate::store::engine::jobs::complete::complete).
         #[doc(hidden)]
         fn complete(self, row: RunningRow, end: &End)
         -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
-        /// See [`guard`](crate::store::engine::complete::guard).
+        /// See [`guard`](crate::store::engine::jobs::complete::guard).
         #[doc(hidden)]
         fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
     }

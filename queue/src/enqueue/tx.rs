@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 
 use crate::error::Doing as _;
 use crate::outcome::JobError;
+use crate::store::engine::connection::poisoned::acquire;
+use crate::store::engine::connection::write_queue::{Errand, Turn, Turns, TxTurn};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::poisoned::acquire;
-use crate::store::engine::write_queue::{Errand, Turn, Turns, TxTurn};
 
 /// Fails if the transaction is not the one that was begun: its savepoint ends with it.
 pub(crate) const CHECK_TX: &str = "RELEASE SAVEPOINT queue_attempt";

@@ -31,7 +31,7 @@ use crate::duration;
 use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
-use crate::store::engine::given::{Requests, serve};
+use crate::store::engine::testing::given::{Requests, serve};
 use crate::store::view::JobDetail;
 use crate::testing::runner::{Mishap, Runner};
 
@@ -64,11 +64,11 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
+    use crate::store::engine::connection::notify::Signals;
+    use crate::store::engine::connection::operation::SqlStore;
+    use crate::store::engine::connection::write_queue::Turns;
     use crate::store::engine::dialect::Dialect;
-    use crate::store::engine::notify::Signals;
-    use crate::store::engine::operation::SqlStore;
-    use crate::store::engine::test_store::lent;
-    use crate::store::engine::write_queue::Turns;
+    use crate::store::engine::testing::test_store::lent;
 
     pub trait SealedDatabase: Database {
         #[doc(hidden)]

@@ -5,9 +5,9 @@ use tokio::time::timeout;
 
 use crate::enqueue::group::desk::DeskOf;
 use crate::enqueue::group::insert::{LIMIT, given_up, insert};
+use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::write_queue::{Errand, Turns};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::notify::{self, Signals};
-use crate::store::engine::write_queue::{Errand, Turns};
 use crate::store::values::{NewJob, Unwritten};
 use crate::unique::Enqueued;
 

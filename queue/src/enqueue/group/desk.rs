@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::enqueue::group::pending::PendingInsert;
+use crate::store::engine::connection::notify::{Signals, can_spare_one};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::notify::{Signals, can_spare_one};
 
 /// How long an idle connection is kept. It is long enough for the next enqueue of a busy program. It is too short for
 /// others to miss the connection, or for it to die unnoticed. Nothing is kept if the pool has no other connection.

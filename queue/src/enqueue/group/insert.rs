@@ -6,9 +6,9 @@ use sqlx::Error;
 use sqlx::pool::PoolConnection;
 use tokio::time::{sleep, timeout};
 
+use crate::store::engine::connection::write_queue::{Errand, Turn, Turns};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::enqueue::enqueue;
-use crate::store::engine::write_queue::{Errand, Turn, Turns};
+use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 

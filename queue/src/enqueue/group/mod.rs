@@ -29,10 +29,10 @@ use crate::enqueue::group::desk::{Desk, DeskOf, LINGER};
 use crate::enqueue::group::finished::Finished;
 use crate::enqueue::group::insert::insert_in_time;
 use crate::enqueue::group::pending::PendingInsert;
+use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::write_queue::{Errand, Turn, Turns};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::enqueue::can_signal;
-use crate::store::engine::notify::{self, Signals};
-use crate::store::engine::write_queue::{Errand, Turn, Turns};
+use crate::store::engine::jobs::enqueue::can_signal;
 use crate::store::values::NewJob;
 
 /// The most jobs in one statement.

@@ -19,10 +19,10 @@ use sqlx::{Database, Error, SqlSafeStr as _, SqlStr};
 use crate::engine::Engine;
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 #[cfg(feature = "schedules")]
-use crate::store::engine::statements::ScheduleStatements;
+use crate::store::engine::statement::topics::ScheduleStatements;
 #[cfg(feature = "testing")]
-use crate::store::engine::statements::TestStatements;
-use crate::store::engine::statements::{
+use crate::store::engine::statement::topics::TestStatements;
+use crate::store::engine::statement::topics::{
     AdminStatements, AttemptStatements, LeaseStatements, RetentionStatements, SchemaStatements, SessionStatements,
     UniqueStatements,
 };
@@ -178,7 +178,7 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     const ENGINE: &'static str;
     /// How many connections a worker keeps outside the user's pool.
     const CONNECTIONS: u32;
-    /// Writers of this process take [turns](crate::store::engine::write_queue) instead of colliding in the database.
+    /// Writers of this process take [turns](crate::store::engine::connection::write_queue) instead of colliding in the database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
     /// Set where [`COMPLETE`](Self::ATTEMPTS.complete) finds nothing outside a transaction, nor in one that has written nothing.
@@ -215,14 +215,14 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// The test `settings` of the conformance suite tries the worst values.
     const OPEN_LINE: &'static [&'static str];
     /// Sent once on a connection of the worker's own that runs transactions, if the server then ends every
-    /// [silent](crate::store::engine::connection) session, not only a silent transaction. Such a connection is pinged.
+    /// [silent](crate::store::engine::connection::line) session, not only a silent transaction. Such a connection is pinged.
     const END_SILENT: Option<&'static str>;
     /// A query, and a statement for the worker's own connections on which that query returns a row. Then this server is
     /// one of several, each of which may lag a moment behind the others.
     const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)>;
 
     /// How long a connection of the worker's own that runs transactions may be silent before it is pinged, if that is
-    /// less than on [others](crate::store::engine::connection::SILENCE).
+    /// less than on [others](crate::store::engine::connection::line::SILENCE).
     const SILENCE: Option<Duration>;
     /// Begins each operation on the worker's own connections behind a pooler that lends sessions for one transaction at
     /// a time. Sets for this transaction what [`OPEN_LINE`](Self::OPEN_LINE) sets for a session. None: no worker can
@@ -283,7 +283,7 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     ) -> impl Future<Output = Result<i64, Error>> + Send;
     /// Runs text without values: session settings, migrations.
     fn raw(conn: &mut Self::Connection, sql: &'static str) -> impl Future<Output = Result<(), Error>> + Send;
-    /// Sets the [savepoint](crate::store::engine::savepoint::SAVEPOINT) if the connection is in a transaction, and
+    /// Sets the [savepoint](crate::store::engine::connection::savepoint::SAVEPOINT) if the connection is in a transaction, and
     /// returns whether it is.
     fn savepoint(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
     /// Asks the database whether the connection is in a transaction. sqlx counts one that is over, and does not know of
@@ -456,24 +456,24 @@ pub(crate) use driver;
 /// The files of [`Dialect`] that every engine has in its folder `sql`.
 macro_rules! topics {
     ($engine:literal) => {
-        const ATTEMPTS: $crate::store::engine::statements::AttemptStatements =
-            $crate::store::engine::statements::AttemptStatements::of(topic!($engine, "attempts"));
-        const LEASES: $crate::store::engine::statements::LeaseStatements =
-            $crate::store::engine::statements::LeaseStatements::of(topic!($engine, "leases"));
-        const RETENTION: $crate::store::engine::statements::RetentionStatements =
-            $crate::store::engine::statements::RetentionStatements::of(topic!($engine, "retention"));
-        const SCHEMA: $crate::store::engine::statements::SchemaStatements =
-            $crate::store::engine::statements::SchemaStatements::of(topic!($engine, "schema"));
-        const ADMIN: $crate::store::engine::statements::AdminStatements =
-            $crate::store::engine::statements::AdminStatements::of(topic!($engine, "admin"));
-        const UNIQUE: $crate::store::engine::statements::UniqueStatements =
-            $crate::store::engine::statements::UniqueStatements::of(topic!($engine, "unique"));
+        const ATTEMPTS: $crate::store::engine::statement::topics::AttemptStatements =
+            $crate::store::engine::statement::topics::AttemptStatements::of(topic!($engine, "attempts"));
+        const LEASES: $crate::store::engine::statement::topics::LeaseStatements =
+            $crate::store::engine::statement::topics::LeaseStatements::of(topic!($engine, "leases"));
+        const RETENTION: $crate::store::engine::statement::topics::RetentionStatements =
+            $crate::store::engine::statement::topics::RetentionStatements::of(topic!($engine, "retention"));
+        const SCHEMA: $crate::store::engine::statement::topics::SchemaStatements =
+            $crate::store::engine::statement::topics::SchemaStatements::of(topic!($engine, "schema"));
+        const ADMIN: $crate::store::engine::statement::topics::AdminStatements =
+            $crate::store::engine::statement::topics::AdminStatements::of(topic!($engine, "admin"));
+        const UNIQUE: $crate::store::engine::statement::topics::UniqueStatements =
+            $crate::store::engine::statement::topics::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]
-        const SCHEDULES: $crate::store::engine::statements::ScheduleStatements =
-            $crate::store::engine::statements::ScheduleStatements::of(topic!($engine, "schedules"));
+        const SCHEDULES: $crate::store::engine::statement::topics::ScheduleStatements =
+            $crate::store::engine::statement::topics::ScheduleStatements::of(topic!($engine, "schedules"));
         #[cfg(feature = "testing")]
-        const TESTING: $crate::store::engine::statements::TestStatements =
-            $crate::store::engine::statements::TestStatements::of(topic!($engine, "testing"));
+        const TESTING: $crate::store::engine::statement::topics::TestStatements =
+            $crate::store::engine::statement::topics::TestStatements::of(topic!($engine, "testing"));
     };
 }
 pub(crate) use topics;

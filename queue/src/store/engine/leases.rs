@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
+use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
-use crate::store::engine::notify::{self, Signals};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{list, number};
-use crate::store::engine::script::{Script, When};
+use crate::store::engine::statement::read::{list, number};
+use crate::store::engine::statement::script::{Script, When};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 use crate::store::{Leases, Reply};
 

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
 use crate::store::engines::schema;
 use crate::store::schema::{LATEST, Migration};
 

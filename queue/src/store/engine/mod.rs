@@ -1,55 +1,28 @@
 //! The one implementation of [`Store`](crate::store::Store), over the [`Dialect`](dialect::Dialect) of an engine.
 //!
-//! | | |
+//! | Room | |
 //! |---|---|
-//! | verbs | [`access`], [`jobs`], [`leases`], [`upkeep`], [`inspect`] and [`changes`], [`migrate`] |
-//! | what engines differ in | [`dialect`], [`statements`] |
-//! | running a statement | [`operation`] with [`pauses`], on a [`connection`], inside a [`savepoint`] or the [`write_queue`] |
-//! | what features add | [`unique`] and `schedules` |
-//! | enqueueing, starts and ends | [`enqueue`], [`insert`], [`ends`], [`complete`] |
-//! | shapes of statements | [`script`], [`runs`], `many_lanes`, [`read`] |
-//! | transactions that a driver lost track of | [`poisoned`] |
-//! | tests of users | [`given`], [`test_store`] |
-//! | the server | [`session`], [`distance`], [`notify`] |
+//! | [`dialect`] | What engines differ in |
+//! | [`statement`] | Where statements lie, how they are put together, how rows are read |
+//! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
+//! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
+//! | [`leases`] | Workers: heartbeats, losses, rescue |
+//! | [`admin`] | What people see and change |
+//! | [`unique`], `schedules` | What features add |
+//! | [`migrate`] | The schema |
 
-mod access;
-mod changes;
-pub(crate) mod complete;
+pub(crate) mod admin;
 pub(crate) mod connection;
 pub(crate) mod dialect;
-pub(crate) mod distance;
-mod ends;
-pub(crate) mod enqueue;
-#[cfg(feature = "testing")]
-pub(crate) mod given;
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
-    allow(dead_code, reason = "without an engine there are no statements")
-)]
-pub(crate) mod insert;
-pub(crate) mod inspect;
-mod jobs;
+pub(crate) mod jobs;
 mod leases;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) mod many_lanes;
 pub(crate) mod migrate;
-pub(crate) mod notify;
-pub(crate) mod operation;
-mod pauses;
-pub(crate) mod poisoned;
-pub(crate) mod read;
-pub(crate) mod runs;
-pub(crate) mod savepoint;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
-pub(crate) mod script;
-pub(crate) mod session;
-pub(crate) mod statements;
+pub(crate) mod statement;
 #[cfg(feature = "testing")]
-pub(crate) mod test_store;
+pub(crate) mod testing;
 pub(crate) mod unique;
-mod upkeep;
-pub(crate) mod write_queue;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,10 +9,10 @@ use sqlx::{Error, MySql, MySqlConnection};
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 
 use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, json, question_marks, rows};
-use crate::store::engine::many_lanes::{LANES, LanePart, ask_of, united};
-use crate::store::engine::read::{claimed, lane_of, shares};
-use crate::store::engine::runs::Runs;
-use crate::store::engine::script::sql;
+use crate::store::engine::statement::many_lanes::{LANES, LanePart, ask_of, united};
+use crate::store::engine::statement::read::{claimed, lane_of, shares};
+use crate::store::engine::statement::runs::Runs;
+use crate::store::engine::statement::script::sql;
 use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};

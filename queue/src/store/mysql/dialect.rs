@@ -8,14 +8,14 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
 use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::savepoint::SET_AND_RELEASED;
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, assembled, driver, json,
     question_marks, refused_by_sqlstate, rows, topics, without_signals,
 };
-use crate::store::engine::notify::Signals;
-use crate::store::engine::savepoint::SET_AND_RELEASED;
-use crate::store::engine::script::{sql, topic};
-use crate::store::engine::statements::SessionStatements;
+use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, assembled, json, question_marks};
-use crate::store::engine::many_lanes::{LANES, united};
-use crate::store::engine::read::lane_head;
-use crate::store::engine::script::sql;
+use crate::store::engine::statement::many_lanes::{LANES, united};
+use crate::store::engine::statement::read::lane_head;
+use crate::store::engine::statement::script::sql;
 use crate::store::values::{Ask, Lane, LaneHead};
 
 use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};

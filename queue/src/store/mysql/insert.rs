@@ -6,10 +6,10 @@ use sqlx::error::{BoxDynError, DatabaseError};
 use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
 use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
+use crate::store::engine::connection::savepoint::Together;
 use crate::store::engine::dialect::{Cells, Dialect, assembled, rows};
-use crate::store::engine::insert::fitting;
-use crate::store::engine::savepoint::Together;
-use crate::store::engine::script::sql;
+use crate::store::engine::jobs::insert::fitting;
+use crate::store::engine::statement::script::sql;
 use crate::store::mysql::settings;
 use crate::store::values::{NewJob, Whose};
 

@@ -35,7 +35,7 @@ pub(crate) const PLAIN: &str = "SELECT 1 FROM DUAL WHERE @@autocommit AND @@comp
 pub(crate) const BEGIN: &str = "START TRANSACTION";
 pub(crate) const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
 pub(crate) const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
-/// Sets the savepoint of [`savepoint`](crate::store::engine::savepoint), if that would stay.
+/// Sets the savepoint of [`savepoint`](crate::store::engine::connection::savepoint), if that would stay.
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue; RELEASE SAVEPOINT queue_enqueue; SAVEPOINT queue_enqueue";
 /// The step between ids, whether text arrives unchanged, and whether each statement commits by itself.
 pub(crate) const SESSION: &str = "SELECT CAST(@@auto_increment_increment AS SIGNED), \

@@ -9,19 +9,19 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef};
 
 use crate::engine::Engine;
-use crate::store::engine::notify::{self, Signals};
+use crate::store::engine::connection::notify::{self, Signals};
 
-use crate::store::engine::connection::alone;
+use crate::store::engine::connection::line::alone;
+use crate::store::engine::connection::operation::LIMIT;
+use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
     refused_by_sqlstate, rows, topics,
 };
-use crate::store::engine::insert::{alike, fitting};
-use crate::store::engine::operation::LIMIT;
-use crate::store::engine::read::{begins, claimed, lane_of, number, seen, shares};
-use crate::store::engine::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
-use crate::store::engine::script::{sql, topic};
-use crate::store::engine::statements::SessionStatements;
+use crate::store::engine::jobs::insert::{alike, fitting};
+use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
+use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 

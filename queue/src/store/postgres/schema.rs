@@ -1,6 +1,6 @@
 //! The tables, as scripts.
 
-use crate::store::engine::script::sql;
+use crate::store::engine::statement::script::sql;
 use crate::store::schema::Schema;
 
 pub(crate) const SCHEMA: Schema = Schema {

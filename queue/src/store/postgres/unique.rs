@@ -7,8 +7,8 @@ use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::insert::fitting;
-use crate::store::engine::script::sql;
+use crate::store::engine::jobs::insert::fitting;
+use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::postgres::dialect::CHUNK_BYTES;

@@ -10,18 +10,18 @@ use sqlx::{Error, Pool, Row, SqlStr, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
 use crate::engine::Engine;
-use crate::store::engine::notify::Signals;
+use crate::store::engine::connection::notify::Signals;
 
+use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::dialect::{
     Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, assembled, driver, ids,
     json, rows, topics,
 };
-use crate::store::engine::insert::{alike, args_list, fitting};
-use crate::store::engine::many_lanes::{LanePart, ask_of, united};
-use crate::store::engine::read::{begins, claimed, lane_of, seen, shares};
-use crate::store::engine::savepoint::{SAVEPOINT, Together};
-use crate::store::engine::script::{sql, topic};
-use crate::store::engine::statements::SessionStatements;
+use crate::store::engine::jobs::insert::{alike, args_list, fitting};
+use crate::store::engine::statement::many_lanes::{LanePart, ask_of, united};
+use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
+use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::sqlite::watch::Writes;
 use crate::store::sqlite::{connections, in_memory};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};

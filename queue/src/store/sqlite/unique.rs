@@ -8,8 +8,8 @@ use sqlx::{Error, Sqlite, SqliteConnection};
 
 use crate::limits::micros;
 use crate::store::engine::dialect::{Bind, Cells, Dialect, json, rows};
-use crate::store::engine::insert::{args_list, fitting};
-use crate::store::engine::script::sql;
+use crate::store::engine::jobs::insert::{args_list, fitting};
+use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};

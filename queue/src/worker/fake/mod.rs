@@ -330,7 +330,7 @@ impl Access for MadeUp {
     #[cfg(feature = "sqlite")]
     fn subscribe(&self, notify: Arc<Notify>) -> Guard {
         let nobody = sqlx::SqlitePool::connect_lazy("sqlite://made-up").expect("an address");
-        Box::new(crate::store::engine::notify::subscribe(&nobody, notify))
+        Box::new(crate::store::engine::connection::notify::subscribe(&nobody, notify))
     }
 
     #[cfg(not(feature = "sqlite"))]

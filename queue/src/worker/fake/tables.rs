@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::engine::write_queue::Turns;
+use crate::store::engine::connection::write_queue::Turns;
 use crate::store::values::{Ask, Claimed, Found, Lane, LaneHead, Place, Rank, Reach, Share};
 
 /// The tables, and what happened to them.

@@ -5,12 +5,12 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{ScheduleRow, TickOutcome};
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, json, rows};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::time;
 use crate::store::engine::schedules::fire::{Moved, Tick, announce, insert, job};
 use crate::store::engine::schedules::read;
+use crate::store::engine::statement::read::time;
 use crate::store::schedules::{Change, Named, NotThere, Noted};
 
 /// Locks the schedule with this name, if it exists and was not removed.

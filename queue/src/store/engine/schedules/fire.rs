@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
+use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, execute, ids, json};
-use crate::store::engine::enqueue::enqueue;
-use crate::store::engine::notify::{self, Signals};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Fired, Kinds};
 use crate::store::values::{NewJob, Unwritten, Whose};

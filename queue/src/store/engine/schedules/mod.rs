@@ -13,11 +13,11 @@ use futures_util::FutureExt;
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::read::{list, number, time};
-use crate::store::engine::script::When;
+use crate::store::engine::statement::read::{list, number, time};
+use crate::store::engine::statement::script::When;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::{Reply, ScheduleStore};
 

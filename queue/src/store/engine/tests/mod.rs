@@ -54,10 +54,10 @@ use futures_util::FutureExt;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
+use super::connection::notify::Signals;
+use super::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
 use super::migrate;
-use super::notify::Signals;
-use super::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::error::Error;
 use crate::store::values::Destination::{Bury, Requeue};
 use crate::store::values::{

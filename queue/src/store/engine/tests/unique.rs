@@ -1,7 +1,7 @@
 //! Keys of unique jobs: the sweep, what a key costs, and callers with an old snapshot.
 
 use super::*;
-use crate::store::engine::enqueue::enqueue;
+use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::engine::unique::sweep::{over, sweep};
 use crate::store::values::Unwritten;
 use crate::unique::{Enqueued, OnConflict, UniqueJob, UniqueUntil};

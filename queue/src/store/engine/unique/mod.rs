@@ -17,11 +17,11 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::limits::micros;
+use crate::store::engine::connection::operation::LIMIT;
+use crate::store::engine::connection::pauses::Pauses;
+use crate::store::engine::connection::savepoint::Together;
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
-use crate::store::engine::operation::LIMIT;
-use crate::store::engine::pauses::Pauses;
-use crate::store::engine::read::number;
-use crate::store::engine::savepoint::Together;
+use crate::store::engine::statement::read::number;
 use crate::store::engine::unique::dialect::{Holder, HolderState, Key, Way};
 use crate::store::engine::unique::group::{Group, grouped};
 use crate::store::values::{NewJob, Unwritten, Whose};

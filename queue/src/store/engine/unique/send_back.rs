@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::store::engine::dialect::{Cells, Dialect, rows};
-use crate::store::engine::read::number;
+use crate::store::engine::statement::read::number;
 use crate::store::engine::unique::CHUNK;
 use crate::store::engine::unique::dialect::{Given, Key};
 use crate::store::values::Refusal;

@@ -11,9 +11,9 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use crate::error::Error;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::script::When;
+use crate::store::engine::statement::script::When;
 
 /// How many unique jobs one statement looks at.
 const PART: usize = 1_000;

@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::engine::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::{migrate, unique};
 use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
@@ -233,7 +233,7 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
 
 /// Reads a time that each row has. A time that the engine itself cannot read, as MySQL's zero date, is 1970.
 fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
-    crate::store::engine::read::time(row, column).map(time)
+    crate::store::engine::statement::read::time(row, column).map(time)
 }
 
 fn time(micros: i64) -> DateTime<Utc> {

@@ -19,7 +19,7 @@ pub(crate) enum When {
     Each,
     /// `refused`: if some jobs were not accepted. It reads which were.
     Refused,
-    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::runs::Runs). These are bound
+    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::statement::runs::Runs). These are bound
     /// behind the other values.
     Runs,
     /// `scattered`: otherwise.
@@ -161,7 +161,12 @@ pub(crate) use topic;
 /// A statement that one engine alone has.
 macro_rules! sql {
     ($engine:literal, $topic:literal, $name:literal) => {
-        const { $crate::store::engine::script::named($crate::store::engine::script::topic!($engine, $topic), $name) }
+        const {
+            $crate::store::engine::statement::script::named(
+                $crate::store::engine::statement::script::topic!($engine, $topic),
+                $name,
+            )
+        }
     };
 }
 pub(crate) use sql;

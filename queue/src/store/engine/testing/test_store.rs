@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
-use crate::store::engine::given::{Given, Requests};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::script::When;
+use crate::store::engine::statement::script::When;
+use crate::store::engine::testing::given::{Given, Requests};
 use crate::store::values::Whose;
 use crate::store::{Reply, TestStore};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use sqlx::Error;
 
 use crate::store::engine::dialect::{Bind, Dialect, execute, ids};
-use crate::store::engine::script::When;
+use crate::store::engine::statement::script::When;
 use crate::store::values::{End, RunningRow};
 
 /// Completes the job in the handler's transaction. False: no row there is this attempt's. None: there is no

@@ -5,9 +5,9 @@
 //!
 //! [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
 
-use crate::store::engine::script::{Script, find, named};
+use crate::store::engine::statement::script::{Script, find, named, topic};
 
-const SHARED: &str = include_str!("sql/shared.sql");
+const SHARED: &str = topic!("engine", "shared");
 
 /// The statements of a topic, each with the name of its field: `sql` or a `script`, or `maybe_` one that some engines
 /// lack, or one that is `shared`.
@@ -161,9 +161,9 @@ statements! {
         stats: sql,
         /// Rows of queue, pause, and the numbers of scheduled, ready, running and retrying jobs.
         queues: sql,
-        /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
+        /// Rows as [`inspect`](crate::store::engine::admin::inspect) reads them.
         workers: sql,
-        /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all lists of jobs. Rows as it reads them.
+        /// Binds as [`inspect`](crate::store::engine::admin::inspect) gives them to all lists of jobs. Rows as it reads them.
         jobs_hot: sql,
         /// As before.
         jobs_running: sql,
@@ -180,7 +180,7 @@ statements! {
         /// Binds: queue.
         resume: shared,
         /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement is
-        /// a list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids.
+        /// a list of [`ChangedJob`](crate::store::engine::admin::changes)s. Each `find` returns ids.
         run_now: script,
         /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
         reschedule: script,

@@ -8,11 +8,11 @@ use futures_util::future::try_join;
 use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
-use crate::store::engine::connection::connect;
+use crate::store::engine::connection::line::connect;
+use crate::store::engine::connection::notify::{self, Signals, can_spare_one};
+use crate::store::engine::connection::operation::{LIMIT, SqlStore};
 use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
-use crate::store::engine::notify::{Signals, can_spare_one};
-use crate::store::engine::operation::{LIMIT, SqlStore};
-use crate::store::engine::{migrate, notify};
+use crate::store::engine::migrate;
 use crate::store::{Access, Capabilities, Guard, Reply, Trouble};
 
 /// The error of a worker that finds itself behind a pooler.

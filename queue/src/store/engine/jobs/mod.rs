@@ -1,13 +1,23 @@
 //! Jobs, from the claim to the end.
 
+pub(crate) mod complete;
+mod ends;
+pub(crate) mod enqueue;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "without an engine there are no statements")
+)]
+pub(crate) mod insert;
+mod upkeep;
+
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
 use crate::store::{Jobs, Reply};
 

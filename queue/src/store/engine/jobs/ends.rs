@@ -4,10 +4,10 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, List, execute, ids, json};
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::runs::Runs;
-use crate::store::engine::script::{Script, When};
+use crate::store::engine::statement::runs::Runs;
+use crate::store::engine::statement::script::{Script, When};
 use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes

@@ -18,17 +18,17 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Doing, Error};
-use crate::store::engine::connection::{Conn, Kept, Line, SILENCE, connect, open_line};
+use crate::store::engine::connection::distance::Distance;
+use crate::store::engine::connection::line::{Conn, Kept, Line, SILENCE, connect, open_line};
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::pauses::Pauses;
+use crate::store::engine::connection::poisoned::acquire;
+use crate::store::engine::connection::savepoint::ended;
+use crate::store::engine::connection::session::Session;
+use crate::store::engine::connection::write_queue::{Errand, Listening, Turns};
 use crate::store::engine::dialect::{Beside, Dialect, Housekeeping, rows};
-use crate::store::engine::distance::Distance;
 #[cfg(feature = "testing")]
-use crate::store::engine::given::Given;
-use crate::store::engine::notify::Signals;
-use crate::store::engine::pauses::Pauses;
-use crate::store::engine::poisoned::acquire;
-use crate::store::engine::savepoint::ended;
-use crate::store::engine::session::Session;
-use crate::store::engine::write_queue::{Errand, Listening, Turns};
+use crate::store::engine::testing::given::Given;
 use crate::store::values::Whose;
 
 /// The time limit of an operation, with all its retries.

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::enqueue::group;
 use crate::store::Leases as _;
-use crate::store::engine::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::values::{NewJob, NewWorker};
 
 fn turns(file: &str) -> Turns {

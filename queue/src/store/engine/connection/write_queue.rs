@@ -20,8 +20,8 @@ use sqlx::Pool;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
+use crate::store::engine::connection::notify::{self, Signals};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::notify::{self, Signals};
 
 /// A writer that has waited this long proceeds without its turn. A process outside may hold the file's lock. Then all
 /// waiting writers meet it at the same time, each with its own busy timeout, not one after the other.

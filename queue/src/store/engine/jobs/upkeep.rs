@@ -9,12 +9,12 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::limits::micros;
 use crate::state::JobState;
-use crate::store::engine::changes::delete;
+use crate::store::engine::admin::changes::delete;
+use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, execute, ids};
-use crate::store::engine::notify::Signals;
-use crate::store::engine::operation::{Mode, SqlStore, Via};
-use crate::store::engine::runs::Runs;
-use crate::store::engine::script::When;
+use crate::store::engine::statement::runs::Runs;
+use crate::store::engine::statement::script::When;
 use crate::store::engine::unique::sweep;
 use crate::store::{Reply, Upkeep};
 

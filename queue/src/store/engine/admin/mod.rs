@@ -1,0 +1,4 @@
+//! The administration: what it shows, and what it changes.
+
+pub(crate) mod changes;
+pub(crate) mod inspect;

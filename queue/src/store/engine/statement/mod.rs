@@ -1,0 +1,8 @@
+//! Statements: where they lie, how they are put together, and how their rows are read.
+
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) mod many_lanes;
+pub(crate) mod read;
+pub(crate) mod runs;
+pub(crate) mod script;
+pub(crate) mod topics;
