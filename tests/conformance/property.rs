@@ -520,6 +520,7 @@ impl Case<'_> {
                 assert_eq!(first, Enqueued::Replaced(id));
                 let retries = new.max_retries.unwrap_or(DECLARED_RETRIES);
                 (job.queue, job.priority, job.max_retries) = (new.queue, new.priority, Some(retries));
+                job.attempt = 0;
                 job.script.clone_from(&new.script);
                 job.reschedule(new.due);
             }

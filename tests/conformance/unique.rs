@@ -16,6 +16,7 @@ conformance! {
     let_others_in_when_they_start,
     keep_out_others_for_a_time,
     may_replace_what_waits,
+    begin_their_attempts_anew_when_replaced,
     may_be_put_off_but_not_for_ever,
     may_refuse_a_second_one,
     are_free_again_after_a_rollback,
@@ -155,6 +156,23 @@ async fn may_replace_what_waits(db: Db) {
     db.reaches(first, JobState::Completed).await;
     assert_eq!(db.probe.labels(What::Started), ["fifth"]);
     worker.stop().await;
+}
+
+/// The attempts of what was replaced are not those of what takes its place.
+async fn begin_their_attempts_anew_when_replaced(db: Db) {
+    let first = db.enqueue(play("first", [Step::RetryAfter(3_600_000, "closed".into())]).max_retries(5)).await;
+    let worker = db.start(db.worker());
+    eventually("its failure", async || db.job(first).await.job.error).await;
+    worker.stop().await;
+    assert_eq!(db.job(first).await.job.attempt, 1);
+    let second = play("second", []).unique_until(UniqueUntil::Start).on_conflict(OnConflict::Replace).max_retries(0);
+    assert_eq!(db.enqueue_unique(second).await, Replaced(first));
+    assert_eq!(db.job(first).await.job.attempt, 0);
+    let worker = db.start(db.worker());
+    db.reaches(first, JobState::Completed).await;
+    worker.stop().await;
+    let event = db.probe.log().into_iter().find(|event| event.label == "second").expect("its attempt");
+    assert_eq!((event.attempt, event.max_attempts), (1, 1));
 }
 
 async fn may_be_put_off_but_not_for_ever(db: Db) {

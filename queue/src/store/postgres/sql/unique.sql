@@ -102,9 +102,11 @@ WHERE k.kind = w.kind AND k.unique_key = w.key
 SELECT id, worker_id, fence FROM queue_jobs WHERE id = ANY ($1::bigint[]) AND worker_id = 0 ORDER BY id FOR UPDATE
 
 -- name: replace
--- Gives a waiting job other values. Without a due time, it is due at once, and keeps its place if it is due. $1: a list
+-- Gives a waiting job other values, which begin with no attempt. Without a due time, it is due at once, and keeps its
+-- place if it is due. $1: a list
 -- of `{id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
 UPDATE queue_jobs AS j SET queue = w.queue, priority = w.priority, max_retries = w.max_retries, args = w.args::json,
+    attempt = 0,
     run_at = least(coalesce(timestamptz 'epoch' + w.run_at_us * interval '1 microsecond',
                             statement_timestamp() + w.delay_us * interval '1 microsecond',
                             least(j.run_at, statement_timestamp())),

@@ -86,10 +86,11 @@ FROM json_each($1) AS w
 WHERE k.kind = w.value ->> 'kind' AND k.unique_key = w.value ->> 'key'
 
 -- name: replace
--- Gives a waiting job other values. Without a due time, it is due at once, and keeps its place if it is due. $1: a list
+-- Gives a waiting job other values, which begin with no attempt. Without a due time, it is due at once, and keeps its
+-- place if it is due. $1: a list
 -- of `{id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
 UPDATE queue_jobs AS j SET queue = w.value ->> 'queue', priority = w.value ->> 'priority',
-    max_retries = w.value ->> 'max_retries', args = w.value ->> 'args',
+    max_retries = w.value ->> 'max_retries', args = w.value ->> 'args', attempt = 0,
     run_at = min(coalesce((w.value ->> 'run_at_us' + 999) / 1000,
                           clock.now + (w.value ->> 'delay_us' + 2999) / 1000,
                           min(j.run_at, clock.now)),
