@@ -7,21 +7,14 @@ use anyhow::{Context as _, Result};
 use super::numbers::{Spread, short};
 use super::peers::VARIANTS;
 use super::record::{PeerRow, Record, Row};
-use super::workload::{Beside, Better, Figure, find};
+use super::workload::{Beside, Better, Figure, WORKLOADS, find};
 use queue_test_servers::Engine;
 
 /// How everything is measured.
 const HEAD: &str = "# Benchmarks
 
-`cargo xtask bench` writes this page. Each figure is the median over the rounds, with minimum and maximum. Treat
-differences under 25 % as noise. Compare figures only within one run: the ratio is what counts.
-
-| Column | Meaning |
-|---|---|
-| floor | Hand-written SQL that does the same work on the same server |
-| ours | This library with its default settings |
-| ratio | Ours divided by the floor, or by ours in the workload that the cell names. For times, less is better |
-| ours ÷ peer | Ours divided by the peer's figure of the same run |
+`cargo xtask bench` writes this page. It shows medians. [benchmarks.json](benchmarks.json) has every figure, with minimum,
+maximum, date and number of rounds. Treat differences under 25 % as noise. Compare figures only within one run.
 
 ## How it is measured
 
@@ -50,13 +43,11 @@ differences under 25 % as noise. Compare figures only within one run: the ratio 
 | `drain` | 50,000 jobs wait. The time from the start of the worker until the database has recorded all of them. |
 | `drain-1`, `drain-4`, `drain-16` | Worker processes that have been idle for a second get 50,000 jobs at once. The time from the first start of a job to the last end, by the database's clock. |
 | `pickup`, `pickup-other` | 200 jobs, one every 50 ms. The producer's two connections are open before. The time from the enqueue call to the first line of the handler. |
-| `pickup-far` | The same on servers, first locally, then through a proxy that adds 0.5 ms to each round trip. Extra round trips: the difference of the two medians, divided by 0.5 ms. |
-| `pickup-queues` | A worker with four limited queues. 48 jobs, one about every 0.6 s, never twice in a row on the same queue. |
-| `idle` | The statements that sqlx logs in the worker's process, without BEGIN and COMMIT. First from one second after the start, then from 75 s, for half as long. Beside them the server's own count: transactions (PostgreSQL) or statements (MySQL, MariaDB). Peers are compared by the server's count. CPU as Linux counts it, of the worker and of all processes of the server. |
-| `drain-ready`, `drain-future`, `drain-foreign`, `drain-history`, `drain-dead` | SQL writes the other rows once for all rounds. Then the database settles: VACUUM ANALYZE and CHECKPOINT on PostgreSQL; ANALYZE TABLE and a pause until the pages are written on MySQL and MariaDB; a checkpoint on SQLite. Then 50,000 jobs are enqueued and drained. In `drain-ready` a date puts them before the other jobs of their lane. |
+| `idle` | The statements that sqlx logs in the worker's process, from one second after the start and from 75 s, and CPU as Linux counts it. |
+| `drain-ready`, `drain-future`, `drain-foreign`, `drain-history`, `drain-dead` | SQL writes the other rows once for all rounds, and the database settles (vacuum, checkpoint). Then 50,000 jobs are enqueued and drained. In `drain-ready` a date puts them before the other jobs of their lane. |
 | `closed-64`, `closed-256`, `closed-pinned` | In the worker's process, two tasks enqueue 500 jobs at a time whenever fewer than 5,000 would wait. The handler sleeps for 1 ms. The first 2 s do not count. The rate is by the database's completion times. Times are from the enqueue call to the end of the handler. |
 | `paced-64`, `paced-256` | The same jobs arrive in groups, one every 5 ms, whether or not earlier groups are written. A thread of its own tells when a group is due. Times start at that moment. |
-| `cost` | 50,000 jobs, enqueued at once and drained. Log: PostgreSQL's WAL after a checkpoint, `Innodb_os_log_written`, or SQLite's log with checkpoints off. Commits: PostgreSQL's `xact_commit`, InnoDB's `trx_rw_commits`, or the commits in SQLite's log. Kept: the size of history and attempts, with indexes. |
+| `cost` | 50,000 jobs, enqueued at once and drained: bytes of the database's log, commits, CPU, and what is kept. |
 | `memory` | `VmRSS` and `VmHWM` of a process that only works. |
 | `steady` | Arrival as in `paced-256`, with a retention of two minutes. |
 
@@ -70,20 +61,114 @@ The floor uses the plainest table that a queue needs, with one index. Finished r
 | `enqueue-tx` | Begin, INSERT and commit through a pool of sqlx, as on our side. |
 | `bulk` | UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB), `json_each` of 5,000 rows (SQLite). |
 | `drain` | Claim 500 rows, then delete them and write their history rows. Two connections (SQLite: one). |
-| `pickup`, `pickup-other`, `pickup-far` | PostgreSQL: INSERT with NOTIFY, then the listener claims. Elsewhere nothing announces a new row, so the claim follows at once on a second connection. On SQLite that claim is not forced to disk, as on our side. |
+| `pickup`, `pickup-other` | PostgreSQL: INSERT with NOTIFY, then the listener claims. Elsewhere the claim follows at once on a second connection. |
 | `paced-64`, `paced-256` | A worker by hand that runs 64 or 256 jobs at a time, with one connection each for INSERT, claim and end (SQLite: one for all). It hears of each group within the process, claims 500 jobs ahead, and writes ends together. It has no lease, fence, retry or timeout. |
 ";
 
 /// The whole page.
 pub(super) fn page(record: &Record) -> String {
     let mut text = format!("{HEAD}\nMachine: {}\n\n", record.machine);
-    text += &tables(record, None);
+    text += &overview(record);
+    text += &peers_overview(record);
     if !record.peers_about.is_empty() {
         text += "\n## Peers: versions and settings\n\n| peer | versions | defaults | best |\n|---|---|---|---|\n";
         for (name, about) in &record.peers_about {
             let setting = |variant: &str| about.settings.get(variant).map_or("–", String::as_str);
             let _ =
                 writeln!(text, "| {name} | {} | {} | {} |", about.versions, setting(VARIANTS[0]), setting(VARIANTS[1]));
+        }
+    }
+    text
+}
+
+/// Figures of these keys are shown, and the first figure of a workload that has none of them.
+const SHOWN: [&str; 3] = ["jobs_per_second", "p50_ms", "p99_ms"];
+/// Workloads of peers that are shown, each with its figure.
+const OF_PEERS: [(&str, &str); 4] =
+    [("enqueue-1", "jobs_per_second"), ("bulk", "jobs_per_second"), ("drain", "jobs_per_second"), ("pickup", "p50_ms")];
+
+/// Ours: each figure once, with a column for each engine.
+fn overview(record: &Record) -> String {
+    let engines = Engine::selection(&[]);
+    let mut text = String::from(
+        "## Ours\n\nIn brackets: divided by the floor, or by ours in the workload that the second column names. For \
+         times, less is better.\n\n",
+    );
+    let versions = engines.iter().filter_map(|engine| record.versions.get(engine.name()));
+    let short = versions.map(|version| version.split(" (").next().unwrap_or_default());
+    let _ = writeln!(text, "{}.\n", short.collect::<Vec<_>>().join(", "));
+    let columns = engines.iter().fold(String::new(), |text, engine| format!("{text} {engine} |"));
+    let _ = writeln!(text, "| workload | figure |{columns}\n|---|---|{}", "---|".repeat(engines.len()));
+    for workload in WORKLOADS {
+        // the rate of a paced workload is that of its arrivals
+        let is_set = |key: &str| workload.paced.is_some() && key == SHOWN[0];
+        let named = workload.figures.iter().filter(|it| SHOWN.contains(&it.key) && !is_set(it.key));
+        let shown: Vec<_> = match named.clone().next() {
+            Some(_) => named.collect(),
+            None => workload.figures.iter().take(1).collect(),
+        };
+        let mut is_first = true;
+        for figure in shown {
+            let of = |engine: &Engine| {
+                let is_it = |row: &&Row| {
+                    (&*row.engine, &*row.workload, &*row.figure) == (engine.name(), workload.name, figure.key)
+                };
+                record.rows.iter().find(is_it)
+            };
+            let cells: Vec<_> = engines.iter().map(|engine| of(engine).map_or("–".into(), cell)).collect();
+            if cells.iter().any(|cell| cell != "–") {
+                let base = match figure.beside {
+                    Beside::Ours(base) => format!(", ÷ `{base}`"),
+                    _ => String::new(),
+                };
+                let named = format!("{} (`{}`)", workload.about, workload.name);
+                let what = if is_first { named } else { "…".into() };
+                let _ = writeln!(text, "| {what} | {}{base} | {} |", figure.label, cells.join(" | "));
+                is_first = false;
+            }
+        }
+    }
+    if let Some(rows) = compile_rows(record, None) {
+        text += "\n";
+        text += &rows;
+    }
+    text
+}
+
+fn cell(row: &Row) -> String {
+    let ours = row.ours.as_ref().map_or("–".into(), |spread| short(spread.median));
+    row.ratio.map_or(ours.clone(), |ratio| format!("{ours} ({ratio:.2})"))
+}
+
+/// Peers: their figures, and ours of the same run divided by theirs.
+fn peers_overview(record: &Record) -> String {
+    let mut text = String::from(
+        "\n## Peers\n\nIn brackets: ours divided by theirs, in the same run.\n\n\
+         | workload | figure | engine | peer | default settings | best settings |\n|---|---|---|---|---|---|\n",
+    );
+    for (workload, key) in OF_PEERS {
+        for engine in Engine::selection(&[]) {
+            let of = |row: &&PeerRow| (&*row.engine, &*row.workload) == (engine.name(), workload);
+            let rows: Vec<_> =
+                record.peers.iter().filter(of).filter(|row| row.figure == key || row.failed.is_some()).collect();
+            let is_first = |(at, row): &(usize, &&PeerRow)| rows[..*at].iter().all(|it| it.peer != row.peer);
+            for (_, row) in rows.iter().enumerate().filter(is_first) {
+                let cells = VARIANTS.map(|variant| {
+                    let found = rows.iter().find(|it| it.peer == row.peer && it.variant == variant);
+                    match found.map(|it| (it.value.as_ref(), it.ours_by_it)) {
+                        Some((Some(value), Some(ratio))) => format!("{} ({})", short(value.median), short(ratio)),
+                        Some((Some(value), None)) => short(value.median),
+                        Some((None, _)) => "failed".into(),
+                        None => "–".into(),
+                    }
+                });
+                let label = figure(workload, key).map_or(key, |it| it.label);
+                let _ = writeln!(
+                    text,
+                    "| `{workload}` | {label} | {engine} | {} | {} | {} |",
+                    row.peer, cells[0], cells[1]
+                );
+            }
         }
     }
     text
@@ -241,7 +326,7 @@ fn failed(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::record::{PeerRow, Record, Row};
-    use super::{page, readme};
+    use super::{page, readme, tables};
     use crate::bench::numbers::Spread;
 
     fn row(ratio: f64) -> Row {
@@ -261,7 +346,9 @@ mod tests {
     fn a_row_is_shown() {
         let mut record = Record::default();
         record.put(vec![row(0.5)]);
-        assert!(page(&record).contains("| jobs/s | 2,000 | 1,000 | 0.50 | 2024-02-29, 1 round |"), "{}", page(&record));
+        assert!(page(&record).contains("| jobs/s | 1,000 (0.50) | – | – | – |"), "{}", page(&record));
+        let all = tables(&record, None);
+        assert!(all.contains("| jobs/s | 2,000 | 1,000 | 0.50 | 2024-02-29, 1 round |"), "{all}");
     }
 
     #[test]
