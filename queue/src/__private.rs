@@ -9,7 +9,7 @@ pub use crate::context::State;
 use crate::effects;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 pub use crate::job::StateType;
-pub use crate::outcome::{IntoJobError, JobError, JobReturn};
+pub use crate::outcome::{IntoJobError, JobError};
 pub use crate::registry::Registration;
 
 /// Returns the worker's value for a [`State`] parameter.

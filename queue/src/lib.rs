@@ -143,7 +143,7 @@ pub use job::Periodic;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
 pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
 pub use migrate::{migrate, migration_sql, migration_sql_from};
-pub use outcome::{BoxError, IntoJobError, JobError, JobReturn};
+pub use outcome::{BoxError, IntoJobError, JobError};
 #[doc(inline)]
 pub use queue_macros::job;
 #[cfg(feature = "schedules")]

@@ -6,7 +6,6 @@ use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 
 /// A boxed error with its chain of causes.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -225,33 +224,6 @@ fn inside(error: &dyn Any) -> Option<Verdict> {
             Verdict::Whole(Failure::Snooze { delay, reason, give_up_at })
         }
     })
-}
-
-/// What a handler may return: nothing, or a `Result` with a serializable value and an error.
-#[diagnostic::on_unimplemented(
-    message = "a job cannot return `{Self}`",
-    label = "a job returns nothing or a `Result`",
-    note = "return `Result<T, E>` where `T: serde::Serialize` (kept as the job's result) and `E` is any error type"
-)]
-pub trait JobReturn {
-    /// The value that is kept as the job's result.
-    type Output: Serialize + Send + 'static;
-    /// Converts the value into the outcome of the attempt.
-    fn into_result(self) -> Result<Self::Output, JobError>;
-}
-
-impl JobReturn for () {
-    type Output = ();
-    fn into_result(self) -> Result<(), JobError> {
-        Ok(())
-    }
-}
-
-impl<T: Serialize + Send + 'static, E: IntoJobError> JobReturn for Result<T, E> {
-    type Output = T;
-    fn into_result(self) -> Result<T, JobError> {
-        self.map_err(IntoJobError::into_job_error)
-    }
 }
 
 #[cfg(all(test, feature = "anyhow", feature = "eyre"))]
