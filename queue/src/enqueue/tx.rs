@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 
 use crate::error::Doing as _;
 use crate::outcome::JobError;
-use crate::store::engine::connection::poisoned::acquire;
 use crate::store::engine::connection::write_queue::{Errand, Turn, Turns, TxTurn};
 use crate::store::engine::dialect::Dialect;
 
@@ -113,7 +112,7 @@ impl<DB: TxDatabase> Tx<DB> {
         let turn = turns.transaction().await;
         // in a task: sqlx does not survive a drop while a transaction begins
         let begun = tokio::spawn(async move {
-            let mut conn = acquire(&pool).await?;
+            let mut conn = DB::acquire(&pool).await?;
             let turn = (turn, turns.next(Errand::Other).await);
             let open = Arc::new(AtomicBool::new(true));
             DB::hold_commits(&mut conn, Arc::downgrade(&open)).await?;

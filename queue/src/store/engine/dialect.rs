@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
 use sqlx::{Database, Error, SqlSafeStr as _, SqlStr};
 
 use crate::engine::Engine;
@@ -181,17 +182,14 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// Writers of this process take [turns](crate::store::engine::connection::write_queue) instead of colliding in the database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
-    /// Set where [`COMPLETE`](Self::ATTEMPTS.complete) finds nothing outside a transaction, nor in one that has written nothing.
-    /// This makes a transaction one that has.
+    /// Set where [`complete`](AttemptStatements::complete) finds nothing outside a transaction, nor in one that has
+    /// written nothing. This makes a transaction one that has.
     const BEGIN_TO_WRITE: Option<&'static str>;
-    /// Set where [`COMPLETE`](Self::ATTEMPTS.complete) has a step for a transaction that nobody has looked for. It becomes false
-    /// when a server turns out to find nothing by that step. Then each completion saves the try.
+    /// Set where [`complete`](AttemptStatements::complete) has a step for a transaction that nobody has looked for. It
+    /// becomes false when a server turns out to find nothing by that step. Then each completion saves the try.
     const TRIES_FIRST: Option<&'static AtomicBool>;
     /// The engine may end a transaction because of a statement that fails, or commit it because of another one.
     const ENDS_BY_ITSELF: bool;
-    /// Set where the engine may end a transaction by itself. Then a connection of the pool may count a transaction that
-    /// is over. Returns a row if that connection can be closed: a database in memory would be lost with it.
-    const IN_A_FILE: Option<&'static str>;
     /// An address for a pool that never connects.
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str;
@@ -254,11 +252,14 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// [`Jobs::claim`](crate::store::Jobs::claim) with `alone`. None: discovery costs next to nothing.
     const CLAIM_ALONE: Option<ClaimAlone<Self>>;
 
+    /// Takes a connection from the pool that is in no transaction.
+    fn acquire(pool: &sqlx::Pool<Self>) -> impl Future<Output = Result<PoolConnection<Self>, Error>> + Send;
+
     /// A pool's options for the worker's own connections. The server shows whose they are, if it can and the user has
     /// set no name.
     fn named(options: &Options<Self>) -> Options<Self>;
 
-    /// Ends, as [`FINISH`](Self::ATTEMPTS.finish) reads them.
+    /// Ends, as [`finish`](AttemptStatements::finish) reads them.
     fn finish_list(batch: &[End]) -> List;
 
     /// The values in the order in which `sql` names them, and the text as the driver needs it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
+use sqlx::pool::PoolConnection;
 use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
@@ -54,7 +55,6 @@ impl Dialect for MySql {
     const BEGIN_TO_WRITE: Option<&'static str> = None;
     const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
     const ENDS_BY_ITSELF: bool = true;
-    const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "mysql://nowhere/nowhere";
     #[cfg(feature = "testing")]
@@ -94,6 +94,10 @@ impl Dialect for MySql {
 
     const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("mysql", "sessions")));
     topics!("mysql");
+
+    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
+        pool.acquire().await
+    }
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
         options.clone()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef};
 
@@ -160,7 +161,6 @@ impl Dialect for Postgres {
     const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
     const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = false;
-    const IN_A_FILE: Option<&'static str> = None;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "postgres://nowhere/nowhere";
     #[cfg(feature = "testing")]
@@ -196,6 +196,10 @@ impl Dialect for Postgres {
 
     const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
     topics!("postgres");
+
+    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
+        pool.acquire().await
+    }
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {
         match options.get_application_name() {

@@ -121,7 +121,7 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
 }
 
 async fn kind(pool: &Pool<Sqlite>) -> Result<Storage, Error> {
-    kind_of(&mut *crate::store::engine::connection::poisoned::acquire(pool).await?).await
+    kind_of(&mut *crate::store::sqlite::poisoned::acquire(pool).await?).await
 }
 
 async fn kind_of(conn: &mut SqliteConnection) -> Result<Storage, Error> {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{Error, Pool, Row, SqlStr, Sqlite, SqliteConnection};
 use tokio::time::sleep;
@@ -23,7 +24,7 @@ use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shar
 use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::sqlite::watch::Writes;
-use crate::store::sqlite::{connections, in_memory};
+use crate::store::sqlite::{connections, in_memory, poisoned};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
@@ -129,8 +130,6 @@ impl Dialect for Sqlite {
     const BEGIN_TO_WRITE: Option<&'static str> = None;
     const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = true;
-    const IN_A_FILE: Option<&'static str> =
-        Some("SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''");
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "sqlite://nowhere";
     #[cfg(feature = "testing")]
@@ -156,6 +155,10 @@ impl Dialect for Sqlite {
 
     const SESSIONS: Option<SessionStatements> = None;
     topics!("sqlite");
+
+    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
+        poisoned::acquire(pool).await
+    }
 
     fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
         options.clone()

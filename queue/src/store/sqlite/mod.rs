@@ -6,6 +6,8 @@ mod connections;
 mod dialect;
 #[cfg(feature = "sqlite")]
 mod in_memory;
+#[cfg(feature = "sqlite")]
+mod poisoned;
 pub(super) mod schema;
 #[cfg(feature = "sqlite")]
 pub(super) mod settings;

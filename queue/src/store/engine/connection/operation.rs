@@ -22,7 +22,6 @@ use crate::store::engine::connection::distance::Distance;
 use crate::store::engine::connection::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::pauses::Pauses;
-use crate::store::engine::connection::poisoned::acquire;
 use crate::store::engine::connection::savepoint::ended;
 use crate::store::engine::connection::session::Session;
 use crate::store::engine::connection::write_queue::{Errand, Listening, Turns};
@@ -374,7 +373,7 @@ impl<DB: Dialect> SqlStore<DB> {
     /// Borrows a connection from the user's pool or the worker's own pool. Also returns whether it is our own.
     async fn borrow(&self, via: Via) -> Result<(Conn<DB>, bool), sqlx::Error> {
         let beside = self.beside_for(via).await;
-        let mut conn = acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
+        let mut conn = DB::acquire(beside.as_ref().unwrap_or(&self.0.pool)).await?;
         if via == Via::Pool
             && let Some(sql) = DB::PLAIN_SESSION
             && rows::<DB>(&mut conn, sql, &[]).await?.is_empty()

@@ -7,29 +7,32 @@
 //! are lost with the connection.
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection, Pool};
+use sqlx::{Connection, Error, Pool, Sqlite, SqliteConnection};
 
-use crate::store::engine::dialect::{Dialect, rows};
+/// Returns a row if the connection can be closed: a database in memory would be lost with it.
+const IN_A_FILE: &str = "SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''";
 
-/// Takes a connection from the pool. Nobody has a transaction on it. If a connection of an embedded database believes
-/// otherwise, it is closed, and another one is taken.
-pub(crate) async fn acquire<DB: Dialect>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
+/// Takes a connection from the pool. Nobody has a transaction on it. If a connection believes otherwise, it is closed,
+/// and another one is taken.
+pub(super) async fn acquire(pool: &Pool<Sqlite>) -> Result<PoolConnection<Sqlite>, Error> {
     loop {
         let mut conn = pool.acquire().await?;
-        if !is_entangled::<DB>(&mut conn).await? {
+        if !is_entangled(&mut conn).await? {
             return Ok(conn);
         }
         conn.close_on_drop();
     }
 }
 
-async fn is_entangled<DB: Dialect>(conn: &mut DB::Connection) -> Result<bool, sqlx::Error> {
-    let Some(in_a_file) = DB::IN_A_FILE.filter(|_| conn.is_in_transaction()) else { return Ok(false) };
+async fn is_entangled(conn: &mut SqliteConnection) -> Result<bool, Error> {
+    if !conn.is_in_transaction() {
+        return Ok(false);
+    }
     // a rollback may still be queued; this answer comes after it
-    let in_a_file = !rows::<DB>(conn, in_a_file, &[]).await?.is_empty();
+    let in_a_file = sqlx::query(IN_A_FILE).fetch_optional(&mut *conn).await?.is_some();
     Ok(in_a_file && conn.is_in_transaction())
 }
 
-#[cfg(all(test, feature = "sqlite"))]
+#[cfg(test)]
 #[path = "poisoned_tests.rs"]
 mod tests;
