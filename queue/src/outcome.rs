@@ -116,8 +116,8 @@ impl JobError {
     /// Sets an end to a snooze or a retry. If the job would run again after `time`, it becomes a dead letter, whatever
     /// retries are left. A job that does not run again anyway (dead, cancelled) stays as it is.
     ///
-    /// The database's clock decides. The next run is when this attempt was due, plus its run time and the delay. So after
-    /// an attempt that began late, one more may follow.
+    /// The database's clock decides. The next run is when this attempt was due, plus its run time and the delay. So
+    /// after an attempt that began late, one more may follow.
     #[must_use]
     pub fn give_up_at(mut self, time: DateTime<Utc>) -> Self {
         if let Failure::Retry { give_up_at, .. } | Failure::Snooze { give_up_at, .. } = &mut self.0 {

@@ -152,8 +152,8 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// jobs no longer belong to this claim.
     fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
 
-    /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All ends of a batch have the
-    /// same [`Destination`](crate::store::values::Destination). Returns the accepted ids. The other jobs no longer
+    /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All ends of a batch have
+    /// the same [`Destination`](crate::store::values::Destination). Returns the accepted ids. The other jobs no longer
     /// belong to this claim.
     fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>>;
 

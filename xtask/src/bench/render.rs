@@ -13,7 +13,7 @@ use queue_test_servers::Engine;
 /// How everything is measured.
 const HEAD: &str = "# Benchmarks
 
-`cargo xtask bench` writes this page. It shows medians. [benchmarks.json](benchmarks.json) has every figure, with minimum,
+`cargo xtask bench` writes this page. It shows medians. [benchmarks.json](benchmarks.json) has all figures, with minimum,
 maximum, date and number of rounds. Treat differences under 25 % as noise. Compare figures only within one run.
 
 ## How it is measured

@@ -20,7 +20,8 @@ const SIGNALS_ARE_FULL: &str = "54000";
 /// How often an enqueue is repeated after a transient error, such as a deadlock.
 const TRIES: u32 = 6;
 
-/// [`insert`] of jobs that are not unique, with the time limit [`LIMIT`]. Returns their ids. A connection that does not answer in time is closed.
+/// [`insert`] of jobs that are not unique, with the time limit [`LIMIT`]. Returns their ids. A connection that does not
+/// answer in time is closed.
 pub(super) async fn insert_in_time<DB: Dialect>(
     conn: &mut PoolConnection<DB>,
     turns: &Turns,

@@ -183,7 +183,8 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     const ENGINE: &'static str;
     /// How many connections a worker keeps outside the user's pool.
     const CONNECTIONS: u32;
-    /// Writers of this process take [turns](crate::store::engine::connection::write_queue) instead of colliding in the database.
+    /// Writers of this process take [turns](crate::store::engine::connection::write_queue) instead of colliding in the
+    /// database.
     /// Every operation takes its connection from the pool. Such an engine is embedded in the process.
     const ONE_WRITER: bool;
     /// Set where [`complete`](AttemptStatements::complete) finds nothing outside a transaction, nor in one that has
@@ -217,7 +218,8 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// The test `settings` of the conformance suite tries the worst values.
     const OPEN_LINE: &'static [&'static str];
     /// Sent once on a connection of the worker's own that runs transactions, if the server then ends every
-    /// [silent](crate::store::engine::connection::line) session, not only a silent transaction. Such a connection is pinged.
+    /// [silent](crate::store::engine::connection::line) session, not only a silent transaction. Such a connection is
+    /// pinged.
     const END_SILENT: Option<&'static str>;
     /// A query, and a statement for the worker's own connections on which that query returns a row. Then this server is
     /// one of several, each of which may lag a moment behind the others.
@@ -288,8 +290,8 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     ) -> impl Future<Output = Result<i64, Error>> + Send;
     /// Runs text without values: session settings, migrations.
     fn raw(conn: &mut Self::Connection, sql: &'static str) -> impl Future<Output = Result<(), Error>> + Send;
-    /// Sets the [savepoint](crate::store::engine::connection::savepoint::SAVEPOINT) if the connection is in a transaction, and
-    /// returns whether it is.
+    /// Sets the [savepoint](crate::store::engine::connection::savepoint::SAVEPOINT) if the connection is in a
+    /// transaction, and returns whether it is.
     fn savepoint(conn: &mut Self::Connection) -> impl Future<Output = Result<bool, Error>> + Send;
     /// Asks the database whether the connection is in a transaction. sqlx counts one that is over, and does not know of
     /// one that was begun by SQL.

@@ -35,8 +35,8 @@ pub(crate) struct NewJob {
 }
 
 impl NewJob {
-    /// The bit of unique jobs in the column `features`. Each bit stands for a feature that a job uses. None is ever used
-    /// for something else, because rows keep them.
+    /// The bit of unique jobs in the column `features`. Each bit stands for a feature that a job uses. A bit never
+    /// changes its meaning, because rows keep it.
     pub(crate) const IS_UNIQUE: i64 = 1;
 
     /// The value of the column `features`.

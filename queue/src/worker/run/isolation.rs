@@ -7,7 +7,8 @@
 //!
 //! For a suspect the doors close, too: no other job starts until the running ones have ended and the suspect has run
 //! alone for these seconds. But the doors are closed for at most [`BUDGET`] of any [`WINDOW`], whatever the number of
-//! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are not suspects.
+//! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are not
+//! suspects.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

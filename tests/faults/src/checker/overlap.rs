@@ -6,8 +6,8 @@ use crate::record::What;
 /// Latest time after the end of a handler at which its process learns of its lost lease: with its next heartbeat, on a
 /// busy machine.
 const LEARNED_WITHIN: i64 = 10_000_000;
-/// If a lease is lost within this time after the database did not answer, that may be the cause. It is twice the default
-/// lease, because a worker that joins a database that hangs may have little of its lease left.
+/// If a lease is lost within this time after the database did not answer, that may be the cause. It is twice the
+/// default lease, because a worker that joins a database that hangs may have little of its lease left.
 const SILENCE: i64 = 15_000_000;
 
 impl Checker<'_> {

@@ -40,17 +40,16 @@ async fn complete_inside<DB: Dialect>(
     conn: &mut DB::Connection,
     row: RunningRow,
     end: &End,
-    mut is_try: bool,
+    is_try: bool,
 ) -> Result<bool, Error> {
     let [id, worker, fence, enqueued_at] = key(row);
     let binds = [id, worker, fence, enqueued_at, end.ran_us.into(), end.result().into()];
     let mut steps = DB::ATTEMPTS.complete.steps();
     while let Some((when, sql)) = steps.next() {
-        if when == When::Sure {
-            if !std::mem::take(&mut is_try) {
-                continue;
-            }
-            steps.next();
+        match when {
+            When::Sure if !is_try => continue,
+            When::Sure => drop(steps.next()),
+            _ => {}
         }
         // each statement touches this one row; the first decides
         if execute::<DB>(conn, sql, &binds).await? == 0 {

@@ -19,8 +19,8 @@ pub(crate) enum When {
     Each,
     /// `refused`: if some jobs were not accepted. It reads which were.
     Refused,
-    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::statement::runs::Runs). These are bound
-    /// behind the other values.
+    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::statement::runs::Runs). These
+    /// are bound behind the other values.
     Runs,
     /// `scattered`: otherwise.
     Scattered,

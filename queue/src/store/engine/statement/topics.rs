@@ -49,8 +49,8 @@ statements! {
         args: shared,
         /// Binds: worker, a list of [`Start`](crate::store::values::Start).
         started: script,
-        /// Binds: job. One row: how many microseconds ago the first of its last attempts began that could not decode its
-        /// arguments. Attempts that did not count do not interrupt them.
+        /// Binds: job. One row: how many microseconds ago the first of its last attempts began that could not decode
+        /// its arguments. Attempts that did not count do not interrupt them.
         undecodable: sql,
         /// Binds: worker, the result of [`finish_list`](crate::store::engine::dialect::Dialect::finish_list).
         finish: script,
@@ -73,8 +73,8 @@ statements! {
 statements! {
     /// Workers: joining, heartbeats, losses, and the rescue of their jobs.
     LeaseStatements {
-        /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one takes it). Inserts the
-        /// worker's row.
+        /// Binds: host, pid, concurrency, queues (JSON), kinds (JSON), lease (unless the next one takes it). Inserts
+        /// the worker's row.
         join: sql,
         /// Writes the first heartbeat, if joining does not. Binds: worker, lease.
         join_heartbeat: maybe_sql,
@@ -85,10 +85,10 @@ statements! {
         ///
         /// The last statement returns at most one row: whether the worker is alive, whether a job of those kinds waits,
         /// the held jobs with a cancel request (JSON: `[[id, fence], …]`; NULL: none), the server's id of this session,
-        /// and other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL: none).
-        /// Of those, `lives` and `holds jobs` are 0 or 1, read from the locks; `run` is read from the row. The next
-        /// heartbeat has been overdue for `late` microseconds. The lease was given for `lease` microseconds and runs out
-        /// in `left` (negative: it has).
+        /// and other workers (JSON: `[[id, lives, holds jobs, last heartbeat, run, late, left, lease], …]`; NULL:
+        /// none). Of those, `lives` and `holds jobs` are 0 or 1, read from the locks; `run` is read from the row. The
+        /// next heartbeat has been overdue for `late` microseconds. The lease was given for `lease` microseconds and
+        /// runs out in `left` (negative: it has).
         heartbeat: script,
         /// Binds: worker. Rows `(id, fence)`.
         holding: sql,
@@ -99,13 +99,13 @@ statements! {
         declare_lost: script,
         /// Binds: limit. Jobs whose worker is lost, stopped or unknown, with that worker. Takes no locks.
         lost: sql,
-        /// Binds: a list of `{id, worker_id}`. Locks those that are still lost, and returns the values for `rescue`. The
-        /// file explains the fates.
+        /// Binds: a list of `{id, worker_id}`. Locks those that are still lost, and returns the values for `rescue`.
+        /// The file explains the fates.
         lock_lost: sql,
         /// Binds: a list of `{id, fate, doubts, losses, error}`, of locked jobs.
         rescue: script,
-        /// Deletes the claim records of lost workers that hold none of their jobs any more. No binds. None: there are no
-        /// claim records.
+        /// Deletes the claim records of lost workers that hold none of their jobs any more. No binds. None: there are
+        /// no claim records.
         forget_claims: maybe_script,
         purge_heartbeats: shared,
         /// Binds: keep.
@@ -144,8 +144,8 @@ statements! {
         /// One row: the schema's version, the oldest version that a compatible program may know, and the name of a
         /// missing trigger (NULL: none).
         version: sql,
-        /// Rows whose first column is a name that something in the database has, and that begins like ours. Where schema
-        /// changes are not transactional: tables and views alone, with their type and columns.
+        /// Rows whose first column is a name that something in the database has, and that begins like ours. Where
+        /// schema changes are not transactional: tables and views alone, with their type and columns.
         there: sql,
         /// Returns a row if ids repeat: the newest job has a lower id than an older job that is over.
         numbers: sql,
@@ -163,7 +163,8 @@ statements! {
         queues: sql,
         /// Rows as [`inspect`](crate::store::engine::admin::inspect) reads them.
         workers: sql,
-        /// Binds as [`inspect`](crate::store::engine::admin::inspect) gives them to all lists of jobs. Rows as it reads them.
+        /// Binds as [`inspect`](crate::store::engine::admin::inspect) gives them to all lists of jobs. Rows as it reads
+        /// them.
         jobs_hot: sql,
         /// As before.
         jobs_running: sql,
@@ -179,8 +180,8 @@ statements! {
         pause: sql,
         /// Binds: queue.
         resume: shared,
-        /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement is
-        /// a list of [`ChangedJob`](crate::store::engine::admin::changes)s. Each `find` returns ids.
+        /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement
+        /// is a list of [`ChangedJob`](crate::store::engine::admin::changes)s. Each `find` returns ids.
         run_now: script,
         /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
         reschedule: script,
@@ -188,7 +189,8 @@ statements! {
         cancel: script,
         /// See [`AdminStore::send_back`](crate::store::AdminStore::send_back). Its `find` also returns the features.
         send_back: script,
-        /// See [`Upkeep::delete`](crate::store::Upkeep::delete). It finds dead letters, then history, then waiting jobs.
+        /// See [`Upkeep::delete`](crate::store::Upkeep::delete). It finds dead letters, then history, then waiting
+        /// jobs.
         delete: script,
         /// See [`AdminStore::edit`](crate::store::AdminStore::edit).
         edit: script,
@@ -225,8 +227,8 @@ statements! {
 statements! {
     /// The keys of unique jobs.
     UniqueStatements {
-        /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None: this
-        /// engine has no locks of rows.
+        /// Locks those of these jobs that wait. It may leave out one that others lock. Rows: id, worker, fence. None:
+        /// this engine has no locks of rows.
         hold: maybe_sql,
         /// The same for jobs that may run, where a transaction sees an old snapshot for ever. Their ends wait for it.
         hold_begun: maybe_sql,

@@ -200,8 +200,8 @@ FOR UPDATE
 
 -- name: complete
 -- step: sure
--- As the next step, but it finds nothing unless the server says that there is a transaction. Only MariaDB can tell. MySQL
--- reads a comment, and always finds nothing.
+-- As the next step, but it finds nothing unless the server says that there is a transaction. Only MariaDB can tell.
+-- MySQL reads a comment, and always finds nothing.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
                            enqueued_at, run_at, started_at, finished_at, result, error)
 SELECT j.id, j.kind, j.queue, 'completed', j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence,

@@ -142,7 +142,8 @@ FOR UPDATE
 SELECT id FROM queue_schedules WHERE name = $1 FOR UPDATE
 
 -- name: define
--- Writes schedules by name. A pause stays, unless the schedule was removed or was another application's. $1: definitions, $2: application
+-- Writes schedules by name. A pause stays, unless the schedule was removed or was another application's. $1:
+-- definitions, $2: application
 INSERT INTO queue_schedules (name, app, kind, queue, args, priority, max_retries, expression, zone, gap, fold, missed,
                              window_s, overlap, jitter_ms)
 SELECT d.name, $2, d.kind, d.queue, d.args, d.priority, d.max_retries, d.expression, d.zone, d.gap, d.fold, d.missed,

@@ -128,8 +128,8 @@ FOR UPDATE
 
 -- name: complete
 -- Completes one job in a transaction of its handler's. The time is that of this statement: the transaction may have
--- begun long ago. The job's own time of enqueue tells another database apart, which may have the same numbers. Outside a
--- transaction there is no number of one yet, so this finds nothing.
+-- begun long ago. The job's own time of enqueue tells another database apart, which may have the same numbers. Outside
+-- a transaction there is no number of one yet, so this finds nothing.
 WITH gone AS (
     DELETE FROM queue_jobs
     WHERE id = $1 AND worker_id = $2 AND fence = $3

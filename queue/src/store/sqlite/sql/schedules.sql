@@ -122,7 +122,8 @@ ORDER BY s.id
 SELECT id FROM queue_schedules WHERE name = $1
 
 -- name: define
--- Writes schedules by name. A pause stays, unless the schedule was removed or was another application's. $1: definitions, $2: application
+-- Writes schedules by name. A pause stays, unless the schedule was removed or was another application's. $1:
+-- definitions, $2: application
 INSERT INTO queue_schedules (name, app, kind, queue, args, priority, max_retries, expression, zone, gap, fold, missed,
                              window_s, overlap, jitter_ms)
 SELECT value ->> 'name', $2, value ->> 'kind', value ->> 'queue', value ->> 'args', value ->> 'priority',
