@@ -1,16 +1,15 @@
-//! Discovery: which lanes have jobs. It runs before a claim. When it is slow, it runs in the background while claims
-//! continue. The more it costs, the less often it runs.
+//! When to run discovery, which finds the lanes that have jobs. It runs before a claim. When it is slow, it runs in the
+//! background while claims continue. The more it costs, the less often it runs. No I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::values::{Found, Lane};
-use crate::worker::claim::budget::Cost;
 use crate::worker::claim::lanes::Lanes;
+use crate::worker::claim::pacing::Cost;
 use crate::worker::shared::Shared;
 
 /// A single discovery that takes this long is expensive, whatever others took. No pause of the machine explains it.
@@ -23,9 +22,6 @@ pub(super) const REST: Duration = Duration::from_secs(2);
 /// bound. The next discovery continues behind the last lane.
 const MOST_LANES: usize = 5_000;
 
-/// The result of a discovery in the background, and how long it took.
-type LookEnded = (Result<Found, Error>, Duration);
-
 /// The state of discovery.
 pub(super) struct Discovery {
     /// When the last one ended. None: the next one is due.
@@ -33,8 +29,8 @@ pub(super) struct Discovery {
     /// How long the last one took.
     took: Duration,
     cost: Cost,
-    /// A discovery in the background.
-    beside: Option<oneshot::Receiver<LookEnded>>,
+    /// One is running in the background.
+    beside: bool,
     /// Where the last one stopped midway. A kind that was read to its end starts over, so that the lanes of small kinds
     /// are found each time.
     stopped: Vec<Lane>,
@@ -51,7 +47,7 @@ impl Discovery {
     pub(super) fn new() -> Self {
         let (cost, stopped, pending) = (Cost::of_looks(), Vec::new(), Vec::new());
         let (took, spent, round) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        Self { last: None, took, cost, beside: None, stopped, pending, spent, round, most: MOST_LANES }
+        Self { last: None, took, cost, beside: false, stopped, pending, spent, round, most: MOST_LANES }
     }
 
     /// The last one stopped midway: there are lanes behind the ones that it found.
@@ -66,7 +62,7 @@ impl Discovery {
 
     /// One is running in the background.
     pub(super) fn is_beside(&self) -> bool {
-        self.beside.is_some()
+        self.beside
     }
 
     /// Its cost allows another one now.
@@ -84,63 +80,33 @@ impl Discovery {
         self.last.is_none_or(|at| at.elapsed() >= rest)
     }
 
-    /// Runs discovery, or starts it in the background.
-    pub(super) async fn again(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) -> Result<(), Error> {
-        match !self.is_cheap() && shared.config.store.has_spare_connection() {
-            true => self.begin_beside(shared, lanes),
-            false => {
-                self.now(shared, lanes).await?;
-            }
-        }
-        Ok(())
+    /// It begins, on a connection of its own or while the claims wait (`beside`). Returns the lanes behind which it
+    /// starts, and how many it finds at most.
+    pub(super) fn begin(&mut self, lanes: &mut Lanes, beside: bool) -> (Vec<Lane>, usize) {
+        lanes.look_begins();
+        self.beside = beside;
+        (self.stopped.clone(), self.most)
     }
 
-    /// Runs discovery and waits for it.
-    pub(super) async fn now(&mut self, shared: &Shared, lanes: &mut Lanes) -> Result<(), Error> {
-        lanes.look_begins();
-        let started = Instant::now();
-        let found = shared.config.store.discover(&shared.scope, &self.stopped, self.most, false).await;
-        // if this took too long, the next one runs in the background
-        self.took = started.elapsed();
-        match found {
+    /// It has ended, and took this long. A slow failure must not delay the claims from known lanes, so it is no error.
+    pub(super) fn ended(
+        &mut self,
+        result: Result<Found, Error>,
+        took: Duration,
+        shared: &Shared,
+        lanes: &mut Lanes,
+    ) -> Result<(), Error> {
+        let beside = std::mem::take(&mut self.beside);
+        if !beside {
+            // if this took too long, the next one runs in the background
+            self.took = took;
+        }
+        match result {
             Ok(found) => self.found(shared, lanes, found),
-            Err(error) if self.took < VERY_SLOW => return Err(error),
-            // a slow failure must not delay the claims from known lanes
-            Err(error) => self.failed(&error, self.took),
+            Err(error) if !beside && took < VERY_SLOW => return Err(error),
+            Err(error) => self.failed(&error, took),
         }
         Ok(())
-    }
-
-    /// Starts discovery on another connection, while claims continue.
-    fn begin_beside(&mut self, shared: &Arc<Shared>, lanes: &mut Lanes) {
-        lanes.look_begins();
-        let (shared, behind, most) = (shared.clone(), self.stopped.clone(), self.most);
-        let (sender, receiver) = oneshot::channel();
-        self.beside = Some(receiver);
-        tokio::spawn(async move {
-            let started = Instant::now();
-            let found = shared.config.store.discover(&shared.scope, &behind, most, true).await;
-            // nobody receives it if the worker has ended or has a new number
-            let _ = sender.send((found, started.elapsed()));
-            shared.notices.enqueued.notify_one();
-        });
-    }
-
-    /// Takes over the result of the discovery in the background, if it has ended.
-    pub(super) fn end_beside(&mut self, shared: &Shared, lanes: &mut Lanes) {
-        let Some(look) = &mut self.beside else { return };
-        let found = match look.try_recv() {
-            Ok(found) => Some(found),
-            Err(oneshot::error::TryRecvError::Empty) => return,
-            Err(oneshot::error::TryRecvError::Closed) => None, // the runtime is shutting down
-        };
-        self.beside = None;
-        self.last = Some(Instant::now());
-        match found {
-            Some((Ok(found), _)) => self.found(shared, lanes, found),
-            Some((Err(error), took)) => self.failed(&error, took),
-            None => {}
-        }
     }
 
     /// Records a failed discovery.

@@ -2,11 +2,9 @@
 
 use tokio::time::Instant;
 
-use crate::error::Error;
 use crate::store::values::{Ask, Claimed, Lane, Rank, Reach, Share};
 use crate::worker::claim::horizon::Horizon;
 use crate::worker::claim::lanes::Lanes;
-use crate::worker::shared::Shared;
 
 /// The most lanes compared at once. Producers may create any number of lanes. If lanes are left out, a claim of this
 /// many jobs is large enough.
@@ -45,54 +43,33 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    pub(super) fn new(shared: &Shared) -> Self {
-        Self { breadth: 1, horizons: shared.work.slots.iter().map(|_| Horizon::default()).collect() }
+    /// For so many sets of slots.
+    pub(super) fn new(slots: usize) -> Self {
+        Self { breadth: 1, horizons: (0..slots).map(|_| Horizon::default()).collect() }
     }
 
-    /// The asks for the due lanes of these slots, so that the next jobs in order are taken. `full`: the last claim
-    /// brought all that it asked for.
-    pub(super) async fn next(
-        &mut self,
-        shared: &Shared,
-        lanes: &mut Lanes,
-        (slots, take): (usize, u32),
-        full: bool,
-        now: Instant,
-    ) -> Result<Next, Error> {
-        let mut plan = Plan {
-            horizon: &mut self.horizons[slots],
-            lanes,
-            retries: |lane: &Lane| shared.retries(slots, lane),
-            slots,
-            take,
-            follows: full && !shared.lease.has_others(),
-            now,
-            breadth: self.breadth,
-            until: None,
-            turnovers: 0,
-        };
-        let mut step = plan.begin();
-        loop {
-            match step {
-                Step::Preview(asks, reach) => {
-                    let shares = shared.config.store.preview(&asks, reach).await?;
-                    step = plan.after(asks, reach, &shares);
-                }
-                Step::Claim(next) => {
-                    self.breadth = next.breadth.unwrap_or(self.breadth);
-                    return Ok(next);
-                }
-            }
-        }
+    /// Begins to plan a claim of `take` jobs for these slots. `follows`: in a lane that is alone, more jobs are likely
+    /// to follow right behind the cursor.
+    pub(super) fn plan(&self, slots: usize, take: u32, follows: bool, now: Instant) -> Plan {
+        Plan { slots, take, follows, now, breadth: self.breadth, until: None, turnovers: 0 }
     }
 
-    /// Learns from a claim how far the next jobs of these slots reach.
-    pub(super) fn learn(&mut self, shared: &Shared, next: &Next, jobs: &[Claimed]) {
-        let mine = |job: &&Claimed| shared.work.slots_of(&job.lane.queue) == Some(next.slots);
-        let all = jobs.iter().filter(mine).count() >= next.take as usize;
+    /// Takes over what a plan found out.
+    pub(super) fn planned(&mut self, next: &Next) {
+        self.breadth = next.breadth.unwrap_or(self.breadth);
+    }
+
+    pub(super) fn horizon(&mut self, slots: usize) -> &mut Horizon {
+        &mut self.horizons[slots]
+    }
+
+    /// Learns from a claim how far the next jobs of these slots reach. `mine`: the jobs of these slots, whether they
+    /// come newest first.
+    pub(super) fn learn<'a>(&mut self, next: &Next, mine: impl Iterator<Item = (&'a Claimed, bool)> + Clone) {
+        let all = mine.clone().count() >= next.take as usize;
         // newest-first jobs say nothing about how far the others reach
-        let in_order = |job: &&Claimed| mine(job) && !shared.config.newest_first.contains(&*job.lane.queue);
-        let ranks = jobs.iter().filter(in_order).map(|job| (job.lane.priority, (job.run_at, job.id.get())));
+        let in_order = mine.filter(|(_, newest_first)| !newest_first);
+        let ranks = in_order.map(|(job, _)| (job.lane.priority, (job.run_at, job.id.get())));
         if next.more || all {
             self.horizons[next.slots].claimed(ranks);
         } else {
@@ -103,25 +80,29 @@ impl Planner {
 
 /// What to do next.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Planned {
     /// Count the next jobs of these lanes, within this reach.
     Preview(Vec<Ask>, Reach),
     Claim(Next),
 }
 
-/// The plan of one claim. Without any I/O.
+/// What a plan knows and learns.
+pub(super) struct Known<'a> {
+    pub(super) lanes: &'a mut Lanes,
+    pub(super) horizon: &'a mut Horizon,
+    /// How often a lane's jobs are tried again; None: these slots do not serve it.
+    pub(super) retries: &'a dyn Fn(&Lane) -> Option<u32>,
+}
+
+/// The plan of one claim. No I/O.
 ///
 /// Lanes are compared in the order of their possible next rows, and no more of them than necessary. Jobs before the
 /// first lane left out are the next ones, whatever the lanes left out contain. The same is true of jobs before the
 /// part that is not read.
-struct Plan<'a, R> {
-    horizon: &'a mut Horizon,
-    lanes: &'a mut Lanes,
-    /// How often a lane's jobs are tried again; None: these slots do not serve it.
-    retries: R,
-    slots: usize,
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) slots: usize,
     take: u32,
-    /// In a lane that is alone, more jobs are likely to follow right behind the cursor.
     follows: bool,
     now: Instant,
     /// How many lanes are compared.
@@ -131,57 +112,57 @@ struct Plan<'a, R> {
     turnovers: u32,
 }
 
-impl<R: Fn(&Lane) -> Option<u32>> Plan<'_, R> {
-    fn begin(&mut self) -> Step {
-        self.until = self.horizon.until(self.take);
-        self.step()
+impl Plan {
+    pub(super) fn begin(&mut self, known: &mut Known<'_>) -> Planned {
+        self.until = known.horizon.until(self.take);
+        self.step(known)
     }
 
     /// Asks the lanes that come first, as far as is known.
-    fn step(&mut self) -> Step {
-        let (mut asks, before) = self.lanes.asks(self.take, self.breadth, self.now, &self.retries);
+    fn step(&self, known: &Known<'_>) -> Planned {
+        let (mut asks, before) = known.lanes.asks(self.take, self.breadth, self.now, known.retries);
         if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
             if self.follows {
-                asks.iter_mut().for_each(|ask| ask.first = self.lanes.next_place(ask));
+                asks.iter_mut().for_each(|ask| ask.first = known.lanes.next_place(ask));
             }
-            return Step::Claim(Next::all(self.slots, self.take, asks));
+            return Planned::Claim(Next::all(self.slots, self.take, asks));
         }
         // If the known heads are exact, the next job in order is in the first lane. So the next 128 jobs are in the
         // first 128 lanes. They are always taken, so that jobs of many lanes that are due at the same time cannot block
         // the claim.
         let least = if asks.len() == COMPARED { COMPARED as u32 } else { 0 };
-        Step::Preview(asks, Reach { most: self.take, least, before, until: self.until })
+        Planned::Preview(asks, Reach { most: self.take, least, before, until: self.until })
     }
 
     /// What the answer of a preview means.
-    fn after(&mut self, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Step {
-        self.lanes.compared(&asks, shares);
+    pub(super) fn after(&mut self, known: &mut Known<'_>, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Planned {
+        known.lanes.compared(&asks, shares);
         let counts = Counts::of(self.take, reach, shares);
         let mut sure_only = false;
         if let Some(before) = reach.before.filter(|_| counts.lacks_lanes()) {
-            if self.compares_more(&asks, shares, counts) {
-                return self.step();
+            if self.compares_more(known.lanes, &asks, shares, counts) {
+                return self.step(known);
             }
-            let others = self.lanes.make_room(&asks, shares, before, self.now);
+            let others = known.lanes.make_room(&asks, shares, before, self.now);
             if others && counts.sure < counts.enough.div_ceil(2) && self.turnovers < MOST_TURNOVERS {
                 self.turnovers += 1;
-                return self.step();
+                return self.step(known);
             }
             // the heads of some lanes were outdated: only what comes before all others is next for certain
             sure_only = others && counts.sure > 0;
         }
         if self.until.is_some() && !sure_only {
             if counts.found < counts.enough.div_ceil(2) {
-                self.until = self.horizon.further(self.take);
-                return self.step();
+                self.until = known.horizon.further(self.take);
+                return self.step(known);
             }
-            self.horizon.was_right();
+            known.horizon.was_right();
         }
-        Step::Claim(self.claim(asks, reach, shares, counts, sure_only))
+        Planned::Claim(self.claim(known.lanes, asks, reach, shares, counts, sure_only))
     }
 
     /// Whether more lanes are compared, or read further, before any of them makes room for others.
-    fn compares_more(&mut self, asks: &[Ask], shares: &[Share], counts: Counts) -> bool {
+    fn compares_more(&mut self, lanes: &mut Lanes, asks: &[Ask], shares: &[Share], counts: Counts) -> bool {
         if self.breadth < COMPARED {
             self.breadth = (self.breadth * 4).min(COMPARED);
             return true;
@@ -193,12 +174,20 @@ impl<R: Fn(&Lane) -> Option<u32>> Plan<'_, R> {
         }
         if counts.all < self.take && self.until.is_none() {
             let none = asks.iter().zip(shares).filter(|(_, share)| share.ends.is_none());
-            none.for_each(|(ask, _)| self.lanes.empty(ask, self.now));
+            none.for_each(|(ask, _)| lanes.empty(ask, self.now));
         }
         false
     }
 
-    fn claim(&mut self, mut asks: Vec<Ask>, reach: Reach, shares: &[Share], counts: Counts, sure_only: bool) -> Next {
+    fn claim(
+        &self,
+        lanes: &mut Lanes,
+        mut asks: Vec<Ask>,
+        reach: Reach,
+        shares: &[Share],
+        counts: Counts,
+        sure_only: bool,
+    ) -> Next {
         let found = if sure_only { counts.sure } else { counts.found };
         for (ask, share) in asks.iter_mut().zip(shares) {
             ask.take = if sure_only { share.sure } else { share.count };
@@ -206,7 +195,7 @@ impl<R: Fn(&Lane) -> Option<u32>> Plan<'_, R> {
         }
         // nothing is due behind the cursors; if lanes were left out, each empty lane makes room for them
         if self.until.is_none() && !sure_only && (found == 0 || found < reach.least.min(self.take)) {
-            asks.iter().filter(|ask| ask.take == 0).for_each(|ask| self.lanes.empty(ask, self.now));
+            asks.iter().filter(|ask| ask.take == 0).for_each(|ask| lanes.empty(ask, self.now));
         }
         let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
         asks.retain(|ask| ask.take > 0);

@@ -27,41 +27,56 @@ fn share(count: u32, sure: u32, first: i64) -> Share {
     Share { count, sure, all: count, ends: (count > 0).then(|| (place(first), place(first + i64::from(count) - 1))) }
 }
 
-fn plan<'a>(
-    lanes: &'a mut Lanes,
-    horizon: &'a mut Horizon,
-    take: u32,
-) -> Plan<'a, impl Fn(&Lane) -> Option<u32> + use<>> {
-    let retries = |_: &Lane| Some(3);
-    let now = Instant::now();
-    Plan { horizon, lanes, retries, slots: 0, take, follows: false, now, breadth: 1, until: None, turnovers: 0 }
+/// A plan, and what it knows.
+struct Scene {
+    plan: Plan,
+    lanes: Lanes,
+    horizon: Horizon,
 }
 
-fn preview(step: Step) -> (Vec<Ask>, Reach) {
-    match step {
-        Step::Preview(asks, reach) => (asks, reach),
-        Step::Claim(next) => panic!("{next:?}"),
+impl Scene {
+    fn new(lanes: Lanes, breadth: usize, take: u32) -> Self {
+        let planner = Planner { breadth, ..Planner::new(1) };
+        Self { plan: planner.plan(0, take, false, Instant::now()), lanes, horizon: Horizon::default() }
+    }
+
+    fn on(&mut self, event: impl FnOnce(&mut Plan, &mut Known<'_>) -> Planned) -> Planned {
+        let Self { plan, lanes, horizon } = self;
+        event(plan, &mut Known { lanes, horizon, retries: &|_| Some(3) })
+    }
+
+    fn begin(&mut self) -> Planned {
+        self.on(Plan::begin)
+    }
+
+    fn after(&mut self, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Planned {
+        self.on(|plan, known| plan.after(known, asks, reach, shares))
     }
 }
 
-fn claim(step: Step) -> Next {
+fn preview(step: Planned) -> (Vec<Ask>, Reach) {
     match step {
-        Step::Claim(next) => next,
-        Step::Preview(asks, reach) => panic!("{asks:?}, {reach:?}"),
+        Planned::Preview(asks, reach) => (asks, reach),
+        Planned::Claim(next) => panic!("{next:?}"),
+    }
+}
+
+fn claim(step: Planned) -> Next {
+    match step {
+        Planned::Claim(next) => next,
+        Planned::Preview(asks, reach) => panic!("{asks:?}, {reach:?}"),
     }
 }
 
 #[test]
 fn a_lane_that_is_alone_is_claimed_without_a_preview() {
-    let (mut lanes, mut horizon) = (lanes(1), Horizon::default());
-    let next = claim(plan(&mut lanes, &mut horizon, 10).begin());
+    let next = claim(Scene::new(lanes(1), 1, 10).begin());
     assert_eq!((next.asks.len(), next.asks[0].take, next.cut, next.breadth), (1, 10, false, None));
 }
 
 #[test]
 fn no_more_lanes_are_compared_than_it_takes() {
-    let (mut lanes, mut horizon) = (lanes(100), Horizon::default());
-    let mut plan = plan(&mut lanes, &mut horizon, 10);
+    let mut plan = Scene::new(lanes(100), 1, 10);
     let (asks, reach) = preview(plan.begin());
     assert_eq!((asks.len(), reach.before.is_some(), reach.least), (1, true, 0));
     // it has one job before the next lane: four times as many lanes are asked
@@ -75,8 +90,7 @@ fn no_more_lanes_are_compared_than_it_takes() {
 
 #[test]
 fn of_too_many_lanes_the_next_jobs_are_taken_at_least() {
-    let (mut lanes, mut horizon) = (lanes(500), Horizon::default());
-    let mut plan = Plan { breadth: COMPARED, ..plan(&mut lanes, &mut horizon, 1_000) };
+    let mut plan = Scene::new(lanes(500), COMPARED, 1_000);
     let (asks, reach) = preview(plan.begin());
     assert_eq!((asks.len(), reach.least), (COMPARED, COMPARED as u32));
     let shares: Vec<_> = (0..COMPARED as i64).map(|n| share(1, 1, n)).collect();
@@ -86,8 +100,7 @@ fn of_too_many_lanes_the_next_jobs_are_taken_at_least() {
 
 #[test]
 fn lanes_that_are_empty_make_room_for_others() {
-    let (mut lanes, mut horizon) = (lanes(500), Horizon::default());
-    let mut plan = Plan { breadth: COMPARED, ..plan(&mut lanes, &mut horizon, 1_000) };
+    let mut plan = Scene::new(lanes(500), COMPARED, 1_000);
     let (asks, reach) = preview(plan.begin());
     let first = asks[0].lane.clone();
     let (asks, _) = preview(plan.after(asks, reach, &[Share::default(); COMPARED]));
@@ -96,9 +109,8 @@ fn lanes_that_are_empty_make_room_for_others() {
 
 #[test]
 fn a_guess_that_was_too_short_is_read_further() {
-    let (mut lanes, mut horizon) = (lanes(2), Horizon::default());
-    horizon.claimed([(0, place(0)), (0, place(10))].into_iter());
-    let mut plan = Plan { breadth: 4, ..plan(&mut lanes, &mut horizon, 100) };
+    let mut plan = Scene::new(lanes(2), 4, 100);
+    plan.horizon.claimed([(0, place(0)), (0, place(10))].into_iter());
     let (asks, reach) = preview(plan.begin());
     let until = reach.until.expect("a guess");
     let (asks, reach) = preview(plan.after(asks, reach, &[share(1, 1, 0), share(0, 0, 1)]));

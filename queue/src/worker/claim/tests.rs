@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use tokio::time::timeout;
 
 use super::*;
-use crate::store::values::Destination;
-use crate::worker::claim::lock::WITHOUT;
+use crate::store::values::{Destination, Lane};
+use crate::worker::claim::pacing::WITHOUT;
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::{Answer, MadeUp, job, nothing};
 use crate::worker::record;
@@ -590,9 +590,9 @@ fn few_at_a_time(most: usize) -> Scene {
     let scene = Scene::start(Duration::from_millis(1));
     scene.claiming.abort();
     let shared = scene.shared.clone();
-    let discovery = Discovery::bounded(most);
-    let claims = Claims { discovery, ..Claims::new(shared.clone()) };
-    let claiming = tokio::spawn(claim_with(shared, claims));
+    let mut claims = Claims::new(shared);
+    claims.brain.discovery = Discovery::bounded(most);
+    let claiming = tokio::spawn(claims.run());
     Scene { claiming, ..scene }
 }
 
@@ -666,7 +666,7 @@ async fn a_lane_with_jobs_without_end_is_served_while_looks_go_through_others() 
 async fn a_job_of_a_queue_that_is_not_served_goes_back() {
     let store = MadeUp::new(|_| Answer::Yes);
     let (shared, mut ends) = store.shared([("q".to_owned(), 4)].into(), Timing::default(), nothing);
-    Claims::new(shared.clone()).hand_over(1, vec![job("other", 1), job("q", 2)]);
+    hand_over(&shared, 1, vec![job("other", 1), job("q", 2)]);
     let (worker, ended) = ends.recv().await.expect("it is recorded");
     assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })), "{ended:?}");
     assert_eq!((worker, ended.key()), (1, (1, 1)));

@@ -1,0 +1,554 @@
+//! What the claim loop does next. No I/O: it gets what happened as an [`Event`], and answers with the next [`Step`].
+//!
+//! A round begins when the worker wants jobs. It claims from the known lanes, and runs discovery before or after that.
+//! While an old snapshot exists, discovery walks over the dead index entries of all rows that were ever taken. A claim
+//! that starts before its cursor walks over the recent ones. Both are therefore limited to a small share of the time.
+//! All other claims start behind the cursor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::store::values::{Ask, Claimed, Found, Lane, Reach, Share, WorkerId};
+use crate::worker::claim::discovery::{Discovery, REST};
+use crate::worker::claim::lanes::Lanes;
+use crate::worker::claim::pacing::LockBackoff;
+use crate::worker::claim::plan::{COMPARED, Known, Next, Plan, Planned, Planner};
+use crate::worker::record::recorder::BACKLOG;
+use crate::worker::shared::Shared;
+
+/// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and
+/// their number is rounded up to a power of two.
+const MOST_ASKS: usize = 256;
+/// The poll interval of a worker that is also woken by signals and by its heartbeat.
+const QUIET: Duration = Duration::from_secs(120);
+/// The pause before a discovery that stopped midway continues, if nothing that it found was due.
+const NEXT_LOOK: Duration = Duration::from_millis(1);
+/// Claims at least this large take the claim lock, if the last one brought all that it asked for.
+const MANY: u32 = 100;
+
+/// What preceded a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// Another round.
+    Claim,
+    /// A pause until a lane was due.
+    Pause,
+    /// A signal: any lane may have new jobs.
+    News,
+    /// The poll interval passed without a signal.
+    Poll,
+}
+
+/// How many jobs a set of slots wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Want {
+    pub(super) slots: usize,
+    pub(super) take: u32,
+}
+
+/// What the loop is to do.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Find lanes, behind these. `beside`: in the background.
+    Discover { behind: Vec<Lane>, most: usize, beside: bool },
+    /// Wait for the claim lock. It is held until the next claim, or any step but a preview.
+    Lock,
+    /// Count the next jobs of these lanes, within this reach.
+    Preview(Vec<Ask>, Reach),
+    /// Claim jobs. `alone`: only if no other lane has any.
+    Claim { asks: Vec<Ask>, alone: bool },
+    /// Begin another round. This one claimed so many jobs.
+    Done(usize),
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum Event<'a> {
+    /// Discovery in the background has begun.
+    Discovering,
+    /// Discovery has ended, after this time.
+    Discovered(Result<Found, Error>, Duration),
+    /// The claim lock was taken, or did not come in time.
+    Locked {
+        taken: bool,
+        waited: Duration,
+    },
+    Previewed(Vec<Ask>, Reach, Vec<Share>),
+    /// A claim that began then took these jobs.
+    Claimed {
+        asks: Vec<Ask>,
+        jobs: &'a [Claimed],
+        began: Instant,
+    },
+}
+
+/// Where a round is.
+#[derive(Debug)]
+enum Phase {
+    Resting,
+    /// The only known lane is claimed, without discovery.
+    Alone(Next),
+    /// One job is claimed on a guess.
+    Guess,
+    /// Discovery runs, for this reason.
+    Look(Why),
+    Claim(Claim),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Why {
+    /// It is due.
+    Due,
+    /// The guess was right: other lanes may have jobs too.
+    Guessed,
+    /// The known lanes gave nothing.
+    Empty,
+}
+
+/// A claim for all slots that want jobs.
+#[derive(Debug)]
+struct Claim {
+    wants: Vec<Want>,
+    /// What is planned so far, for the first of the wants.
+    nexts: Vec<Next>,
+    plan: Option<Plan>,
+    /// Slots that were asked before in this round, in vain.
+    in_vain: Vec<usize>,
+    /// How long the claim lock took to come, and when the claim under it began.
+    locked: Option<(Duration, Instant)>,
+    /// Discovery has just run, so the round ends with this claim.
+    last: bool,
+    /// How many jobs the round has claimed before.
+    had: usize,
+}
+
+/// How long the loop waits if nothing happens.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) pause: Duration,
+    /// If the pause is this long, it is a poll.
+    pub(super) poll: Duration,
+    /// The heartbeat discovers jobs meanwhile.
+    pub(super) quiet: bool,
+}
+
+/// The state of the claim loop. It reads what the worker holds, and changes nothing but itself.
+pub(super) struct Brain {
+    shared: Arc<Shared>,
+    /// The number under which all this was learnt. Another number starts over.
+    worker: WorkerId,
+    lanes: Lanes,
+    pub(super) discovery: Discovery,
+    planner: Planner,
+    lock: LockBackoff,
+    phase: Phase,
+    /// What the round is for, and what preceded it.
+    wants: Vec<Want>,
+    after: After,
+    /// In this round, a claim of the only lane brought nothing.
+    missed: bool,
+    /// Which slots come first.
+    turn: usize,
+    /// The lane that last gave a job.
+    recent: Option<Lane>,
+    /// The last wake-up brought exactly one job.
+    one_came: bool,
+    /// The last claim brought all that it asked for: there is more.
+    full: bool,
+    /// The most jobs in one claim. It is lowered when the answer to a larger claim does not come in time.
+    at_most: u32,
+    /// The last claim of the only lane brought nothing although a job was waiting.
+    missed_before: bool,
+    /// No such claims before this time, because two in a row brought nothing.
+    not_alone_until: Option<Instant>,
+    /// Discovery has not run since the last signal. The signal may have been for an unknown lane.
+    unseen: bool,
+}
+
+/// The number of jobs wanted in all.
+fn wanted(wants: &[Want]) -> u32 {
+    wants.iter().map(|want| want.take).sum()
+}
+
+/// Cuts the wants to `most` jobs in all.
+fn at_most(wants: &mut Vec<Want>, mut most: u32) {
+    for want in &mut *wants {
+        want.take = want.take.min(most);
+        most -= want.take;
+    }
+    wants.retain(|want| want.take > 0);
+}
+
+impl Brain {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            worker: shared.lease.id(),
+            lanes: Lanes::default(),
+            discovery: Discovery::new(),
+            planner: Planner::new(shared.work.slots.len()),
+            lock: LockBackoff::default(),
+            phase: Phase::Resting,
+            wants: Vec::new(),
+            after: After::News,
+            missed: false,
+            turn: 0,
+            recent: None,
+            one_came: true,
+            full: false,
+            at_most: u32::MAX,
+            missed_before: false,
+            not_alone_until: None,
+            unseen: true,
+            shared,
+        }
+    }
+
+    /// The lease was lost meanwhile: what was learnt may be long out of date.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.worker != self.shared.lease.id()
+    }
+
+    /// How many jobs each set of slots takes. Queues share the total of the worker, so another one comes first each
+    /// time.
+    pub(super) fn wants(&mut self) -> Vec<Want> {
+        self.turn = self.turn.wrapping_add(1);
+        self.wants_of(|_| true)
+    }
+
+    /// The same, for some of the slots.
+    fn wants_of(&self, some: impl Fn(usize) -> bool) -> Vec<Want> {
+        let shared = &self.shared;
+        if shared.lease.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.work.isolation.is_closed() {
+            return Vec::new();
+        }
+        let count = shared.work.slots.len();
+        let mut free = shared.work.total.free();
+        let mut wants = Vec::with_capacity(count);
+        // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
+        for _ in 0..if free > 0 { 2 } else { 1 } {
+            for slots in (0..count).map(|n| (n + self.turn) % count).filter(|slots| some(*slots)) {
+                let take = shared.work.slots[slots].wants(&mut free);
+                wants.extend((take > 0).then_some(Want { slots, take }));
+            }
+            if !wants.is_empty() {
+                break;
+            }
+        }
+        at_most(&mut wants, self.at_most);
+        wants
+    }
+
+    /// A round begins. `wants` is not empty.
+    pub(super) fn begin(&mut self, wants: Vec<Want>, after: After) -> Step {
+        let now = Instant::now();
+        (self.wants, self.after, self.missed) = (wants, after, false);
+        self.unseen |= after == After::News;
+        if let Some(mut next) = self.only_lane(now) {
+            let asks = std::mem::take(&mut next.asks);
+            self.phase = Phase::Alone(next);
+            return Step::Claim { asks, alone: true };
+        }
+        if let Some(ask) = self.guess() {
+            self.phase = Phase::Guess;
+            return Step::Claim { asks: vec![ask], alone: false };
+        }
+        self.look_or_claim(now)
+    }
+
+    /// What to do next. Error: discovery failed, and quickly.
+    pub(super) fn on(&mut self, event: Event<'_>) -> Result<Step, Error> {
+        let now = Instant::now();
+        let phase = std::mem::replace(&mut self.phase, Phase::Resting);
+        Ok(match (phase, event) {
+            (Phase::Look(why), Event::Discovering) => self.looked(why, now),
+            (Phase::Look(why), Event::Discovered(result, took)) => {
+                self.discovered(result, took)?;
+                self.looked(why, now)
+            }
+            (Phase::Alone(_), Event::Claimed { jobs: [], .. }) => {
+                // the lane may not even have been read
+                (self.full, self.missed) = (false, true);
+                self.look_or_claim(now)
+            }
+            (Phase::Alone(next), Event::Claimed { asks, jobs, began }) => {
+                (self.missed_before, self.unseen) = (false, false);
+                let wanted = next.take;
+                self.learn(&[next], wanted, &asks, jobs, began);
+                self.done(jobs.len())
+            }
+            (Phase::Guess, Event::Claimed { jobs: [], .. }) => self.look_or_claim(now),
+            (Phase::Guess, Event::Claimed { .. }) => self.look(Why::Guessed, false),
+            (Phase::Claim(claim), Event::Locked { taken: true, .. }) if self.shared.stop_claiming.is_cancelled() => {
+                self.done(claim.had)
+            }
+            (Phase::Claim(claim), Event::Locked { taken: true, waited }) => {
+                // more slots may be free by now
+                let (wants, locked) = (self.wants_of(|_| true), Some((waited, now)));
+                self.plan(Claim { wants, locked, ..claim }, now)
+            }
+            (Phase::Claim(claim), Event::Locked { taken: false, .. }) => {
+                self.lock.lose();
+                self.plan(claim, now)
+            }
+            (Phase::Claim(claim), Event::Previewed(asks, reach, shares)) => self.previewed(claim, asks, reach, &shares),
+            (Phase::Claim(claim), Event::Claimed { asks, jobs, began }) => {
+                self.learn(&claim.nexts, wanted(&claim.wants), &asks, jobs, began);
+                self.claimed(claim, jobs.len())
+            }
+            (phase, event) => unreachable!("{event:?} in {phase:?}"),
+        })
+    }
+
+    /// The round failed.
+    pub(super) fn failed(&mut self, error: &Error) {
+        self.discovery.forget();
+        let wanted = match std::mem::replace(&mut self.phase, Phase::Resting) {
+            Phase::Claim(claim) => wanted(&claim.wants),
+            Phase::Alone(next) => next.take,
+            Phase::Resting | Phase::Guess | Phase::Look(_) => return,
+        };
+        let timed_out = matches!(error, Error::Database { source: sqlx::Error::Io(error), .. }
+            if error.kind() == std::io::ErrorKind::TimedOut);
+        if timed_out {
+            // over a slow connection, this many jobs would never arrive in time
+            self.at_most = (wanted.min(self.at_most) / 2).max(1);
+        }
+    }
+
+    /// Takes over the result of a discovery. Error: it failed, and quickly.
+    pub(super) fn discovered(&mut self, result: Result<Found, Error>, took: Duration) -> Result<(), Error> {
+        self.discovery.ended(result, took, &self.shared, &mut self.lanes)
+    }
+
+    /// How long to wait after a round that claimed nothing. The worker has been without work for `idle`.
+    pub(super) fn rest(&self, idle: Duration) -> Rest {
+        let (shared, store) = (&self.shared, &self.shared.config.store);
+        // the heartbeat also discovers jobs, unless that is expensive
+        let quiet = store.capabilities().heartbeats_discover && self.discovery.is_cheap();
+        let poll = if quiet { QUIET } else { store.poll_interval(idle) };
+        let goes_on = self.discovery.is_midway() && !self.discovery.is_beside();
+        let pause = if goes_on { NEXT_LOOK } else { poll };
+        // the known lanes whose slots want jobs or have room: it does not matter which queues were asked last
+        let is_asked = |slots: usize| {
+            self.wants.iter().any(|want| want.slots == slots)
+                || (shared.work.total.free() > 0 && shared.work.slots[slots].has_room())
+        };
+        let is_wanted = |lane: &Lane| shared.work.slots_of(&lane.queue).is_some_and(is_asked);
+        let due = self.lanes.next_due(shared.work.is_idle(), is_wanted);
+        Rest { pause: due.map_or(pause, |due| due.min(pause)), poll, quiet }
+    }
+
+    /// If the last discovery was a moment ago and found only one lane, a wake-up is most likely for that lane. It is
+    /// claimed without discovery, if the database can check with the claim, or right before it, that there is no other
+    /// lane. Without a signal, the lane must have given a job just now, or be due.
+    fn only_lane(&self, now: Instant) -> Option<Next> {
+        let shared = &self.shared;
+        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.were_rescued();
+        let others = self.not_alone_until.is_some_and(|until| now < until);
+        if self.after == After::Claim || !fresh || others || !shared.config.store.capabilities().claims_alone {
+            return None;
+        }
+        let Want { slots, take } = *self.wants.first()?;
+        let told = self.after != After::Poll;
+        let ask = self.lanes.only(take, told, now, |lane| shared.retries(slots, lane))?;
+        Some(Next::all(slots, take, vec![ask]))
+    }
+
+    /// If the last wake-up brought one job, the next one of an idle worker most likely brings one job in the same lane.
+    /// Trying that before discovery saves a round trip. It takes one job only, because jobs of another lane may come
+    /// first.
+    fn guess(&self) -> Option<Ask> {
+        let shared = &self.shared;
+        if self.after == After::Claim || !self.one_came || !shared.work.is_idle() || !self.discovery.is_cheap() {
+            return None;
+        }
+        let lane = self.recent.clone()?;
+        let max_retries = shared.retries(self.wants.first()?.slots, &lane)?;
+        let newest_first = shared.config.newest_first.contains(&*lane.queue);
+        Some(Ask { newest_first, lane, take: 1, behind: None, first: None, max_retries })
+    }
+
+    fn look_or_claim(&mut self, now: Instant) -> Step {
+        if !self.discovery.is_beside() {
+            let rescued = self.shared.notices.take_rescued();
+            // the last discovery stopped midway, and nothing that it found is due any more
+            let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
+            if rescued || goes_on || self.discovery.is_due(now) {
+                return self.look(Why::Due, self.looks_beside());
+            }
+        }
+        self.claim_known(now)
+    }
+
+    fn looks_beside(&self) -> bool {
+        !self.discovery.is_cheap() && self.shared.config.store.has_spare_connection()
+    }
+
+    fn look(&mut self, why: Why, beside: bool) -> Step {
+        self.unseen = false;
+        self.phase = Phase::Look(why);
+        let (behind, most) = self.discovery.begin(&mut self.lanes, beside);
+        Step::Discover { behind, most, beside }
+    }
+
+    /// Discovery has ended, or has begun in the background.
+    fn looked(&mut self, why: Why, now: Instant) -> Step {
+        match why {
+            Why::Due if self.discovery.is_beside() => return self.claim_known(now),
+            Why::Due => {}
+            Why::Guessed => {
+                self.wants[0].take -= 1;
+                self.wants.retain(|want| want.take > 0);
+            }
+            // a job is due, and yet the claim brought none: it was enqueued meanwhile, or a row that discovery never
+            // finds prevents it
+            Why::Empty if self.missed && self.lanes.have_due(now) => {
+                if std::mem::replace(&mut self.missed_before, true) {
+                    self.not_alone_until = Some(now + REST);
+                }
+            }
+            Why::Empty => {}
+        }
+        self.claim(true, usize::from(matches!(why, Why::Guessed)), now)
+    }
+
+    fn claim_known(&mut self, now: Instant) -> Step {
+        let may_be_news = matches!(self.after, After::News | After::Poll);
+        if may_be_news && (!self.discovery.is_cheap() || self.discovery.is_midway()) {
+            self.lanes.woken(now);
+        }
+        if self.missed { self.known_gave(0) } else { self.claim(false, 0, now) }
+    }
+
+    /// If the known lanes gave nothing, discovery runs if it is cheap, or if an idle worker has rested long enough.
+    fn known_gave(&mut self, claimed: usize) -> Step {
+        let cheap = self.discovery.is_cheap();
+        let may_be_more = self.after != After::Claim || (self.unseen && cheap);
+        let rested = || self.shared.work.is_idle() && self.discovery.has_rested();
+        if claimed > 0 || self.discovery.is_beside() || !may_be_more || !(cheap || rested()) {
+            return self.done(claimed);
+        }
+        self.look(Why::Empty, self.looks_beside())
+    }
+
+    fn claim(&mut self, last: bool, had: usize, now: Instant) -> Step {
+        let (nexts, in_vain) = (Vec::new(), Vec::new());
+        let wants = self.wants.clone();
+        self.claim_in_turn(Claim { wants, nexts, plan: None, in_vain, locked: None, last, had }, now)
+    }
+
+    /// Claims under the claim lock, if all slots want many jobs. Then each worker takes what the one before it left.
+    /// Concurrent claims would walk over each other's rows.
+    fn claim_in_turn(&mut self, claim: Claim, now: Instant) -> Step {
+        // a queue that wants few jobs does not wait for one that wants many
+        let many = self.full && claim.wants.iter().all(|want| want.take >= MANY);
+        if many && self.lock.waits() && self.shared.lease.has_others() {
+            self.phase = Phase::Claim(claim);
+            return Step::Lock;
+        }
+        self.plan(claim, now)
+    }
+
+    /// Plans for the next slots, or claims what is planned.
+    fn plan(&mut self, claim: Claim, now: Instant) -> Step {
+        let asked: usize = claim.nexts.iter().map(|next| next.asks.len()).sum();
+        match claim.wants.get(claim.nexts.len()) {
+            Some(want) if asked + COMPARED <= MOST_ASKS => {
+                let follows = self.full && !self.shared.lease.has_others();
+                let mut plan = self.planner.plan(want.slots, want.take, follows, now);
+                let planned = self.known(want.slots, |known| plan.begin(known));
+                self.planned(Claim { plan: Some(plan), ..claim }, planned)
+            }
+            // the other queues come first in a later round
+            _ => self.take(claim),
+        }
+    }
+
+    fn known<R>(&mut self, slots: usize, plan: impl FnOnce(&mut Known<'_>) -> R) -> R {
+        let retries = |lane: &Lane| self.shared.retries(slots, lane);
+        plan(&mut Known { lanes: &mut self.lanes, horizon: self.planner.horizon(slots), retries: &retries })
+    }
+
+    fn previewed(&mut self, mut claim: Claim, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Step {
+        let mut plan = claim.plan.take().expect("a plan asked for the preview");
+        let planned = self.known(plan.slots, |known| plan.after(known, asks, reach, shares));
+        self.planned(Claim { plan: Some(plan), ..claim }, planned)
+    }
+
+    fn planned(&mut self, mut claim: Claim, planned: Planned) -> Step {
+        match planned {
+            Planned::Preview(asks, reach) => {
+                self.phase = Phase::Claim(claim);
+                Step::Preview(asks, reach)
+            }
+            Planned::Claim(next) => {
+                self.planner.planned(&next);
+                claim.nexts.push(next);
+                self.plan(Claim { plan: None, ..claim }, Instant::now())
+            }
+        }
+    }
+
+    fn take(&mut self, mut claim: Claim) -> Step {
+        let asks: Vec<Ask> = claim.nexts.iter_mut().flat_map(|next| next.asks.drain(..)).collect();
+        self.full = false;
+        if asks.is_empty() {
+            return self.claimed(claim, 0);
+        }
+        self.phase = Phase::Claim(claim);
+        Step::Claim { asks, alone: false }
+    }
+
+    /// A claim has taken so many jobs. If there were none, the queues that were left out come next.
+    fn claimed(&mut self, mut claim: Claim, count: usize) -> Step {
+        if let Some((waited, began)) = claim.locked.take()
+            // the last claim of a backlog is so short that any wait would seem too long
+            && count >= MANY as usize
+        {
+            self.lock.turn_came(waited, began.elapsed());
+        }
+        if count == 0 && claim.in_vain.len() + claim.wants.len() < self.shared.work.slots.len() {
+            for Want { slots, .. } in claim.wants.drain(..) {
+                self.shared.work.slots[slots].has_none();
+                claim.in_vain.push(slots);
+            }
+            claim.wants = self.wants_of(|slots| !claim.in_vain.contains(&slots));
+            if !claim.wants.is_empty() {
+                claim.nexts.clear();
+                return self.claim_in_turn(claim, Instant::now());
+            }
+        }
+        if claim.last { self.done(claim.had + count) } else { self.known_gave(count) }
+    }
+
+    fn learn(&mut self, nexts: &[Next], wanted: u32, asks: &[Ask], jobs: &[Claimed], began: Instant) {
+        let shared = &self.shared;
+        if jobs.len() >= self.at_most as usize {
+            self.at_most = self.at_most.saturating_mul(2);
+        }
+        self.lanes.claimed(asks, jobs, began);
+        for next in nexts {
+            let mine = jobs.iter().filter(|job| shared.work.slots_of(&job.lane.queue) == Some(next.slots));
+            let newest_first = |job: &Claimed| shared.config.newest_first.contains(&*job.lane.queue);
+            self.planner.learn(next, mine.map(|job| (job, newest_first(job))));
+        }
+        if let Some(job) = jobs.last() {
+            self.recent = Some(job.lane.clone());
+        }
+        self.full = jobs.len() >= wanted as usize || (!jobs.is_empty() && nexts.iter().any(|next| next.cut));
+    }
+
+    fn done(&mut self, claimed: usize) -> Step {
+        if claimed > 0 && self.after != After::Claim {
+            self.one_came = claimed == 1;
+        }
+        Step::Done(claimed)
+    }
+}
+
+#[cfg(test)]
+#[path = "brain_tests.rs"]
+mod tests;
