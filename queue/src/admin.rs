@@ -15,7 +15,7 @@ use crate::state::JobState;
 use crate::store::AdminStore;
 use crate::store::values::Refusal;
 use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
-use crate::telemetry;
+use crate::telemetry::Event;
 
 /// How long a change tries again to reach a job that is locked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -411,8 +411,7 @@ impl Changed {
     fn tell_of_refusals(&self) {
         // not the key: it may consist of arguments, which are never logged
         for Refusal { id, holder, .. } in &self.refused {
-            let event = telemetry::NOT_SENT_BACK;
-            tracing::warn!(event, job.id = id, holder, "not sent back: another job has its key");
+            Event::NotSentBack { id: *id, holder: *holder }.emit();
         }
     }
 }

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::context::States;
 use crate::error::Error;
@@ -20,7 +18,7 @@ use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{AttemptRow, DECODE_GRACE, Ended, Execution, LongArgs, Settled, Switch, Timing};
+use crate::worker::{Attempt, AttemptRow, DECODE_GRACE, Ended, Env, LongArgs, Settled, Timing};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
@@ -212,10 +210,10 @@ impl Runner {
             losses: 0,
             claim: None,
         };
-        let ended = self.attempt(claimed, definition, Arc::default(), None, AttemptRow::None).run().await;
+        let ended = self.attempt(claimed, definition, AttemptRow::None).run(None).await;
         match ended.expect("its lease is not lost") {
             Ended::Known(end) => Ok(Outcome::of(&end)),
-            Ended::Unsettled(_) => unreachable!("there is no row that it could complete"),
+            Ended::Unsettled(..) => unreachable!("there is no row that it could complete"),
         }
     }
 
@@ -298,27 +296,15 @@ impl Runner {
         }
     }
 
-    pub(super) fn attempt(
-        &self,
-        job: Claimed,
-        definition: Arc<JobDefinition>,
-        switch: Arc<Switch>,
-        long_args: Option<LongArgs>,
-        row: AttemptRow,
-    ) -> Execution {
-        Execution {
-            job: Arc::new(job),
-            definition,
+    pub(super) fn attempt(&self, job: Claimed, definition: Arc<JobDefinition>, row: AttemptRow) -> Arc<Attempt> {
+        let env = Env {
+            store: self.store.clone(),
             states: Arc::new(self.states.clone()),
-            switch,
             cancel_grace: Timing::default().cancel_grace,
-            started: Instant::now(),
-            long_args,
-            log_errors: true,
             decode_grace: DECODE_GRACE,
-            store: Some(self.store.clone()),
-            row,
-        }
+            log_errors: true,
+        };
+        Attempt::new(Arc::new(env), job, definition, row)
     }
 
     /// Where the row of a job is that this worker has claimed.
@@ -332,13 +318,12 @@ impl Runner {
             return Ok(None);
         }
         let args = self.store.args(worker, job.id.get(), job.fence).await?;
-        let turn = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("it is never closed");
-        Ok(args.map(|args| LongArgs::new(args, turn)))
+        Ok(args.map(|json| LongArgs { json, _turn: None }))
     }
 
     async fn run(&self, worker: WorkerId, job: Claimed, definition: Arc<JobDefinition>) -> Result<Outcome, Error> {
         let long_args = self.long_args(worker, &job).await?;
-        let ended = self.attempt(job, definition, Arc::default(), long_args, self.row(worker)).run().await;
+        let ended = self.attempt(job, definition, self.row(worker)).run(long_args).await;
         let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
         self.store.end(worker, ended.as_slice()).await?;
         Ok(outcome)
@@ -346,12 +331,12 @@ impl Runner {
 
     /// How an attempt ended, and what is still to be recorded of it.
     pub(super) async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<End>), Error> {
-        let attempt = match ended {
+        let (attempt, raw) = match ended {
             Ended::Known(end) => return Ok((Outcome::of(&end), Some(end))),
-            Ended::Unsettled(attempt) => attempt,
+            Ended::Unsettled(attempt, raw) => (attempt, raw),
         };
-        let is_held = !self.store.still_held(worker, &[attempt.hold]).await?.is_empty();
-        Ok(match attempt.settle(is_held) {
+        let is_held = !self.store.still_held(worker, &[attempt.job.hold()]).await?.is_empty();
+        Ok(match attempt.settle(raw, is_held) {
             Settled::Completed { result } => (Outcome::completed(result.as_deref()), None),
             Settled::Ended(end) => (Outcome::of(&end), Some(end)),
             Settled::Lost => unreachable!("its lease is not lost"),
@@ -360,7 +345,7 @@ impl Runner {
 
     /// What a lost worker's attempt committed with its own effects. None: nothing.
     async fn committed(&self, worker: WorkerId, ended: Option<Ended>) -> Result<Option<Outcome>, Error> {
-        let Some(ended @ Ended::Unsettled(_)) = ended else { return Ok(None) };
+        let Some(ended @ Ended::Unsettled(..)) = ended else { return Ok(None) };
         let (outcome, left) = self.settled(worker, ended).await?;
         Ok(left.is_none().then_some(outcome))
     }
@@ -378,18 +363,18 @@ impl Runner {
         // so that the attempt counts, as that of a worker that dies in the middle
         self.store.started(lost, &[Start { hold: job.hold(), max_neighbours: None }]).await?;
         let long_args = self.long_args(lost, &job).await?;
-        let attempt = self.attempt(job, definition, Arc::default(), long_args, self.row(lost));
+        let attempt = self.attempt(job, definition, self.row(lost)).run(long_args);
         let (mut late, dead);
         match mishap {
             Mishap::CrashBeforeEnd => {
-                if let Some(outcome) = self.committed(lost, attempt.run().await).await? {
+                if let Some(outcome) = self.committed(lost, attempt.await).await? {
                     return Ok(outcome);
                 }
                 (*worker, dead) = self.lose(lost, scope).await?;
                 late = None;
             }
             Mishap::LoseLease => {
-                let mut attempt = Box::pin(attempt.run());
+                let mut attempt = Box::pin(attempt);
                 // to its first pause, where it is dropped
                 late = match futures_util::poll!(&mut attempt) {
                     std::task::Poll::Ready(ended) => ended,
@@ -397,7 +382,7 @@ impl Runner {
                 };
                 drop(attempt);
                 late = match late {
-                    Some(Ended::Unsettled(_)) => match self.committed(lost, late).await? {
+                    Some(Ended::Unsettled(..)) => match self.committed(lost, late).await? {
                         Some(outcome) => return Ok(outcome),
                         None => None,
                     },

@@ -190,7 +190,7 @@ impl Runner {
         for job in rest.by_ref() {
             let long_args = self.long_args(worker, &job).await?;
             let row = self.row(worker);
-            let ended = self.attempt(job, job_definition.clone(), Arc::default(), long_args, row).run().await;
+            let ended = self.attempt(job, job_definition.clone(), row).run(long_args).await;
             let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
             drained.add(outcome);
             ran += 1;

@@ -11,13 +11,15 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::registry::{JobDefinition, linked};
+use crate::signal;
 use crate::store::{Capabilities, Store};
-use crate::{signal, telemetry};
+use crate::telemetry::Event;
 
 use crate::worker::config::{Config, DECODE_GRACE, Timing};
 #[cfg(feature = "schedules")]
 use crate::worker::declared::Declared;
 use crate::worker::lifecycle;
+use crate::worker::run::attempt::Env;
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
@@ -375,16 +377,21 @@ impl WorkerBuilder {
             )));
         }
         Self::warn_of_pool(&*self.store, concurrency);
+        let env = Env {
+            store: self.store.clone(),
+            states: Arc::new(self.states),
+            cancel_grace: self.timing.cancel_grace,
+            decode_grace: self.decode_grace,
+            log_errors: self.log_errors,
+        };
         Ok(Worker::new(Config {
             store: self.store,
             concurrency,
             queues,
             others,
             newest_first: self.newest_first,
-            states: Arc::new(self.states),
+            env: Arc::new(env),
             jobs,
-            log_errors: self.log_errors,
-            decode_grace: self.decode_grace,
             timing: self.timing,
             #[cfg(feature = "schedules")]
             schedules,
@@ -452,14 +459,7 @@ impl WorkerBuilder {
         let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
         // a pool of one is deliberate: a database in memory allows no other
         if allowed < concurrency && allowed > 1 {
-            tracing::warn!(
-                event = telemetry::WORKER_POOL_SMALL,
-                connections = allowed,
-                concurrency,
-                "jobs that use the worker's pool may wait for each other: {concurrency} jobs run at a time, and it has \
-                 {allowed} connections. If all jobs use it, set `max_connections` to {concurrency}. The worker opens \
-                 {kept} more connections of its own"
-            );
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::States;
 use crate::registry::JobDefinition;
 use crate::store::Store;
 #[cfg(feature = "schedules")]
 use crate::worker::declared::Declared;
+use crate::worker::run::attempt::Env;
 
 /// For how long arguments that do not decode are tried again, by default.
 pub(crate) const DECODE_GRACE: Duration = Duration::from_secs(60 * 60);
@@ -45,13 +45,10 @@ pub(crate) struct Config {
     /// Whether it serves all other queues as well.
     pub(crate) others: bool,
     pub(crate) newest_first: HashSet<String>,
-    pub(crate) states: Arc<States>,
+    /// What every attempt knows.
+    pub(crate) env: Arc<Env>,
     /// By kind and alias.
     pub(crate) jobs: HashMap<&'static str, Arc<JobDefinition>>,
-    /// Whether log lines carry the errors of jobs.
-    pub(crate) log_errors: bool,
-    /// For how long arguments that do not decode are tried again.
-    pub(crate) decode_grace: Duration,
     pub(crate) timing: Timing,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Declared,

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::limits::micros;
 use crate::registry::JobDefinition;
 use crate::store::values::{End, WorkerId};
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
 use crate::worker::duties::keys::KeySweep;
@@ -26,8 +26,7 @@ use crate::worker::duties::ticks::TickRetention;
 use crate::worker::lease::heartbeat;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::ended::Ended;
-use crate::worker::run::note_starts;
-use crate::worker::run::starts::{StartRequest, Starts};
+use crate::worker::run::starts::{self, StartRequest, Starts};
 use crate::worker::run::switch::Stop;
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
@@ -110,7 +109,7 @@ impl Run {
             tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
-        tasks.spawn(note_starts::run(shared.clone(), begun));
+        tasks.spawn(starts::run(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
         let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
@@ -130,13 +129,7 @@ impl Run {
         }
         let released = release_unstarted(shared);
         let running = shared.work.held().len();
-        tracing::info!(
-            event = telemetry::WORKER_STOPPING,
-            worker = shared.lease.id(),
-            running,
-            released,
-            "stopping: no more claims; waiting for running jobs"
-        );
+        Event::WorkerStopping { worker: shared.lease.id(), running, released }.emit();
     }
 
     /// Step 2: lets running jobs continue for the grace period.
@@ -174,9 +167,9 @@ impl Run {
         let _ = timeout(STRAGGLE, shared.work.tasks.wait()).await;
         let rest: Vec<_> = shared.work.held().drain().map(|(_, held)| held).collect();
         for held in rest {
-            let ended = match held.started.get() {
-                Some(started) => End::released(held.job.hold(), micros(started.elapsed())),
-                None => End::unstarted(held.job.hold()),
+            let ended = match held.attempt.began() {
+                Some(began) => End::released(held.hold(), micros(began.elapsed())),
+                None => End::unstarted(held.hold()),
             };
             shared.recorder.record(held.worker, ended);
         }
@@ -211,7 +204,7 @@ impl Run {
             // discovery may still run on its own connection: do not wait for it
             store.abandon();
         }
-        tracing::info!(event = telemetry::WORKER_STOPPED, worker = id, "stopped");
+        Event::WorkerStopped { worker: id }.emit();
         Ok(())
     }
 }
@@ -222,16 +215,9 @@ fn announce(shared: &Shared) {
     if config.others {
         queues.push(if queues.is_empty() { "all" } else { "all others" }.to_owned());
     }
-    let queues = queues.join(", ");
-    tracing::info!(
-        event = telemetry::WORKER_STARTED,
-        worker = shared.lease.id(),
-        engine = config.store.capabilities().engine,
-        concurrency = config.concurrency,
-        queues,
-        kinds = shared.scope.kinds.join(", "),
-        "worker started"
-    );
+    let (queues, kinds) = (queues.join(", "), shared.scope.kinds.join(", "));
+    let (engine, concurrency) = (config.store.capabilities().engine, config.concurrency);
+    Event::WorkerStarted { worker: shared.lease.id(), engine, concurrency, queues, kinds }.emit();
 }
 
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
@@ -240,23 +226,13 @@ fn warn_of_misfits(shared: &Shared) {
     let undeclared: Vec<&str> =
         config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
     if !undeclared.is_empty() {
-        tracing::warn!(
-            event = telemetry::WORKER_QUEUES_UNDECLARED,
-            worker,
-            queues = undeclared.join(", "),
-            "no job that this worker knows declares these queues: is a name misspelt? (An enqueue may still name them.)"
-        );
+        Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") }.emit();
     }
     let served = |job: &JobDefinition| config.others || config.queues.contains_key(job.queue);
     let unserved = config.jobs.values().filter(|job| !served(job)).map(|job| format!("{} ({})", job.kind, job.queue));
     let unserved: BTreeSet<String> = unserved.collect();
     if !unserved.is_empty() {
-        tracing::warn!(
-            event = telemetry::WORKER_JOBS_UNSERVED,
-            worker,
-            jobs = first_of(&unserved),
-            "this worker does not serve the queues that these jobs declare: they wait for a worker that does"
-        );
+        Event::WorkerJobsUnserved { worker, jobs: first_of(&unserved) }.emit();
     }
 }
 

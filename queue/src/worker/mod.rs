@@ -36,8 +36,6 @@ pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
 pub(crate) use config::{DECODE_GRACE, Timing};
 #[cfg(feature = "testing")]
-pub(crate) use run::attempt::{AttemptRow, Execution, LongArgs};
+pub(crate) use run::attempt::{Attempt, AttemptRow, Env, LongArgs};
 #[cfg(feature = "testing")]
 pub(crate) use run::ended::{Ended, Settled};
-#[cfg(feature = "testing")]
-pub(crate) use run::switch::Switch;

@@ -6,12 +6,12 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Pool, Sqlite};
 
-use crate::telemetry;
+use crate::telemetry::Event;
 
 /// Warns of a pool that may lose such a database, or open several. It is not an error: short tests work with it.
 pub(crate) fn warn(pool: &Pool<Sqlite>) {
     if let Err(text) = check(pool) {
-        tracing::warn!(event = telemetry::DATABASE_FLEETING, "{text}");
+        Event::DatabaseFleeting { text: &text }.emit();
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::store::values::{End, Hold, WorkerId};
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::run::slots::Slots;
 use crate::worker::shared::Shared;
@@ -108,11 +108,7 @@ pub(crate) async fn release_all(shared: &Shared) {
 }
 
 fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
-    tracing::warn!(
-        event = telemetry::JOB_RELEASED,
-        job.id = hold.id,
-        "a claim's answer was lost; the job was released"
-    );
+    Event::ClaimLost { id: hold.id }.emit();
     shared.recorder.record(worker, End::unstarted(hold));
 }
 

@@ -668,7 +668,7 @@ async fn a_job_of_a_queue_that_is_not_served_goes_back() {
     let (shared, mut ends) = store.shared([("q".to_owned(), 4)].into(), Timing::default(), nothing);
     hand_over(&shared, 1, vec![job("other", 1), job("q", 2)]);
     let (worker, ended) = ends.recv().await.expect("it is recorded");
-    assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })), "{ended:?}");
-    assert_eq!((worker, ended.key()), (1, (1, 1)));
+    assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })));
+    assert_eq!((worker, ended.hold().key()), (1, (1, 1)));
     assert_eq!(shared.work.slots[0].keys().len() + shared.work.held().len(), 1, "the other one is at hand");
 }

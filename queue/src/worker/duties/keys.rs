@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::duties::retention::jittered;
 use crate::worker::duties::{Duty, NEVER};
 use crate::worker::shared::Shared;
@@ -38,13 +38,7 @@ impl Duty for KeySweep {
         let is_its_turn = fastrand::usize(..=shared.lease.others()) == 0;
         match shared.config.store.sweep_keys(&mut self.hand, is_its_turn).await {
             Err(error) if error.is_a_missing_right() => {
-                tracing::error!(
-                    event = telemetry::DUTY_FAILED,
-                    feature = FEATURE,
-                    %error,
-                    "this worker removes no old keys of unique jobs until it is restarted; grant it what \
-                     docs/security.md lists"
-                );
+                Event::DutyGivenUp { feature: FEATURE, error: &error }.emit();
                 self.pause = NEVER;
                 Ok(())
             }
@@ -53,12 +47,7 @@ impl Duty for KeySweep {
     }
 
     fn repeats(&self, error: &Error) -> bool {
-        tracing::warn!(
-            event = telemetry::DUTY_FAILED,
-            feature = FEATURE,
-            %error,
-            "cannot remove old keys of unique jobs; the next round tries again"
-        );
+        Event::DutyFailed { feature: FEATURE, what: "old keys cannot be removed", error }.emit();
         false
     }
 }

@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::shared::Shared;
 
@@ -51,8 +51,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
         loop {
             // the worker's jobs must not end with a round
             let Ok(done) = AssertUnwindSafe(duty.run_once(&shared)).catch_unwind().await else {
-                let event = telemetry::DUTY_FAILED;
-                tracing::error!(event, "a round of a worker's background work panicked; a later one tries again");
+                Event::DutyPanicked.emit();
                 sleep(AFTER_PANIC).await;
                 break;
             };

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::error::Error;
 use crate::store::Store;
 use crate::store::values::Rescued;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::duties::Duty;
 use crate::worker::lease::liveness::LostWorker;
 use crate::worker::shared::Shared;
@@ -55,13 +55,7 @@ async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
         }
     };
     if total != Rescued::default() {
-        tracing::warn!(
-            event = telemetry::JOBS_RESCUED,
-            ready = total.ready,
-            dead = total.dead,
-            cancelled = total.cancelled,
-            "rescued the jobs of lost workers"
-        );
+        Event::JobsRescued(&total).emit();
     }
     (total, result)
 }
@@ -73,14 +67,8 @@ async fn declare_lost(shared: &Arc<Shared>) {
         tokio::spawn(look_again(shared.clone()));
     }
     for LostWorker { id, heartbeat, late, by_lease } in missed {
-        let how = if by_lease { "a worker's lease ran out" } else { "a worker's session ended without notice" };
         match shared.config.store.declare_lost(id, heartbeat, by_lease).await {
-            Ok(true) => tracing::warn!(
-                event = telemetry::WORKER_LOST,
-                worker = id,
-                late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
-                "{how}; its jobs are rescued"
-            ),
+            Ok(true) => Event::WorkerLost { worker: id, late, by_lease }.emit(),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
         }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::Store;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::duties::Duty;
 use crate::worker::shared::Shared;
 
@@ -62,11 +62,7 @@ impl Retention {
         self.removed += removed;
         let is_quiet = self.pause >= self.seldom / 2;
         if self.removed > 0 && (is_quiet || self.told.elapsed() >= self.seldom) {
-            tracing::info!(
-                event = telemetry::JOBS_PURGED,
-                jobs = self.removed,
-                "removed finished jobs past their retention"
-            );
+            Event::JobsPurged { jobs: self.removed }.emit();
             (self.removed, self.told) = (0, Instant::now());
         }
         Ok(())
@@ -83,7 +79,7 @@ impl Duty for Retention {
     }
 
     fn repeats(&self, error: &Error) -> bool {
-        tracing::warn!(event = telemetry::RETENTION_FAILED, %error, "retention failed; the next round tries again");
+        Event::RetentionFailed { error }.emit();
         false
     }
 }

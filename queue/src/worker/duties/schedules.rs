@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::store::schedules::{Converged, Scheduler, Seen};
 use crate::store::{ScheduleStore, Trouble};
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::declared::Declared;
 use crate::worker::duties::{Duty, NEVER};
 use crate::worker::shared::Shared;
@@ -120,11 +120,7 @@ impl Schedules {
             let fired = self.store.fire(chunk, &self.declared.kinds, 0).await?;
             locked += fired.locked;
             if fired.jobs > 0 {
-                tracing::debug!(
-                    event = telemetry::SCHEDULES_FIRED,
-                    jobs = fired.jobs,
-                    "enqueued the jobs of schedules"
-                );
+                Event::SchedulesFired { jobs: fired.jobs }.emit();
             }
             self.tell_of_failures(fired.failed);
         }
@@ -139,26 +135,13 @@ impl Schedules {
         let app = &*self.declared.app;
         if !done.written.is_empty() || !done.retired.is_empty() {
             let (written, retired) = (done.written.join(", "), done.retired.join(", "));
-            tracing::info!(event = telemetry::SCHEDULES_CHANGED, app, written, retired, "wrote the declared schedules");
+            Event::SchedulesChanged { app, written, retired }.emit();
         }
         for (schedule, owner) in &done.conflicts {
             if self.told.insert(schedule.clone(), owner.clone()).as_ref() == Some(owner) {
                 continue;
             }
-            let event = telemetry::SCHEDULE_CONFLICT;
-            match owner.as_str() {
-                "" => tracing::error!(
-                    event,
-                    schedule,
-                    "the code declares a schedule with the name of one that was made at run time, which stays: rename one"
-                ),
-                owner => tracing::error!(
-                    event,
-                    schedule,
-                    owner,
-                    "the code declares a schedule with the name of one of another application, which stays: rename one"
-                ),
-            }
+            Event::ScheduleConflict { schedule, owner }.emit();
         }
     }
 
@@ -168,26 +151,20 @@ impl Schedules {
             self.told.clear();
             self.forget = Instant::now() + TOLD;
         }
-        let event = telemetry::SCHEDULE_FAILED;
         let mut more = 0;
         for (schedule, error) in failed {
             if self.told.get(&schedule) == Some(&error) {
                 continue;
             }
             if self.told.len() < MOST_TOLD {
-                tracing::error!(
-                    event,
-                    schedule,
-                    error,
-                    "a schedule does not fire as it should; mend its row or its code"
-                );
+                Event::ScheduleFailed { schedule: &schedule, error: &error }.emit();
             } else {
                 more += 1;
             }
             self.told.insert(schedule, error);
         }
         if more > 0 {
-            tracing::error!(event, more, "other schedules do not fire either; `Admin::schedules` has their errors");
+            Event::MoreSchedulesFailed { more }.emit();
         }
     }
 }
@@ -200,19 +177,13 @@ impl Duty for Schedules {
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         match self.round(shared).await {
             Err(error) if error.is_a_missing_right() => {
-                tracing::error!(
-                    event = telemetry::DUTY_FAILED,
-                    feature = "schedules",
-                    %error,
-                    "this worker fires no schedules until it is restarted; grant it what docs/security.md lists"
-                );
+                Event::DutyGivenUp { feature: "schedules", error: &error }.emit();
                 self.wake = Instant::now() + NEVER;
                 Ok(())
             }
             // the database is up: that is no outage
             Err(error) if shared.config.store.trouble(&error) != Trouble::Away => {
-                let (event, feature) = (telemetry::DUTY_FAILED, "schedules");
-                tracing::warn!(event, feature, %error, "a round failed; the next one tries again");
+                Event::DutyFailed { feature: "schedules", what: "a round failed", error: &error }.emit();
                 self.wake = Instant::now() + AFTER_FAILURE;
                 Ok(())
             }

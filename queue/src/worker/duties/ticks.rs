@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::ScheduleStore;
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::duties::Duty;
 use crate::worker::duties::retention::{jittered, next_pause};
 use crate::worker::shared::Shared;
@@ -17,7 +17,6 @@ use crate::worker::shared::Shared;
 const SELDOM: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// The most ticks that one transaction removes.
 const BATCH: u32 = 1_000;
-const CLOCK_WAS_AHEAD: &str = "they fired while the database's clock was ahead, and it has not passed their last ticks";
 
 /// The duty of one worker.
 pub(crate) struct TickRetention {
@@ -52,16 +51,14 @@ impl Duty for TickRetention {
         self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, BATCH));
         let silent = self.store.silent().await?;
         if silent != self.told && !silent.is_empty() {
-            let (event, schedule) = (telemetry::SCHEDULE_FAILED, silent.join(", "));
-            tracing::error!(event, schedule, error = CLOCK_WAS_AHEAD, "schedules are silent; pause and resume them");
+            Event::SchedulesSilent { schedules: silent.join(", ") }.emit();
         }
         self.told = silent;
         Ok(())
     }
 
     fn repeats(&self, error: &Error) -> bool {
-        let (event, feature) = (telemetry::DUTY_FAILED, "schedules");
-        tracing::warn!(event, feature, %error, "old ticks cannot be removed; a later round tries again");
+        Event::DutyFailed { feature: "schedules", what: "old ticks cannot be removed", error }.emit();
         false
     }
 }

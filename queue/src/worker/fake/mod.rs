@@ -32,8 +32,8 @@ use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Reply, Trouble, Up
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::note_starts;
-use crate::worker::run::starts::Starts;
+use crate::worker::run::attempt::Env;
+use crate::worker::run::starts::{self, Starts};
 use crate::worker::{run::ended::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
@@ -173,10 +173,14 @@ impl MadeUp {
             others: queues.is_empty(),
             queues,
             newest_first: Default::default(),
-            states: Arc::default(),
+            env: Arc::new(Env {
+                store: self.clone(),
+                states: Arc::default(),
+                cancel_grace: timing.cancel_grace,
+                decode_grace: Duration::ZERO,
+                log_errors: true,
+            }),
             jobs: [("k", Arc::new(definition))].into(),
-            log_errors: true,
-            decode_grace: Duration::ZERO,
             timing,
             #[cfg(feature = "schedules")]
             schedules: crate::worker::declared::Declared {
@@ -196,7 +200,7 @@ impl MadeUp {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
         let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
-        tokio::spawn(note_starts::run(shared.clone(), begun));
+        tokio::spawn(starts::run(shared.clone(), begun));
         shared.lease.set_id(1);
         shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::telemetry;
+use crate::telemetry::Event;
 
 /// The longest pause between two tries while the database is away.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -80,9 +80,8 @@ impl Health {
         if outage.failing == 0
             && let Some(since) = outage.since.take()
         {
-            let outage_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
             outage.told = Reported::default();
-            tracing::info!(event = telemetry::DATABASE_BACK, outage_ms, "the database answers again");
+            Event::DatabaseBack { outage: since.elapsed() }.emit();
         }
     }
 
@@ -109,7 +108,7 @@ impl Health {
             outage.since.get_or_insert_with(Instant::now);
         }
         if outage.told.is_news(error) {
-            tracing::error!(event = telemetry::DATABASE_LOST, %error, "the database fails; trying again");
+            Event::DatabaseLost { error }.emit();
         }
     }
 }

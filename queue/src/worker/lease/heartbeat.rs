@@ -8,12 +8,12 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeou
 use crate::error::Error;
 use crate::store::Trouble;
 use crate::store::values::{End, Heartbeat, Holding, WorkerId};
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
 use crate::worker::run::attempt::until;
 use crate::worker::run::switch::Stop;
-use crate::worker::run::verdict::Verdict;
+use crate::worker::run::work::Held;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
@@ -206,7 +206,7 @@ impl Heart {
             match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
                 Ok(id) => {
                     shared.health.up(&mut self.failures);
-                    tracing::info!(event = telemetry::WORKER_JOINED, worker = id, "working again under a new number");
+                    Event::WorkerJoined { worker: id }.emit();
                     self.deadline = shared.lease.extend(sent);
                     self.lost = None;
                     self.tried = false;
@@ -230,7 +230,7 @@ impl Heart {
         self.tried = false;
         for key in &beat.cancelled {
             if let Some(held) = shared.work.held().get(&(key.0.get(), key.1)) {
-                held.switch.stop(Stop::Cancelled);
+                held.attempt.switch.stop(Stop::Cancelled);
             }
         }
         self.answered = self.answered.wrapping_add(1);
@@ -283,18 +283,11 @@ async fn send(
 
 /// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
 fn drop_everything(shared: &Shared, reason: &'static str) {
-    let lost = shared.lease.give_up();
+    let worker = shared.lease.give_up();
     let waiting = shared.work.take_unstarted().len();
     let running = shared.work.stop_all(Stop::LeaseLost);
     shared.config.store.abandon();
-    tracing::error!(
-        event = telemetry::WORKER_LEASE_LOST,
-        worker = lost,
-        reason,
-        running,
-        waiting,
-        "the lease was lost; its jobs were cancelled here and will run elsewhere"
-    );
+    Event::WorkerLeaseLost { worker, reason, running, waiting }.emit();
 }
 
 /// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
@@ -312,16 +305,15 @@ fn leave_stuck_behind(shared: &Arc<Shared>) {
     let grace = shared.config.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
         let held = shared.work.held();
-        let past = |held: &&Arc<crate::worker::run::held::Held>| {
-            held.definition.timeout.is_some_and(|timeout| held.ran() > timeout.saturating_add(grace))
+        let past = |held: &&Arc<Held>| {
+            let attempt = &held.attempt;
+            attempt.definition.timeout.is_some_and(|timeout| attempt.ran() > timeout.saturating_add(grace))
         };
         held.values().filter(past).cloned().collect()
     };
     for held in stuck {
-        held.switch.stop(Stop::Timeout);
-        let (job, definition, log_errors) = (&*held.job, &*held.definition, shared.config.log_errors);
-        let ended = Verdict { job, definition, ran: held.ran(), log_errors }.timed_out();
-        shared.leave_behind(&held, ended);
+        held.attempt.switch.stop(Stop::Timeout);
+        shared.leave_behind(&held, held.attempt.timed_out());
     }
 }
 

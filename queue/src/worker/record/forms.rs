@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::limits::{ascii, ascii_json, bytes_in_json, cut, micros};
 use crate::store::values::{AttemptOutcome, Destination, End};
-use crate::telemetry;
+use crate::telemetry::Event;
 
 /// What an error text begins with when it replaces texts that the database rejected.
 pub(crate) const STRIPPED: &str = "the database rejected the text: ";
@@ -54,7 +54,7 @@ pub(crate) fn last_words(end: &End, error: &Error) -> End {
         return End { hold, ran_us, outcome: end.outcome, error: Some(cut(error)), to };
     }
     let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
-    tracing::error!(event = telemetry::JOB_DEAD, job.id = hold.id, error, "the end of a job could not be recorded");
+    Event::JobUnrecordable { id: hold.id, error: &error }.emit();
     End { hold, ran_us, outcome: AttemptOutcome::Failed, error: Some(cut(error)), to: Destination::Bury }
 }
 

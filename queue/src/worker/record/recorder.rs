@@ -29,7 +29,7 @@ impl Recorder {
     /// Hands an end over. Never waits.
     pub(crate) fn record(&self, worker: WorkerId, ended: impl Into<Ended>) {
         let ended = ended.into();
-        self.keys().insert(ended.key());
+        self.keys().insert(ended.hold().key());
         // the loop outlives everything that records: a closed channel means that the run was dropped
         let _ = self.ended.send((worker, ended));
     }

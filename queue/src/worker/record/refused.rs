@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::state::JobState;
 use crate::store::Trouble;
 use crate::store::values::{Destination, End, WorkerId};
-use crate::telemetry;
+use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::record::forms::{bytes, bytes_of, in_bytes, last_words, plainer};
 use crate::worker::shared::Shared;
@@ -262,10 +262,6 @@ fn report_refused(batch: &[End], accepted: &[i64]) {
     }
     let accepted: HashSet<i64> = accepted.iter().copied().collect();
     for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
-        tracing::warn!(
-            event = telemetry::JOB_REFUSED,
-            job.id = end.hold.id,
-            "the end of an attempt was refused: another attempt is current, or the job no longer exists"
-        );
+        Event::JobRefused { id: end.hold.id }.emit();
     }
 }

@@ -9,10 +9,11 @@ use super::forms::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
-use crate::store::values::{AttemptOutcome, Hold};
+use crate::store::values::{AttemptOutcome, Claimed, Hold};
 use crate::worker::config::Timing;
-use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, nothing};
-use crate::worker::run::ended::{Settled, Unsettled};
+use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, job, nothing};
+use crate::worker::run::attempt::{Attempt, AttemptRow};
+use crate::worker::run::ended::Raw;
 
 /// A recording loop at work.
 struct Scene {
@@ -280,12 +281,10 @@ impl Scene {
     /// Attempts whose handlers completed their jobs. They are buried if that was not committed.
     fn completes_itself(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            let hold = Hold { id, fence: 1 };
-            let settle = move |is_held| match is_held {
-                true => Settled::Ended(buried(hold, "not committed")),
-                false => Settled::Completed { result: None },
-            };
-            self.shared.recorder.record(1, Ended::Unsettled(Unsettled::new(hold, settle)));
+            let (env, definition) = (self.shared.config.env.clone(), self.shared.config.jobs["k"].clone());
+            let job = Claimed { max_retries: 0, ..job("q", id) };
+            let attempt = Attempt::new(env, job, definition, AttemptRow::Of(1));
+            self.shared.recorder.record(1, Ended::Unsettled(attempt, Raw::Returned(Ok(None))));
         }
     }
 }

@@ -17,19 +17,19 @@ pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Ended>)
     for ended in batch {
         match ended {
             Ended::Known(end) => ends.push(end),
-            Ended::Unsettled(attempt) => unsettled.push(attempt),
+            Ended::Unsettled(attempt, raw) => unsettled.push((attempt, raw)),
         }
     }
     if unsettled.is_empty() {
         return ends;
     }
-    let holds: Vec<Hold> = unsettled.iter().map(|attempt| attempt.hold).collect();
+    let holds: Vec<Hold> = unsettled.iter().map(|(attempt, _)| attempt.job.hold()).collect();
     let held = still_held(shared, worker, &holds).await;
-    for attempt in unsettled {
-        let key = attempt.hold.key();
+    for (attempt, raw) in unsettled {
+        let key = attempt.job.hold().key();
         // a read that failed says nothing: the fence refuses the end of a job that is gone
         let is_held = held.as_ref().is_none_or(|held| held.contains(&key.0));
-        match attempt.settle(is_held) {
+        match attempt.settle(raw, is_held) {
             Settled::Ended(end) => ends.push(end),
             Settled::Completed { .. } | Settled::Lost => {
                 shared.claim_records.ended(worker, std::iter::once(key));

@@ -1,46 +1,51 @@
-//! Runs one attempt: decodes the arguments and runs the handler. [`Verdict`] says what becomes of the job, and
-//! [`crate::worker::record`] records it.
+//! One attempt: decodes the arguments, calls the handler, and judges how it ended.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
-use crate::context::{Cancellation, ContextParts, JobContext, Row, States};
+use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States};
 #[cfg(feature = "schedules")]
 use crate::context::{Tick, Ticks};
-use crate::registry::JobDefinition;
+use crate::error::Error;
+use crate::limits::micros;
+use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
-use crate::store::values::{AttemptOutcome, Claimed, End, WorkerId};
-use crate::telemetry;
-use crate::worker::run::ended::{Ended, Settled, Unsettled};
-use crate::worker::run::error_text::{CAUSED_BY, panic_text};
-use crate::worker::run::own_row::HeldRow;
-use crate::worker::run::raw::Raw;
+use crate::store::values::{Claimed, End, RunningRow, WorkerId};
+use crate::telemetry::Event;
+use crate::worker::run::ended::{Ended, Raw, panic_text};
 use crate::worker::run::switch::{Stop, Switch};
-use crate::worker::run::verdict::Verdict;
 
-/// An attempt about to run.
-pub(crate) struct Execution {
-    pub(crate) job: Arc<Claimed>,
-    pub(crate) definition: Arc<JobDefinition>,
+/// How long a handler lets a statement end before it locks its job's row. The statement takes a round trip.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the attempts of a worker have in common.
+pub(crate) struct Env {
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) states: Arc<States>,
-    pub(crate) switch: Arc<Switch>,
+    /// How long an attempt may take to end after it was told to stop.
     pub(crate) cancel_grace: Duration,
-    pub(crate) started: Instant,
-    /// The arguments, if they did not come with the claim.
-    pub(crate) long_args: Option<LongArgs>,
-    /// Whether log lines carry the error.
-    pub(crate) log_errors: bool,
     /// For how long arguments that do not decode are tried again.
     pub(crate) decode_grace: Duration,
-    /// Knows since when they do not.
-    pub(crate) store: Option<Arc<dyn Store>>,
+    /// Whether log lines carry the errors of jobs.
+    pub(crate) log_errors: bool,
+}
+
+/// An attempt of a claimed job.
+pub(crate) struct Attempt {
+    pub(crate) env: Arc<Env>,
+    pub(crate) job: Claimed,
+    pub(crate) definition: Arc<JobDefinition>,
     pub(crate) row: AttemptRow,
+    pub(crate) switch: Switch,
+    /// Empty while it waits for its turn to begin.
+    started: OnceLock<Instant>,
 }
 
 /// Where the row of an attempt's job is.
@@ -55,32 +60,39 @@ pub(crate) enum AttemptRow {
     Of(WorkerId),
 }
 
-/// The error of a job that completed itself, but is still there.
-const NOT_COMMITTED: &str = "completed in a transaction that was not committed";
-
-/// When arguments are tried again that have not decoded for so long.
-///
-/// Beside workers of another build, who gets the job is up to chance. So there are about 16 attempts in the first
-/// minute, when most deploys end, and one a minute after the first four.
-fn decode_pause(since: Duration) -> Duration {
-    (since / 4).clamp(Duration::from_secs(1), Duration::from_secs(60))
-}
-
 /// Arguments too long to come with the claim.
 pub(crate) struct LongArgs {
-    json: String,
-    _turn: OwnedSemaphorePermit,
+    pub(crate) json: String,
+    /// It limits how many of them are in memory.
+    pub(crate) _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl LongArgs {
-    pub(crate) fn new(json: String, turn: OwnedSemaphorePermit) -> Self {
-        Self { json, _turn: turn }
+impl Attempt {
+    pub(crate) fn new(env: Arc<Env>, job: Claimed, definition: Arc<JobDefinition>, row: AttemptRow) -> Arc<Self> {
+        Arc::new(Self { env, job, definition, row, switch: Switch::default(), started: OnceLock::new() })
     }
-}
 
-impl Execution {
-    /// Runs the attempt to its end. None: the lease was lost, so there is nothing to record.
-    pub(crate) async fn run(mut self) -> Option<Ended> {
+    /// It begins now, unless it has begun.
+    pub(crate) fn begin(&self) -> Instant {
+        *self.started.get_or_init(Instant::now)
+    }
+
+    /// When it began, if it has.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.started.get().copied()
+    }
+
+    /// How long it has run.
+    pub(crate) fn ran(&self) -> Duration {
+        self.started.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.switch.reason() == Some(Stop::LeaseLost)
+    }
+
+    /// Runs to its end. None: the lease was lost, so there is nothing to record.
+    pub(crate) async fn run(self: Arc<Self>, long_args: Option<LongArgs>) -> Option<Ended> {
         let span = tracing::info_span!(
             "job",
             job.id = %self.job.id,
@@ -88,61 +100,89 @@ impl Execution {
             job.queue = %self.job.lane.queue.escape_debug(),
             job.attempt = self.job.attempt
         );
-        let settles_in = span.clone();
         async move {
-            let long_args = self.long_args.take();
+            let began = self.begin();
             let ctx = self.context();
-            match self.execute(long_args, ctx.clone()).await {
-                Raw::Undecodable(text) => self.undecodable(text).await.map(Ended::from),
-                raw if ctx.completes() && self.row != AttemptRow::None => self.unsettled(raw, settles_in),
-                raw => self.classify(raw).map(Ended::from),
+            let raw = match self.decode(long_args, ctx.clone()) {
+                Ok(handler) => self.call(handler, began).await,
+                Err(raw) => raw,
+            };
+            if let Raw::Undecodable(text) = raw {
+                return self.judge_undecodable(text).await.map(Ended::from);
             }
+            if ctx.completes() && self.row != AttemptRow::None {
+                return (!self.is_lost()).then(|| Ended::Unsettled(self.clone(), raw));
+            }
+            self.judge(raw).map(Ended::from)
         }
         .instrument(span)
         .await
     }
 
-    /// The handler completed the job itself. Whoever records ends asks whether that was committed.
-    fn unsettled(self, raw: Raw, span: tracing::Span) -> Option<Ended> {
-        if self.switch.reason() == Some(Stop::LeaseLost) {
-            return None;
+    fn decode(&self, long_args: Option<LongArgs>, ctx: JobContext) -> Result<Running, Raw> {
+        let args = match (&self.job.args, &long_args) {
+            (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
+            (Err(bytes), None) => return Err(Raw::TooLong(*bytes)),
+        };
+        // the handler has what is decoded, and may run for hours: the arguments go now
+        match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx))) {
+            Ok(decoded) => decoded.map_err(|error| Raw::Undecodable(error.to_string())),
+            Err(panic) => Err(Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic)))),
         }
-        let hold = self.job.hold();
-        let settle = move |is_held| span.in_scope(|| self.settle(raw, is_held));
-        Some(Ended::Unsettled(Unsettled::new(hold, settle)))
     }
 
-    fn settle(&self, raw: Raw, is_held: bool) -> Settled {
-        let elapsed = self.started.elapsed();
-        let duration_ms = elapsed.as_secs_f64() * 1e3;
-        match raw {
-            // whether it was committed or another attempt has the job is not known here
-            _ if !is_held && self.switch.reason() == Some(Stop::LeaseLost) => Settled::Lost,
-            Raw::Returned(Ok(result)) if !is_held => {
-                tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = duration_ms, "completed");
-                Settled::Completed { result }
+    /// Runs the handler until it ends, or does not end although it was told to.
+    async fn call(&self, handler: Running, began: Instant) -> Raw {
+        let mut handler = AssertUnwindSafe(handler).catch_unwind();
+        let deadline = self.definition.timeout.and_then(|timeout| began.checked_add(timeout));
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut handler => return Raw::returned(result),
+                () = self.switch.token.cancelled() => break,
+                () = until(deadline), if deadline.is_some() => self.switch.stop(Stop::Timeout),
             }
-            raw if !is_held => {
-                tracing::warn!(
-                    event = telemetry::JOB_COMPLETED,
-                    job.duration_ms = duration_ms,
-                    error = self.log_errors.then(|| raw.text().replace(CAUSED_BY, ": ")),
-                    "completed; the attempt failed after its transaction had been committed"
-                );
-                Settled::Completed { result: None }
-            }
-            Raw::Returned(Ok(_)) => {
-                Settled::Ended(self.verdict().failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned()))
-            }
-            raw => self.classify(raw).map_or(Settled::Lost, Settled::Ended),
         }
+        // told to stop, it may still end by itself
+        let reason = self.switch.reason().unwrap_or(Stop::Cancelled);
+        tokio::select! {
+            biased;
+            () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
+            result = &mut handler => Raw::returned(result),
+            () = tokio::time::sleep(self.env.cancel_grace) => {
+                Event::JobDropped { job: &self.job, reason: &reason }.emit();
+                Raw::Dropped(reason)
+            }
+        }
+    }
+
+    fn context(self: &Arc<Self>) -> JobContext {
+        let job = &self.job;
+        let row = match self.row {
+            AttemptRow::Of(_) => Row::Own(self.clone()),
+            #[cfg(feature = "testing")]
+            AttemptRow::Lent => Row::Lent,
+            AttemptRow::None => Row::None,
+        };
+        JobContext::new(ContextParts {
+            id: job.id,
+            attempt: job.attempt,
+            max_attempts: job.max_retries.saturating_add(1),
+            kind: job.lane.kind.clone(),
+            queue: job.lane.queue.clone(),
+            enqueued_at: job.enqueued_at,
+            cancelled: Cancellation(self.switch.token.clone()),
+            states: self.env.states.clone(),
+            row,
+            #[cfg(feature = "schedules")]
+            ticks: self.ticks(),
+        })
     }
 
     /// Asks the database for the tick when the handler wants it.
     #[cfg(feature = "schedules")]
     fn ticks(&self) -> Ticks {
-        let Some(store) = &self.store else { return Ticks::None };
-        let (store, id) = (store.clone(), self.job.id.get());
+        let (store, id) = (self.env.store.clone(), self.job.id.get());
         Ticks::Asked(Arc::new(move || {
             let store = store.clone();
             async move {
@@ -156,119 +196,36 @@ impl Execution {
             .boxed()
         }))
     }
+}
 
-    fn context(&self) -> JobContext {
-        let job = &self.job;
-        let row = match (self.row, &self.store) {
-            (AttemptRow::Of(worker), Some(store)) => Row::Own(Arc::new(HeldRow {
-                job: job.clone(),
-                worker,
-                started: self.started,
-                switch: self.switch.clone(),
-                store: store.clone(),
-            })),
-            #[cfg(feature = "testing")]
-            (AttemptRow::Lent, _) => Row::Lent,
-            _ => Row::None,
-        };
-        JobContext::new(ContextParts {
-            id: job.id,
-            attempt: job.attempt,
-            max_attempts: job.max_retries.saturating_add(1),
-            kind: job.lane.kind.clone(),
-            queue: job.lane.queue.clone(),
-            enqueued_at: job.enqueued_at,
-            cancelled: Cancellation(self.switch.token.clone()),
-            states: self.states.clone(),
-            row,
-            #[cfg(feature = "schedules")]
-            ticks: self.ticks(),
-        })
+impl OwnRow for Attempt {
+    fn engine(&self) -> &'static str {
+        self.env.store.capabilities().engine
     }
 
-    async fn execute(&self, long_args: Option<LongArgs>, ctx: JobContext) -> Raw {
-        let job = &self.job;
-        let args = match (&job.args, &long_args) {
-            (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
-            (Err(bytes), None) => {
-                return Raw::TooLong(*bytes);
-            }
-        };
-        let started = std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx)));
-        // the handler has decoded them, and may run for hours
-        drop(long_args);
-        let future = match started {
-            Ok(Ok(future)) => future,
-            Ok(Err(error)) => return Raw::Undecodable(error.to_string()),
-            Err(panic) => return Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic))),
-        };
-        let mut future = AssertUnwindSafe(future).catch_unwind();
-        let deadline = self.definition.timeout.and_then(|timeout| self.started.checked_add(timeout));
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut future => return Raw::returned(result),
-                () = self.switch.token.cancelled() => break,
-                () = until(deadline), if deadline.is_some() => self.switch.stop(Stop::Timeout),
-            }
-        }
-        // told to stop, it may still end by itself
-        let reason = self.switch.reason().unwrap_or(Stop::Cancelled);
-        tokio::select! {
-            biased;
-            () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
-            result = &mut future => Raw::returned(result),
-            () = tokio::time::sleep(self.cancel_grace) => {
-                tracing::warn!(
-                    event = telemetry::JOB_ABANDONED,
-                    ?reason,
-                    "the job did not stop in time and was dropped"
-                );
-                Raw::Dropped(reason)
-            }
-        }
+    fn row(&self) -> RunningRow {
+        let worker = if let AttemptRow::Of(worker) = self.row { worker } else { 0 };
+        let enqueued_us = self.job.enqueued_at.timestamp_micros();
+        RunningRow { hold: self.job.hold(), worker, enqueued_us }
     }
 
-    fn classify(&self, raw: Raw) -> Option<End> {
-        let reason = self.switch.reason();
-        (reason != Some(Stop::LeaseLost)).then(|| self.verdict().on(raw, reason))
+    fn completed(&self, result: Option<String>) -> End {
+        End::completed(self.job.hold(), micros(self.ran()), result)
     }
 
-    fn verdict(&self) -> Verdict<'_> {
-        let (job, definition) = (&*self.job, &*self.definition);
-        Verdict { job, definition, ran: self.started.elapsed(), log_errors: self.log_errors }
+    fn is_lost(&self) -> bool {
+        self.is_lost()
     }
 
-    /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
-    /// costs no retry.
-    async fn undecodable(&self, text: String) -> Option<End> {
-        let Some(store) = self.store.as_ref().filter(|_| !self.decode_grace.is_zero()) else {
-            return self.classify(Raw::Undecodable(text));
-        };
-        let found = tokio::select! {
-            found = store.undecodable(self.job.id.get()) => found,
-            // the attempt has to end
-            () = self.switch.token.cancelled() => Ok(Duration::ZERO),
-        };
-        let since = match found {
-            Ok(found) => found,
-            Err(error) if error.is_a_missing_right() => {
-                tracing::error!(
-                    %error,
-                    "cannot tell since when a job's arguments do not decode, so it is not tried again; grant the worker \
-                     SELECT on queue_attempts as docs/security.md lists it"
-                );
-                return self.classify(Raw::Undecodable(text));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot tell since when a job's arguments do not decode; the next attempt asks");
-                Duration::ZERO
-            }
-        };
-        if since >= self.decode_grace || self.switch.reason() == Some(Stop::LeaseLost) {
-            return self.classify(Raw::Undecodable(text));
-        }
-        Some(self.verdict().undecodable_here(&text, decode_pause(since)))
+    fn lock_soon(&self) -> BoxFuture<'_, ()> {
+        // one writer: the statement would wait for the handler's transaction, which has begun already
+        let patience = if self.env.store.capabilities().one_writer { Duration::ZERO } else { PATIENCE };
+        self.switch.handler_locks_row(patience).boxed()
+    }
+
+    fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>> {
+        let RunningRow { hold, worker, .. } = self.row();
+        async move { Ok(!self.env.store.still_held(worker, &[hold]).await?.is_empty()) }.boxed()
     }
 }
 
@@ -277,23 +234,5 @@ pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn undecodable_arguments_are_tried_often_at_first_and_then_once_a_minute() {
-        let (mut at, mut tries, mut minute) = (Duration::ZERO, 0, 0);
-        while at < Duration::from_secs(3600) {
-            tries += 1;
-            minute += u32::from(at < Duration::from_secs(60));
-            let pause = decode_pause(at);
-            assert!(at < Duration::from_secs(240) || pause == Duration::from_secs(60), "{at:?}: {pause:?}");
-            at += pause;
-        }
-        assert!((14..=18).contains(&minute) && (70..=90).contains(&tries), "{minute} in the first minute, {tries}");
     }
 }

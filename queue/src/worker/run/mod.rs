@@ -2,12 +2,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod ended;
-mod error_text;
-pub(crate) mod held;
 pub(crate) mod isolation;
-pub(crate) mod note_starts;
-mod own_row;
-mod raw;
 pub(crate) mod slot;
 pub(crate) mod slots;
 pub(crate) mod starts;

@@ -1,7 +1,5 @@
-//! A slot: takes a waiting job, admits it, runs it, and hands over its end.
+//! A slot: takes a waiting job, and carries it from step to step until its end is handed over.
 
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,51 +7,33 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use tokio::time::Instant;
+use futures_util::{FutureExt, poll};
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::limits::{MAX_ARGS_BYTES, micros};
-use crate::store::values::{Claimed, End, Start};
-use crate::telemetry;
-use crate::worker::run::attempt::{AttemptRow, Execution, LongArgs};
+use crate::store::values::{Claimed, End, Start, WorkerId};
+use crate::telemetry::Event;
+use crate::worker::run::attempt::{Attempt, AttemptRow, LongArgs};
 use crate::worker::run::ended::Ended;
-use crate::worker::run::held::Held;
-use crate::worker::run::isolation::{self, Admission};
-use crate::worker::run::verdict::Verdict;
+use crate::worker::run::isolation::{Admission, is_suspect};
+use crate::worker::run::work::Held;
 use crate::worker::shared::Shared;
 
 /// How long an attempt may be overdue and still block its thread before it is left behind. Also the pause before a
 /// failed note is retried.
 pub(crate) const STUCK: Duration = Duration::from_secs(1);
 
-/// An attempt that may begin.
-#[derive(Default)]
-struct Admitted<'a> {
-    /// No other suspect begins until then.
-    at_doors_until: Option<Instant>,
-    /// Held until it has begun, if others wait for that.
-    one_by_one: Option<tokio::sync::MutexGuard<'a, ()>>,
-    /// The arguments, if they did not come with the claim.
-    long_args: Option<LongArgs>,
+/// Why a job does not begin here.
+enum Away {
+    /// It is given back, and due as before.
+    Back,
+    /// It is given back, and due again after this time.
+    PutOff(Duration),
 }
 
-/// Warns that a job runs that was lost with several workers.
-fn tell_of_losses(job: &Claimed, max_neighbours: Option<u32>) {
-    let how = match max_neighbours {
-        Some(_) => "it runs alone for some seconds",
-        None => "it was to run alone for some seconds, but the running jobs did not end in time",
-    };
-    tracing::warn!(
-        event = telemetry::JOB_SUSPECTED,
-        job.id = %job.id,
-        job.kind = %job.lane.kind,
-        job.queue = %job.lane.queue,
-        job.attempt = job.attempt,
-        job.losses = job.losses,
-        job.max_neighbours = max_neighbours,
-        "workers were lost while they ran this job: {how}"
-    );
-}
+/// Held until an attempt has begun, if others wait for that.
+type Turn<'a> = Option<MutexGuard<'a, ()>>;
 
 impl Shared {
     /// Starts slots for the waiting jobs. Each slot runs jobs until none waits.
@@ -101,208 +81,174 @@ impl Shared {
                 self.notices.progress.notify_waiters();
                 return;
             };
-            let job = Arc::new(job);
-            let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
-                // the scope holds only known kinds: this row's kind changed during the claim
-                self.recorder.record(worker, End::unstarted(job.hold()));
-                continue;
-            };
-            let key = job.hold().key();
-            let held = Arc::new(Held::new(job.clone(), worker, definition, slots));
-            self.work.held().insert(key, held.clone());
-            let first = match self.admit(&held).await {
-                Ok(first) => first,
-                Err(away) => {
-                    held.leave_isolation();
-                    if self.work.held().remove(&key).is_some() {
-                        self.recorder.record(worker, End::put_off(job.hold(), away.map(micros)));
-                    }
-                    continue;
-                }
-            };
-            let ended = self.run_attempt(&held, first).await;
+            let Some(held) = self.take_in_hand(job, worker, slots) else { continue };
+            let ended = self.execute(&held).await;
             held.leave_isolation();
-            let mine = self.work.held().remove(&key).is_some();
+            let mine = self.work.held().remove(&held.hold().key()).is_some();
             if !mine {
                 // left behind: the end was recorded, and the slot replaced
                 return;
             }
-            took = Some(held.ran());
+            took = held.attempt.began().map(|began| began.elapsed());
             if let Some(ended) = ended {
-                if ended.is_misfit() {
-                    self.notices.set_misfit(&job.lane.kind);
-                }
-                self.recorder.record(worker, ended);
+                self.hand_over(&held, ended);
             }
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// Waits until an attempt may begin, and records its start first where that is required. Err: it does not begin
-    /// here. The job is due again after this time, or as before. Nearly every attempt may begin at once. The rare waits
-    /// are boxed, so that they do not enlarge this future.
-    async fn admit(&self, held: &Held) -> Result<Admitted<'_>, Option<Duration>> {
-        let job = &held.job;
-        let suspect = isolation::is_suspect(job.losses);
-        let at_once = if suspect { None } else { self.work.isolation.enter_at_once() };
+    /// From here on, the attempt is told to stop if the lease is lost. None: the job is given back.
+    fn take_in_hand(&self, job: Claimed, worker: WorkerId, slots: usize) -> Option<Arc<Held>> {
+        let hold = job.hold();
+        let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
+            // the scope holds only known kinds: this row's kind changed during the claim
+            self.recorder.record(worker, End::unstarted(hold));
+            return None;
+        };
+        let attempt = Attempt::new(self.config.env.clone(), job, definition, AttemptRow::Of(worker));
+        let held = Arc::new(Held::new(attempt, worker, slots));
+        self.work.held().insert(hold.key(), held.clone());
+        Some(held)
+    }
+
+    /// Carries a job from its claim to its end. None: there is nothing to record.
+    async fn execute(&self, held: &Held) -> Option<Ended> {
+        let prepared = async {
+            self.enter(held).await?;
+            let long_args = self.load(held).await?;
+            let turn = self.note_start(held).await?;
+            Ok((long_args, turn))
+        };
+        match prepared.await {
+            Ok((long_args, turn)) => self.run(held, long_args, turn).await,
+            Err(Away::Back) => Some(End::unstarted(held.hold()).into()),
+            Err(Away::PutOff(delay)) => Some(End::put_off(held.hold(), Some(micros(delay))).into()),
+        }
+    }
+
+    /// Waits until the others let the job begin. Nearly every job may begin at once. The rare waits are boxed, so that
+    /// they do not enlarge this future.
+    async fn enter(&self, held: &Held) -> Result<(), Away> {
+        let isolation = &self.work.isolation;
+        let suspect = is_suspect(held.attempt.job.losses);
+        let at_once = if suspect { None } else { isolation.enter_at_once() };
         let place = match at_once {
             Some(place) => place,
-            None => Box::pin(self.enter_isolation(held, suspect)).await?,
-        };
-        let at_doors_until = place.at_doors_until();
-        let max_neighbours = place.is_alone().then_some(0);
-        held.take_place(place);
-        // it is in hand already: if the lease is lost from here on, the attempt is told to stop
-        if held.worker != self.lease.id() || !self.lease.holds() {
-            // the lease is lost, or must be assumed lost, so this job is not ours to start
-            return Err(None);
-        }
-        let long_args = match job.args {
-            Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES) => {
-                Some(Box::pin(self.fetch_args(held)).await.ok_or(None)?)
-            }
-            _ => None,
-        };
-        let mut admitted = Admitted { long_args, ..Admitted::default() };
-        if job.losses > 0 || job.attempt >= job.max_retries {
-            admitted.one_by_one = Box::pin(self.note_before(held, max_neighbours)).await.ok_or(None)?;
-        }
-        admitted.at_doors_until = at_doors_until;
-        if suspect {
-            tell_of_losses(job, max_neighbours);
-        }
-        Ok(admitted)
-    }
-
-    /// Waits until the others let the job start. Err: as for [`admit`](Self::admit).
-    async fn enter_isolation(&self, held: &Held, suspect: bool) -> Result<Admission, Option<Duration>> {
-        let isolation = &self.work.isolation;
-        let enter = async {
-            match suspect {
-                true => isolation.enter_suspect().await.map_err(Some),
-                false => isolation.enter().await.ok_or(None),
+            None => {
+                let enter = Box::pin(async {
+                    match suspect {
+                        true => isolation.enter_suspect().await.map_err(Away::PutOff),
+                        false => isolation.enter().await.ok_or(Away::Back),
+                    }
+                });
+                tokio::select! {
+                    biased;
+                    place = enter => place?,
+                    () = held.attempt.switch.token.cancelled() => return Err(Away::Back),
+                    () = self.stop_claiming.cancelled() => return Err(Away::Back),
+                }
             }
         };
-        tokio::select! {
-            biased;
-            place = enter => place,
-            () = held.switch.token.cancelled() => Err(None),
-            () = self.stop_claiming.cancelled() => Err(None),
-        }
+        *held.place() = Some(place);
+        // the lease is lost, or must be assumed lost, so this job is not ours to start
+        let is_ours = held.worker == self.lease.id() && self.lease.holds();
+        if is_ours { Ok(()) } else { Err(Away::Back) }
     }
 
-    /// Fetches arguments that were too long to come with the claim. None: the job is not ours any more, or they cannot
-    /// be read.
-    async fn fetch_args(&self, held: &Held) -> Option<LongArgs> {
-        let fetched = async {
+    /// Fetches arguments that were too long to come with the claim.
+    async fn load(&self, held: &Held) -> Result<Option<LongArgs>, Away> {
+        let job = &held.attempt.job;
+        if !matches!(job.args, Err(bytes) if usize::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_ARGS_BYTES)) {
+            return Ok(None);
+        }
+        let fetched = Box::pin(async {
             let turn = self.work.long_args.clone().acquire_owned().await.ok()?;
-            let args = self.config.store.args(held.worker, held.job.id.get(), held.job.fence).await.ok()??;
-            Some(LongArgs::new(args, turn))
-        };
+            let json = self.config.store.args(held.worker, job.id.get(), job.fence).await.ok()??;
+            Some(LongArgs { json, _turn: Some(turn) })
+        });
         tokio::select! {
-            args = fetched => args,
-            () = held.switch.token.cancelled() => None,
+            args = fetched => args.map(Some).ok_or(Away::Back),
+            () = held.attempt.switch.token.cancelled() => Err(Away::Back),
         }
     }
 
-    /// Records a start before the attempt begins. The guard, if any, is held until it has begun. None: the job is not
-    /// ours any more, or the database failed.
-    async fn note_before(
-        &self,
-        held: &Held,
-        max_neighbours: Option<u32>,
-    ) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
-        let job = &held.job;
-        let noted = async {
-            let one_by_one = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
-            let start = Start { hold: job.hold(), max_neighbours };
-            (self.starts.note(held.worker, start).await, one_by_one)
-        };
-        tokio::select! {
+    /// Records the start before the attempt begins, if it must be known for certain.
+    async fn note_start(&self, held: &Held) -> Result<Turn<'_>, Away> {
+        let job = &held.attempt.job;
+        if job.losses == 0 && job.attempt < job.max_retries {
+            return Ok(None);
+        }
+        let alone = held.place().as_ref().is_some_and(Admission::is_alone);
+        let start = Start { hold: job.hold(), max_neighbours: alone.then_some(0) };
+        let noted = Box::pin(async {
+            let turn = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
+            (self.starts.note(held.worker, start).await == Some(true)).then_some(turn)
+        });
+        let turn = tokio::select! {
             biased;
-            () = held.switch.token.cancelled() => None,
-            (accepted, one_by_one) = noted => {
-                accepted.filter(|accepted| *accepted)?;
-                held.noted.store(true, Ordering::Relaxed);
-                Some(one_by_one)
-            }
+            () = held.attempt.switch.token.cancelled() => None,
+            turn = noted => turn,
+        };
+        // none: the job is not ours any more, or the database failed
+        let turn = turn.ok_or(Away::Back)?;
+        held.noted.store(true, Ordering::Relaxed);
+        if is_suspect(job.losses) {
+            Event::JobSuspected { job, alone }.emit();
         }
+        Ok(turn)
     }
 
-    /// Runs an attempt to its end. None: there is nothing to record.
-    async fn run_attempt(&self, held: &Held, admitted: Admitted<'_>) -> Option<Ended> {
-        let Admitted { at_doors_until, one_by_one, long_args } = admitted;
-        let started = held.begin();
+    /// Decodes, calls and judges; see [`Attempt::run`].
+    async fn run(&self, held: &Held, long_args: Option<LongArgs>, turn: Turn<'_>) -> Option<Ended> {
+        held.attempt.begin();
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun();
         }
-        let attempt = Execution {
-            job: held.job.clone(),
-            definition: held.definition.clone(),
-            states: self.config.states.clone(),
-            switch: held.switch.clone(),
-            cancel_grace: self.config.timing.cancel_grace,
-            started,
-            long_args,
-            log_errors: self.config.log_errors,
-            decode_grace: self.config.decode_grace,
-            store: Some(self.config.store.clone()),
-            row: AttemptRow::Of(held.worker),
+        let mut run = pin!(AssertUnwindSafe(held.attempt.clone().run(long_args)).catch_unwind());
+        let first = poll!(run.as_mut());
+        // the handler has begun: now the next one may
+        drop(turn);
+        let until = held.place().as_ref().and_then(Admission::at_doors_until);
+        let ended = match (first, until) {
+            (Poll::Ready(ended), _) => ended,
+            (Poll::Pending, None) => run.await,
+            (Poll::Pending, Some(until)) => tokio::select! {
+                biased;
+                ended = &mut run => ended,
+                () = Box::pin(self.open_at(held, until)) => run.await,
+            },
         };
-        let mut run = pin!(AssertUnwindSafe(attempt.run()).catch_unwind());
-        let mut ended = None;
-        if one_by_one.is_some() {
-            // the handler has begun: now the next one may
-            ended = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await.into();
-            drop(one_by_one);
-        }
-        let ended = match (ended, at_doors_until) {
-            (Some(Poll::Ready(ended)), _) => ended,
-            (_, Some(until)) => {
-                let mut open = Box::pin(self.open_at(held, until));
-                tokio::select! {
-                    biased;
-                    ended = &mut run => ended,
-                    never = &mut open => match never {},
-                }
-            }
-            (_, None) => run.await,
-        };
-        ended.unwrap_or_else(|panic| {
-            let (job, definition, log_errors) = (&*held.job, &*held.definition, self.config.log_errors);
-            Some(Verdict { job, definition, ran: started.elapsed(), log_errors }.panicked(&*panic).into())
-        })
+        ended.unwrap_or_else(|panic| Some(held.attempt.panicked(&*panic).into()))
     }
 
     /// Lets others begin beside a suspect that has run for long enough.
-    async fn open_at(&self, held: &Held, until: Instant) -> Infallible {
-        tokio::time::sleep_until(until).await;
+    async fn open_at(&self, held: &Held, until: Instant) {
+        sleep_until(until).await;
         let is_alone = held.place().as_ref().is_some_and(Admission::is_alone);
-        let start = Start { hold: held.job.hold(), max_neighbours: None };
+        let start = Start { hold: held.hold(), max_neighbours: None };
         // the database must know of the neighbours before they run
         while is_alone && self.starts.note(held.worker, start).await.is_none() {
-            tokio::time::sleep(STUCK).await;
+            sleep(STUCK).await;
         }
         if let Some(place) = &mut *held.place() {
             place.open();
         }
-        std::future::pending().await
+    }
+
+    fn hand_over(&self, held: &Held, ended: Ended) {
+        if ended.is_misfit() {
+            self.notices.set_misfit(&held.attempt.job.lane.kind);
+        }
+        self.recorder.record(held.worker, ended);
     }
 
     /// Abandons an attempt that does not leave its slot, and lets another slot take its place.
     pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, end: End) {
-        if self.work.held().remove(&held.key()).is_none() {
+        if self.work.held().remove(&held.hold().key()).is_none() {
             return;
         }
         held.leave_isolation();
-        tracing::warn!(
-            event = telemetry::JOB_ABANDONED,
-            job.id = %held.job.id,
-            job.kind = %held.job.lane.kind,
-            job.queue = %held.job.lane.queue,
-            job.attempt = held.job.attempt,
-            "the job blocks its thread and was left behind; use #[job(blocking)] for work that does not await"
-        );
+        Event::JobLeftBehind { job: &held.attempt.job }.emit();
         self.recorder.record(held.worker, end);
         self.work.slots[held.slots].replace();
         self.start_slots();

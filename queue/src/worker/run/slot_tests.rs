@@ -34,8 +34,8 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     };
     starts();
     let (worker, ended) = ends.recv().await.expect("it is recorded");
-    assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })), "{ended:?}");
-    assert_eq!((worker, ended.key(), STARTED.load(Ordering::Relaxed)), (1, (1, 1), 0));
+    assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })));
+    assert_eq!((worker, ended.hold().key(), STARTED.load(Ordering::Relaxed)), (1, (1, 1), 0));
     assert!(shared.work.held().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a job after an attempt, and the line of the log that tells it.
+//! What becomes of a job after an attempt.
 
 use std::any::Any;
 use std::time::Duration;
@@ -7,27 +7,30 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
-use crate::registry::JobDefinition;
-use crate::store::values::{AttemptOutcome, Claimed, Destination, End};
-use crate::telemetry;
-use crate::worker::run::error_text::{CAUSED_BY, chain, panic_text, storable};
-use crate::worker::run::raw::Raw;
+use crate::store::values::{AttemptOutcome, Destination, End};
+use crate::telemetry::Event;
+use crate::worker::run::attempt::Attempt;
+use crate::worker::run::ended::{CAUSED_BY, Raw, Settled, chain, panic_text, storable};
 use crate::worker::run::switch::Stop;
 
-/// What a verdict is about.
-pub(crate) struct Verdict<'a> {
-    pub(crate) job: &'a Claimed,
-    pub(crate) definition: &'a JobDefinition,
-    /// For how long the attempt ran.
-    pub(crate) ran: Duration,
-    /// Whether log lines carry the error.
-    pub(crate) log_errors: bool,
+/// The error of a job that completed itself, but is still there.
+const NOT_COMMITTED: &str = "completed in a transaction that was not committed";
+
+/// When arguments are tried again that have not decoded for so long.
+///
+/// Beside workers of another build, any of them may claim the job. So there are about 16 attempts in the first minute,
+/// when most deploys end, and one a minute after the first four.
+fn decode_pause(since: Duration) -> Duration {
+    (since / 4).clamp(Duration::from_secs(1), Duration::from_secs(60))
 }
 
-impl Verdict<'_> {
-    /// Decides by how the handler ended, and why it was told to stop.
-    pub(super) fn on(&self, raw: Raw, reason: Option<Stop>) -> End {
-        match raw {
+impl Attempt {
+    /// Decides by how the handler ended, and why it was told to stop. None: the lease was lost, so there is nothing to
+    /// record.
+    pub(super) fn judge(&self, raw: Raw) -> Option<End> {
+        let reason = self.switch.reason();
+        Some(match raw {
+            _ if reason == Some(Stop::LeaseLost) => return None,
             Raw::Returned(Ok(result)) => self.completed(result),
             Raw::Returned(Err(JobError(Failure::Snooze { delay, reason, give_up_at }))) => {
                 match give_up_at.filter(|end| self.is_over(*end, delay)) {
@@ -48,7 +51,7 @@ impl Verdict<'_> {
                 Some(Stop::Cancelled) => self.cancelled(chain(&error)),
                 Some(Stop::Timeout) => self.failed(AttemptOutcome::TimedOut, after, self.timeout_text()),
                 _ => {
-                    let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
+                    let delay = after.unwrap_or_else(|| self.backoff());
                     match give_up_at.filter(|end| self.has_retries() && self.is_over(*end, delay)) {
                         Some(end) => self.gave_up(end, &chain(&error)),
                         None => self.failed(AttemptOutcome::Failed, Some(delay), chain(&error)),
@@ -64,6 +67,60 @@ impl Verdict<'_> {
                 let text = self.misfit(&format!("they are {bytes} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
                 self.bury(AttemptOutcome::Undecodable, text)
             }
+        })
+    }
+
+    /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
+    /// costs no retry.
+    pub(super) async fn judge_undecodable(&self, text: String) -> Option<End> {
+        let grace = self.env.decode_grace;
+        if grace.is_zero() {
+            return self.judge(Raw::Undecodable(text));
+        }
+        let found = tokio::select! {
+            found = self.env.store.undecodable(self.job.id.get()) => found,
+            // the attempt has to end
+            () = self.switch.token.cancelled() => Ok(Duration::ZERO),
+        };
+        let since = match found {
+            Ok(found) => found,
+            Err(error) if error.is_a_missing_right() => {
+                tracing::error!(
+                    %error,
+                    "cannot tell since when a job's arguments do not decode, so it is not tried again; grant the worker \
+                     SELECT on queue_attempts as docs/security.md lists it"
+                );
+                grace
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell since when a job's arguments do not decode; the next attempt asks");
+                Duration::ZERO
+            }
+        };
+        if since >= grace || self.is_lost() {
+            return self.judge(Raw::Undecodable(text));
+        }
+        let misfit = self.misfit(&text);
+        Some(self.fails_for_now(AttemptOutcome::Undecodable, decode_pause(since), 1, misfit))
+    }
+
+    /// Decides when it is known whether the handler's own completion of the job was committed. `is_held`: the worker
+    /// still holds the job under the attempt's fence.
+    pub(crate) fn settle(&self, raw: Raw, is_held: bool) -> Settled {
+        match raw {
+            // whether it was committed or another attempt has the job is not known here
+            _ if !is_held && self.is_lost() => Settled::Lost,
+            Raw::Returned(Ok(result)) if !is_held => {
+                Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+                Settled::Completed { result }
+            }
+            raw if !is_held => {
+                let error = self.env.log_errors.then(|| raw.text().replace(CAUSED_BY, ": "));
+                Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error }.emit();
+                Settled::Completed { result: None }
+            }
+            Raw::Returned(Ok(_)) => Settled::Ended(self.failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned())),
+            raw => self.judge(raw).map_or(Settled::Lost, Settled::Ended),
         }
     }
 
@@ -73,64 +130,51 @@ impl Verdict<'_> {
     }
 
     /// It panicked outside the handler: while its error was formatted, or while it was dropped.
-    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> End {
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> End {
         self.failed(AttemptOutcome::Panicked, None, format!("panicked: {}", panic_text(panic)))
     }
 
-    /// Its arguments do not fit this build. It is tried again after a while, which costs no retry.
-    pub(crate) fn undecodable_here(&self, text: &str, pause: Duration) -> End {
-        let delay_us = micros(pause);
-        tracing::warn!(
-            event = telemetry::JOB_FAILED,
-            job.duration_ms = self.milliseconds(),
-            job.outcome = AttemptOutcome::Undecodable.as_str(),
-            job.retry_in_ms = delay_us / 1000,
-            error = self.logged(AttemptOutcome::Undecodable, text),
-            "the arguments do not decode; they are tried again until the grace period is over"
-        );
-        self.requeue(AttemptOutcome::Undecodable, Some(delay_us), 1, Some(self.misfit(text)))
+    /// It is tried again after this delay or its backoff, while retries are left.
+    fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> End {
+        match self.has_retries() {
+            true => self.fails_for_now(outcome, after.unwrap_or_else(|| self.backoff()), 0, error),
+            false => self.bury(outcome, error),
+        }
     }
 
-    /// It is tried again after this delay or its backoff, while retries are left.
-    pub(crate) fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> End {
-        if !self.has_retries() {
-            return self.bury(outcome, error);
-        }
-        let delay = after.unwrap_or_else(|| self.definition.backoff.delay(self.job.attempt));
-        let delay_us = micros(delay);
-        tracing::warn!(
-            event = telemetry::JOB_FAILED,
-            job.duration_ms = self.milliseconds(),
-            job.outcome = outcome.as_str(),
-            job.retry_in_ms = delay_us / 1000,
-            error = self.logged(outcome, &error),
-            "failed; will be retried"
-        );
-        self.requeue(outcome, Some(delay_us), 0, Some(error))
+    fn fails_for_now(&self, outcome: AttemptOutcome, delay: Duration, uncount: i32, error: String) -> End {
+        let logged = self.logged(outcome, &error);
+        Event::JobFailed { job: &self.job, ran: self.ran(), outcome, retry_in: delay, error: logged }.emit();
+        self.requeue(outcome, Some(delay), uncount, Some(error))
     }
 
     fn completed(&self, result: Option<String>) -> End {
-        tracing::debug!(event = telemetry::JOB_COMPLETED, job.duration_ms = self.milliseconds(), "completed");
-        self.finish(AttemptOutcome::Completed, result.filter(|json| may_be_kept(json)), None)
+        Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+        let result = result.filter(|json| may_be_kept(json));
+        self.end(AttemptOutcome::Completed, None, Destination::Finish { result })
     }
 
     fn cancelled(&self, why: String) -> End {
-        tracing::info!(event = telemetry::JOB_CANCELLED, job.duration_ms = self.milliseconds(), "cancelled");
-        self.finish(AttemptOutcome::Cancelled, None, Some(storable(why)))
+        Event::JobCancelled { job: &self.job, ran: self.ran() }.emit();
+        self.end(AttemptOutcome::Cancelled, Some(why), Destination::Finish { result: None })
     }
 
     fn snoozed(&self, delay: Duration, reason: Option<String>) -> End {
-        let delay_us = micros(delay);
         let error = reason.as_deref().and_then(|reason| self.logged(AttemptOutcome::Snoozed, reason));
-        tracing::debug!(event = telemetry::JOB_SNOOZED, job.retry_in_ms = delay_us / 1000, error, "snoozed");
-        self.requeue(AttemptOutcome::Snoozed, Some(delay_us), 1, reason)
+        Event::JobSnoozed { job: &self.job, retry_in: delay, error }.emit();
+        self.requeue(AttemptOutcome::Snoozed, Some(delay), 1, reason)
     }
 
-    /// Whether the job would be due again after this time. The clock is the database's: it said when this attempt was
-    /// due.
-    fn is_over(&self, end: DateTime<Utc>, delay: Duration) -> bool {
-        let again = self.job.run_at.saturating_add(micros(self.ran)).saturating_add(micros(delay));
-        again > end.timestamp_micros()
+    fn released(&self) -> End {
+        Event::JobReleased { job: &self.job }.emit();
+        self.requeue(AttemptOutcome::Released, None, 1, None)
+    }
+
+    /// What the handler needs is not there now. It is tried again after its backoff, which costs no retry.
+    fn unbegun(&self, error: String) -> End {
+        let (retry_in, logged) = (self.backoff(), self.logged(AttemptOutcome::Released, &error));
+        Event::JobUnbegun { job: &self.job, retry_in, error: logged }.emit();
+        self.requeue(AttemptOutcome::Released, Some(retry_in), 1, Some(error))
     }
 
     fn gave_up(&self, end: DateTime<Utc>, error: &str) -> End {
@@ -138,51 +182,38 @@ impl Verdict<'_> {
         self.bury(AttemptOutcome::Failed, format!("gave up, because the next run would be after {end}: {error}"))
     }
 
+    fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
+        let logged = self.logged(outcome, &error);
+        Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged }.emit();
+        self.end(outcome, Some(error), Destination::Bury)
+    }
+
+    fn requeue(&self, outcome: AttemptOutcome, delay: Option<Duration>, uncount: i32, error: Option<String>) -> End {
+        self.end(outcome, error, Destination::Requeue { delay_us: delay.map(micros), uncount, record: true })
+    }
+
+    fn end(&self, outcome: AttemptOutcome, error: Option<String>, to: Destination) -> End {
+        End { hold: self.job.hold(), ran_us: micros(self.ran()), outcome, error: error.map(storable), to }
+    }
+
     fn has_retries(&self) -> bool {
         self.job.attempt <= self.job.max_retries
     }
 
-    fn released(&self) -> End {
-        tracing::info!(event = telemetry::JOB_RELEASED, "released at shutdown");
-        self.requeue(AttemptOutcome::Released, None, 1, None)
+    fn backoff(&self) -> Duration {
+        self.definition.backoff.delay(self.job.attempt)
     }
 
-    /// What the handler needs is not there now. It is tried again after its backoff, which costs no retry.
-    fn unbegun(&self, error: String) -> End {
-        let delay_us = micros(self.definition.backoff.delay(self.job.attempt));
-        let retry_in_ms = delay_us / 1000;
-        let error_text = self.logged(AttemptOutcome::Released, &error);
-        let event = telemetry::JOB_RELEASED;
-        tracing::warn!(event, job.retry_in_ms = retry_in_ms, error = error_text, "released before its handler began");
-        self.requeue(AttemptOutcome::Released, Some(delay_us), 1, Some(error))
-    }
-
-    fn finish(&self, outcome: AttemptOutcome, result: Option<String>, error: Option<String>) -> End {
-        self.end(outcome, error, Destination::Finish { result })
-    }
-
-    fn requeue(&self, outcome: AttemptOutcome, delay_us: Option<i64>, uncount: i32, error: Option<String>) -> End {
-        self.end(outcome, error.map(storable), Destination::Requeue { delay_us, uncount, record: true })
-    }
-
-    fn end(&self, outcome: AttemptOutcome, error: Option<String>, to: Destination) -> End {
-        End { hold: self.job.hold(), ran_us: micros(self.ran), outcome, error, to }
-    }
-
-    fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
-        tracing::error!(
-            event = telemetry::JOB_DEAD,
-            job.duration_ms = self.milliseconds(),
-            job.outcome = outcome.as_str(),
-            error = self.logged(outcome, &error),
-            "moved to the dead letters"
-        );
-        self.end(outcome, Some(storable(error)), Destination::Bury)
+    /// Whether the job would be due again after this time. The clock is the database's: it said when this attempt was
+    /// due.
+    fn is_over(&self, end: DateTime<Utc>, delay: Duration) -> bool {
+        let again = self.job.run_at.saturating_add(micros(self.ran())).saturating_add(micros(delay));
+        again > end.timestamp_micros()
     }
 
     /// The error as log lines show it: on one line. A decoder's error quotes arguments, which are never logged.
     fn logged(&self, outcome: AttemptOutcome, error: &str) -> Option<String> {
-        self.log_errors.then(|| match outcome {
+        self.env.log_errors.then(|| match outcome {
             AttemptOutcome::Undecodable => format!("the arguments do not fit `{}`", self.definition.type_name),
             _ => error.replace(CAUSED_BY, ": "),
         })
@@ -196,8 +227,22 @@ impl Verdict<'_> {
         let limit = self.definition.timeout.unwrap_or_default();
         format!("timed out: it ran longer than {limit:?}")
     }
+}
 
-    fn milliseconds(&self) -> f64 {
-        self.ran.as_secs_f64() * 1e3
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undecodable_arguments_are_tried_often_at_first_and_then_once_a_minute() {
+        let (mut at, mut tries, mut minute) = (Duration::ZERO, 0, 0);
+        while at < Duration::from_secs(3600) {
+            tries += 1;
+            minute += u32::from(at < Duration::from_secs(60));
+            let pause = decode_pause(at);
+            assert!(at < Duration::from_secs(240) || pause == Duration::from_secs(60), "{at:?}: {pause:?}");
+            at += pause;
+        }
+        assert!((14..=18).contains(&minute) && (70..=90).contains(&tries), "{minute} in the first minute, {tries}");
     }
 }

@@ -1,20 +1,52 @@
 //! Everything that the worker holds: claimed jobs that wait for a slot, and attempts that run.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
-use crate::store::values::{Claimed, WorkerId};
+use crate::store::values::{Claimed, Hold, WorkerId};
 use crate::worker::config::Config;
-use crate::worker::run::held::Held;
-use crate::worker::run::isolation::Isolation;
+use crate::worker::run::attempt::Attempt;
+use crate::worker::run::isolation::{Admission, Isolation};
 use crate::worker::run::slots::{Slots, Total};
 use crate::worker::run::switch::Stop;
 
 /// How many attempts may read and decode long arguments at the same time.
 const LONG_ARGS_AT_ONCE: usize = 4;
+
+/// A job in hand: its attempt runs, or is about to.
+pub(crate) struct Held {
+    pub(crate) attempt: Arc<Attempt>,
+    /// The number under which it was claimed.
+    pub(crate) worker: WorkerId,
+    /// Index into [`Work::slots`].
+    pub(crate) slots: usize,
+    /// The database knows that the attempt has begun.
+    pub(crate) noted: AtomicBool,
+    place: Mutex<Option<Admission>>,
+}
+
+impl Held {
+    pub(crate) fn new(attempt: Arc<Attempt>, worker: WorkerId, slots: usize) -> Self {
+        Self { attempt, worker, slots, noted: AtomicBool::new(false), place: Mutex::default() }
+    }
+
+    pub(crate) fn hold(&self) -> Hold {
+        self.attempt.job.hold()
+    }
+
+    /// Its place among the running jobs; None before and after.
+    pub(crate) fn place(&self) -> MutexGuard<'_, Option<Admission>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn leave_isolation(&self) {
+        drop(self.place().take());
+    }
+}
 
 /// The claimed jobs. The claim loop adds jobs, and slots take them. The heartbeat and the shutdown stop attempts.
 pub(crate) struct Work {
@@ -74,7 +106,7 @@ impl Work {
     /// Tells every held attempt to stop. Returns their number.
     pub(crate) fn stop_all(&self, why: Stop) -> usize {
         let held: Vec<_> = self.held().values().cloned().collect();
-        held.iter().for_each(|held| held.switch.stop(why));
+        held.iter().for_each(|held| held.attempt.switch.stop(why));
         held.len()
     }
 }
