@@ -10,7 +10,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use queue::{Admin, Filter, JobId, JobRow, JobState};
+use queue::admin::{Admin, Filter, JobRow};
+use queue::{JobId, JobState};
 
 const USAGE: &str = "usage: DATABASE_URL=… admin COMMAND
   stats               number of jobs by kind, queue and state, and the time of the oldest

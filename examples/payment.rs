@@ -10,7 +10,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use queue::{Admin, Filter, Job, JobContext, JobError, JobState, Tx, Worker, job};
+use queue::admin::{Admin, Filter};
+use queue::{Job, JobContext, JobError, JobState, Tx, Worker, job};
 use sqlx::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 

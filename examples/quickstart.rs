@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use queue::{Admin, Filter, Job, JobContext, JobError, JobState, Worker, job};
+use queue::admin::{Admin, Filter};
+use queue::{Job, JobContext, JobError, JobState, Worker, job};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 /// A job is an async function. The macro adds `struct Greet { name: String }`, which you enqueue.

@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use queue::{Admin, Fold, Gap, JobContext, JobError, Schedule, TickKind, Worker, job};
+use queue::admin::Admin;
+use queue::schedule::{Fold, Gap, Schedule, TickKind};
+use queue::{JobContext, JobError, Worker, job};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 
 /// The worker writes this schedule into the database. It fires each second, whoever restarts in between.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::{Admin, Enqueue, Enqueued, Error, Job, JobContext, JobDetail, JobId, JobState, Worker, WorkerBuilder};
+use queue::admin::{Admin, JobDetail};
+use queue::unique::Enqueued;
+use queue::{Enqueue, Error, Job, JobContext, JobId, JobState, Worker, WorkerBuilder};
 use queue_test_support::{Engine, TestDb, database, pgbouncer};
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, Row as _, SqlitePool};
 use tokio::sync::watch;
@@ -235,11 +237,11 @@ impl Db {
     }
 
     /// What the library calls the engine.
-    pub fn dialect(&self) -> queue::Engine {
+    pub fn dialect(&self) -> queue::migration::Engine {
         match self.engine() {
-            Engine::Postgres => queue::Engine::Postgres,
-            Engine::MariaDb | Engine::MySql => queue::Engine::MySql,
-            Engine::Sqlite => queue::Engine::Sqlite,
+            Engine::Postgres => queue::migration::Engine::Postgres,
+            Engine::MariaDb | Engine::MySql => queue::migration::Engine::MySql,
+            Engine::Sqlite => queue::migration::Engine::Sqlite,
         }
     }
 

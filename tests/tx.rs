@@ -4,8 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use queue::admin::JobDetail;
 use queue::testing::TestQueue;
-use queue::{Job, JobContext, JobDetail, JobError, JobState, State, Tx, WorkerBuilder, job};
+use queue::{Job, JobContext, JobError, JobState, State, Tx, WorkerBuilder, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::Note;
 use queue_tests::{Db, Probe, Step, What, eventually};
@@ -248,7 +249,7 @@ macro_rules! on_driver {
                 let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
                 let one = sqlx::pool::PoolOptions::<$DB>::new().max_connections(1);
                 let one = queue_tests::AnyPool::$pool(one.connect_lazy_with((*pool.connect_options()).clone()));
-                let yearly = queue::Schedule::cron("@yearly").unwrap();
+                let yearly = queue::schedule::Schedule::cron("@yearly").unwrap();
                 db.admin().schedule("yearly", yearly, Ticked::new()).await.unwrap();
                 let worker = db.start(db.worker_on(&one).only_registered().register::<Ticked>());
                 let plain = db.enqueue(Ticked::new()).await;
@@ -360,7 +361,7 @@ async fn in_memory_a_handler_may_ask_for_its_tick() {
     let pool = one.connect("sqlite::memory:").await.unwrap();
     queue::migrate(&pool).await.unwrap();
     sqlx::query("CREATE TABLE effects (label text)").execute(&pool).await.unwrap();
-    let (admin, yearly) = (queue::Admin::new(&pool), queue::Schedule::cron("@yearly").unwrap());
+    let (admin, yearly) = (queue::admin::Admin::new(&pool), queue::schedule::Schedule::cron("@yearly").unwrap());
     admin.schedule("yearly", yearly, on_sqlite::Ticked::new()).await.unwrap();
     let id = admin.fire_schedule("yearly").await.unwrap();
     TestQueue::new(&pool).drain().await.unwrap().expect_ok();

@@ -19,7 +19,9 @@
 
 use std::time::Duration;
 
-use queue::{Admin, Engine, JobContext, WorkerBuilder, job};
+use queue::admin::Admin;
+use queue::migration::Engine;
+use queue::{JobContext, WorkerBuilder, job};
 
 /// What the producers ask for.
 #[job]
@@ -31,9 +33,9 @@ async fn greet(ctx: JobContext, name: String) {
 async fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["schema", "sqlite"] => print!("{}", queue::migration_sql(Engine::Sqlite)),
-        ["schema", "postgres"] => print!("{}", queue::migration_sql(Engine::Postgres)),
-        ["schema", "mysql"] => print!("{}", queue::migration_sql(Engine::MySql)),
+        ["schema", "sqlite"] => print!("{}", queue::migration::sql(Engine::Sqlite)),
+        ["schema", "postgres"] => print!("{}", queue::migration::sql(Engine::Postgres)),
+        ["schema", "mysql"] => print!("{}", queue::migration::sql(Engine::MySql)),
         ["work"] => work(&std::env::var("DATABASE_URL")?).await?,
         _ => anyhow::bail!("usage: producers schema sqlite|postgres|mysql, or DATABASE_URL=… producers work"),
     }

@@ -401,12 +401,12 @@ pub(crate) fn unique_constant(unique: &Unique, krate: &TokenStream) -> TokenStre
     let word = |word: &str| format_ident!("{}", names::upper_camel(word));
     let keys = &unique.keys;
     let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
-    let until = unique.until.map(word).map(|until| quote!(.until(#krate::UniqueUntil::#until)));
+    let until = unique.until.map(word).map(|until| quote!(.until(#krate::unique::UniqueUntil::#until)));
     let at_least = unique.at_least.map(duration).map(|period| quote!(.at_least(#period)));
     let on_conflict = unique.on_conflict.as_ref().map(|conflict| word(conflict.value));
-    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::OnConflict::#conflict)));
+    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::unique::OnConflict::#conflict)));
     quote! {
-        const UNIQUE: ::core::option::Option<#krate::Unique> =
-            ::core::option::Option::Some(#krate::Unique::#by #until #at_least #on_conflict);
+        const UNIQUE: ::core::option::Option<#krate::unique::Unique> =
+            ::core::option::Option::Some(#krate::unique::Unique::#by #until #at_least #on_conflict);
     }
 }

@@ -103,7 +103,7 @@ use proc_macro::TokenStream;
 ///
 /// # Schedules
 /// With the feature `schedules`, a job can be enqueued at certain times: `schedule = "0 9 * * MON-FRI Europe/Berlin"` or
-/// `schedule = "every 15m"`. `queue::Schedule` describes the expressions and the rules. Mistakes in an expression are
+/// `schedule = "every 15m"`. `queue::schedule::Schedule` describes the expressions and the rules. Mistakes in an expression are
 /// reported by the compiler, an unknown time zone when the worker starts. A unique job cannot have a schedule. The long
 /// form has these options, of which `cron` or `every` is required:
 ///
@@ -111,10 +111,10 @@ use proc_macro::TokenStream;
 /// |---|---|---|
 /// | `cron = "30 2 * * *"`, `every = "15m"` | | When: five fields or a shorthand, or an interval of whole seconds. |
 /// | `zone = "Europe/Berlin"` | UTC | The time zone of `cron`. Its text may end with one instead. |
-/// | `gap = shift` or `skip` | depends on the hour | For a time that the clock leaves out, see `queue::Gap`. |
-/// | `fold = first`, `last` or `both` | depends on the hour | For a time that comes twice, see `queue::Fold`. |
-/// | `missed = none`, `last` or `all("6h")` | `last` | For times at which no worker ran, see `queue::Missed`. |
-/// | `overlap = allow` or `skip` | `allow` | If the job of the time before has not ended, see `queue::Overlap`. |
+/// | `gap = shift` or `skip` | depends on the hour | For a time that the clock leaves out, see `queue::schedule::Gap`. |
+/// | `fold = first`, `last` or `both` | depends on the hour | For a time that comes twice, see `queue::schedule::Fold`. |
+/// | `missed = none`, `last` or `all("6h")` | `last` | For times at which no worker ran, see `queue::schedule::Missed`. |
+/// | `overlap = allow` or `skip` | `allow` | If the job of the time before has not ended, see `queue::schedule::Overlap`. |
 /// | `jitter = "5m"` | none | Spreads the jobs: each is due up to this much later. At most `"30d"`. |
 /// | `args = SyncShop { shop: 7 }` | | The job. Required if the function has arguments. |
 /// | `name = "sync-7"` | the job's name | The schedule's name, unique in the database. Required for several schedules. |
@@ -137,21 +137,22 @@ use proc_macro::TokenStream;
 ///
 /// # Unique jobs
 /// With `unique`, at most one job with the same arguments waits or runs. It holds its key: another enqueue with these
-/// arguments writes nothing, and returns the id of the holder. `queue::Unique` describes the rules, and an enqueue may
+/// arguments writes nothing, and returns the id of the holder. `queue::unique::Unique` describes the rules, and an enqueue may
 /// choose others. The long form has these options:
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|
 /// | `by = user` or `(user, day)` | all arguments | Jobs with the same values of these arguments are the same. |
-/// | `until = "end"` or `"start"` | `"end"` | Until when a job is the only one, see `queue::UniqueUntil`. |
+/// | `until = "end"` or `"start"` | `"end"` | Until when a job is the only one, see `queue::unique::UniqueUntil`. |
 /// | `for = "1h"` | none | For at least this long after its enqueue, a job is the only one, even if it is over. |
-/// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if another job holds the key, see `queue::OnConflict`. `"replace"` needs `until = "start"`. |
+/// | `on_conflict = "keep"`, `"replace"` or `"reject"` | `"keep"` | What an enqueue does if another job holds the key, see `queue::unique::OnConflict`. `"replace"` needs `until = "start"`. |
 ///
 /// Jobs are compared by their JSON. So every job must have the arguments in `by`, and a job from before a rename of an
 /// argument counts as another one.
 ///
 /// ```
-/// # use queue::{Job, OnConflict, Unique, UniqueUntil};
+/// # use queue::unique::{OnConflict, Unique, UniqueUntil};
+/// # use queue::Job;
 /// #[queue::job(unique)]
 /// async fn sync_shop(shop: u32) {
 ///     println!("{shop}");

@@ -12,7 +12,7 @@ pub(crate) fn schedules(job: &Job, krate: &TokenStream) -> Option<TokenStream> {
     let schedules: Vec<_> = job.options.schedules.iter().map(|schedule| periodic(job, schedule, krate)).collect();
     (!schedules.is_empty()).then(|| {
         quote! {
-            fn schedules() -> ::std::result::Result<::std::vec::Vec<#krate::Periodic<Self>>, #krate::Error> {
+            fn schedules() -> ::std::result::Result<::std::vec::Vec<#krate::schedule::Periodic<Self>>, #krate::Error> {
                 ::std::result::Result::Ok(::core::convert::From::from([#(#schedules),*]))
             }
         }
@@ -37,11 +37,11 @@ fn periodic(job: &Job, schedule: &Schedule, krate: &TokenStream) -> TokenStream 
     let when = when(schedule, krate);
     quote!({
         #declaration
-        #krate::Periodic::<Self>::new(#name, #when, #with_options)
+        #krate::schedule::Periodic::<Self>::new(#name, #when, #with_options)
     })
 }
 
-/// A `queue::Schedule`.
+/// A `queue::schedule::Schedule`.
 fn when(schedule: &Schedule, krate: &TokenStream) -> TokenStream {
     let text = &schedule.text;
     let zone = schedule.zone.iter().map(|zone| &zone.value);
@@ -55,7 +55,7 @@ fn when(schedule: &Schedule, krate: &TokenStream) -> TokenStream {
     let missed = match &schedule.missed {
         Some(Missed::All(within)) => {
             let within = tokens::duration(*within);
-            Some(quote!(.missed(#krate::Missed::All { within: #within })))
+            Some(quote!(.missed(#krate::schedule::Missed::All { within: #within })))
         }
         Some(Missed::Word(word)) => rule("missed", Some(word)),
         None => None,
@@ -64,5 +64,5 @@ fn when(schedule: &Schedule, krate: &TokenStream) -> TokenStream {
         let jitter = tokens::duration(jitter);
         quote!(.jitter(#jitter))
     });
-    quote!(#krate::Schedule::cron(#text)? #(.zone(#zone)?)* #(#rules)* #missed #jitter)
+    quote!(#krate::schedule::Schedule::cron(#text)? #(.zone(#zone)?)* #(#rules)* #missed #jitter)
 }

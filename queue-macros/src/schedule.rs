@@ -48,7 +48,7 @@ pub(crate) struct Schedule {
     pub(crate) key: Ident,
     /// The options that the list has, whether or not their values are valid.
     given: Vec<Ident>,
-    /// For `queue::Schedule::cron`.
+    /// For `queue::schedule::Schedule::cron`.
     pub(crate) text: String,
     pub(crate) zone: Option<Spanned<String>>,
     pub(crate) gap: Option<&'static str>,

@@ -125,17 +125,17 @@ mod tests {
     fn reads_all_options() {
         let value = |options: &str| {
             let constant = with(options, FUNCTION).expect(options);
-            constant.split_once("Some(queue::Unique::").expect("a value").1.trim_end_matches(";").to_owned()
+            constant.split_once("Some(queue::unique::Unique::").expect("a value").1.trim_end_matches(";").to_owned()
         };
         assert_eq!(value("unique"), "ALL_ARGS)");
-        assert_eq!(value("unique(until = \"end\")"), "ALL_ARGS.until(queue::UniqueUntil::End))");
+        assert_eq!(value("unique(until = \"end\")"), "ALL_ARGS.until(queue::unique::UniqueUntil::End))");
         for one in ["user_id", "(user_id)", "(user_id,)", "((user_id))"] {
             assert_eq!(value(&format!("unique(by = {one},)")), "by(&[\"userId\"]))");
         }
         assert_eq!(
             value("unique(on_conflict = \"replace\", for = \"1m\", by = (r#type, day, user_id), until = \"start\")"),
-            "by(&[\"type\",\"on\",\"userId\"]).until(queue::UniqueUntil::Start)\
-             .at_least(::core::time::Duration::from_millis(60000u64)).on_conflict(queue::OnConflict::Replace))"
+            "by(&[\"type\",\"on\",\"userId\"]).until(queue::unique::UniqueUntil::Start)\
+             .at_least(::core::time::Duration::from_millis(60000u64)).on_conflict(queue::unique::OnConflict::Replace))"
         );
     }
 

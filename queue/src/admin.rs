@@ -12,9 +12,11 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
 use crate::state::JobState;
+pub use crate::state::UnknownState;
 use crate::store::AdminStore;
 use crate::store::values::Refusal;
-use crate::store::view::{Among, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Among, MAX_PAGE};
+pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::telemetry::Event;
 
 /// How long a change tries again to reach a job that is locked.
@@ -33,8 +35,9 @@ const TRIES: u32 = 5;
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
-/// use queue::{Admin, Filter, JobState};
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::admin::{Admin, Filter};
+/// use queue::JobState;
 ///
 /// let admin = Admin::new(&pool);
 /// for dead in admin.jobs(&Filter::new().state(JobState::Dead)).await?.items {
@@ -78,8 +81,9 @@ impl Admin {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// use queue::{Admin, Job, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::{Job, job};
     ///
     /// #[job(unique)]
     /// async fn greet_once(name: String) {
@@ -106,8 +110,9 @@ impl Admin {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// use queue::{Admin, Job, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::{Job, job};
     ///
     /// #[job(unique(by = (invoice), for = "30d"))]
     /// async fn bill(invoice: u32) {}

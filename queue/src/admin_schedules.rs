@@ -9,9 +9,9 @@ use crate::job::Periodic;
 use crate::job::{Enqueue, Job};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth};
 use crate::registry::linked;
-use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
+use crate::schedule::spec::Schedule;
 use crate::store::schedules::{Change, NotThere, Noted};
 use crate::store::values::NewJob;
 
@@ -44,7 +44,7 @@ pub struct ScheduleInfo {
     pub next_at: Option<DateTime<Utc>>,
     /// Its last tick, fired or not.
     pub last_at: Option<DateTime<Utc>>,
-    /// The last job. With [`Overlap::Skip`](crate::Overlap::Skip), the oldest one that has not ended.
+    /// The last job. With [`Overlap::Skip`](crate::schedule::Overlap::Skip), the oldest one that has not ended.
     pub last_job: Option<JobId>,
     /// Why it does not fire.
     pub error: Option<String>,
@@ -75,8 +75,10 @@ impl Admin {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// use queue::{Admin, Schedule, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::job;
+    /// use queue::schedule::Schedule;
     ///
     /// #[job]
     /// async fn sync_shop(shop: u32) {
@@ -157,7 +159,7 @@ impl Admin {
     }
 
     /// Enqueues the job of a schedule now, even beside one that runs. Its ticks stay as they are. With
-    /// [`Overlap::Skip`](crate::Overlap::Skip), they pass over while any job of the schedule waits or runs, also this
+    /// [`Overlap::Skip`](crate::schedule::Overlap::Skip), they pass over while any job of the schedule waits or runs, also this
     /// one.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ impl JobContext {
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
     /// use queue::{Job, JobContext, JobError, State, job};
     /// use sqlx::SqlitePool;
     ///
@@ -93,7 +93,7 @@ impl JobContext {
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
     /// use queue::{Job, JobContext, JobError, State, job};
     /// use sqlx::SqlitePool;
     ///

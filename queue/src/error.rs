@@ -31,7 +31,7 @@ pub enum Error {
         /// The serializer's error. It is part of this error's text, so it is not its `source()` as well.
         r#source: serde_json::Error,
     },
-    /// The arguments of a job are too large. See [`MAX_ARGS_BYTES`](crate::MAX_ARGS_BYTES).
+    /// The arguments of a job are too large. See [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES).
     #[error(
         "cannot enqueue `{kind}`: its arguments are {size} bytes of JSON, the limit is {limit}; \
          store the data elsewhere and enqueue a reference to it"
@@ -45,7 +45,7 @@ pub enum Error {
         limit: usize,
     },
     /// The arguments of a job nest too deeply, so no worker could decode them. See
-    /// [`MAX_ARGS_DEPTH`](crate::MAX_ARGS_DEPTH).
+    /// [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
     #[error(
         "cannot enqueue `{kind}`: its arguments nest {depth} levels deep, the limit is {limit}; \
          enqueue a string that contains the JSON, or a flatter structure"
@@ -58,7 +58,7 @@ pub enum Error {
         /// The limit in levels.
         limit: usize,
     },
-    /// Another job holds this key, and the enqueue has [`OnConflict::Reject`](crate::OnConflict::Reject). Nothing was
+    /// Another job holds this key, and the enqueue has [`OnConflict::Reject`](crate::unique::OnConflict::Reject). Nothing was
     /// written, and the caller's transaction stays usable.
     #[error(
         "cannot enqueue `{kind}`: {} has the key `{key}` already; let that one do, or enqueue again when it is over",

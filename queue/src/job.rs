@@ -17,12 +17,24 @@ use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
 use crate::outcome::JobError;
 #[cfg(feature = "schedules")]
-use crate::schedule::{Schedule, definition::Definition};
+use crate::schedule::{definition::Definition, spec::Schedule};
 use crate::store::values::{NewJob, Unwritten};
 use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
 /// Earlier times are raised to this one. Every engine can store it, and a job with it is due at once.
 const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
+
+/// Methods that begin an [`Enqueue`] with an option of it.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty);)+) => {
+        $(
+            $(#[$doc])*
+            fn $name(self, $value: $type) -> Enqueue<Self> {
+                Enqueue::new(self).$name($value)
+            }
+        )+
+    };
+}
 
 /// A unit of work that is stored in the database and runs later in a worker.
 ///
@@ -42,7 +54,7 @@ const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
 ///     println!("Hello, {name}!");
 /// }
 ///
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// Greet::new("Ada").enqueue(&pool).await?;
 /// Greet::new("Grace").after(Duration::from_secs(60)).priority(-1).enqueue(&pool).await?;
 /// # Ok(()) }
@@ -102,59 +114,32 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         Enqueue::new(self).enqueue(target)
     }
 
-    /// Delays the job by `delay`, by the database's clock. See [`Enqueue::after`].
-    fn after(self, delay: Duration) -> Enqueue<Self> {
-        Enqueue::new(self).after(delay)
-    }
-
-    /// Makes the job due at `time`. See [`Enqueue::at`].
-    fn at(self, time: DateTime<Utc>) -> Enqueue<Self> {
-        Enqueue::new(self).at(time)
-    }
-
-    /// Sets the priority. Smaller runs first. See [`Enqueue::priority`].
-    fn priority(self, priority: i16) -> Enqueue<Self> {
-        Enqueue::new(self).priority(priority)
-    }
-
-    /// Sets the queue. See [`Enqueue::queue`].
-    fn queue(self, queue: impl Into<String>) -> Enqueue<Self> {
-        Enqueue::new(self).queue(queue)
-    }
-
-    /// Sets the number of retries. See [`Enqueue::max_retries`].
-    fn max_retries(self, retries: u32) -> Enqueue<Self> {
-        Enqueue::new(self).max_retries(retries)
-    }
-
     /// Writes the job, and tells whether it is new. See [`Enqueue::enqueue_unique`].
     fn enqueue_unique<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<Enqueued, Error>> {
         Enqueue::new(self).enqueue_unique(target)
     }
 
-    /// Makes the job unique by this key. See [`Enqueue::unique_key`].
-    fn unique_key(self, key: impl Into<String>) -> Enqueue<Self> {
-        Enqueue::new(self).unique_key(key)
-    }
-
-    /// Makes the job unique for at least this period. See [`Enqueue::unique_for`].
-    fn unique_for(self, period: Duration) -> Enqueue<Self> {
-        Enqueue::new(self).unique_for(period)
-    }
-
-    /// Makes the job unique until its start or its end. See [`Enqueue::unique_until`].
-    fn unique_until(self, until: UniqueUntil) -> Enqueue<Self> {
-        Enqueue::new(self).unique_until(until)
-    }
-
-    /// Makes the job unique, and says what to do if another job holds its key. See [`Enqueue::on_conflict`].
-    fn on_conflict(self, on_conflict: OnConflict) -> Enqueue<Self> {
-        Enqueue::new(self).on_conflict(on_conflict)
-    }
-
-    /// Runs the job once, `delay` after the last of several enqueues. See [`Enqueue::debounce`].
-    fn debounce(self, delay: Duration) -> Enqueue<Self> {
-        Enqueue::new(self).debounce(delay)
+    options! {
+        /// Delays the job by `delay`, by the database's clock. See [`Enqueue::after`].
+        after(delay: Duration);
+        /// Makes the job due at `time`. See [`Enqueue::at`].
+        at(time: DateTime<Utc>);
+        /// Sets the priority. Smaller runs first. See [`Enqueue::priority`].
+        priority(priority: i16);
+        /// Sets the queue. See [`Enqueue::queue`].
+        queue(queue: impl Into<String>);
+        /// Sets the number of retries. See [`Enqueue::max_retries`].
+        max_retries(retries: u32);
+        /// Makes the job unique by this key. See [`Enqueue::unique_key`].
+        unique_key(key: impl Into<String>);
+        /// Makes the job unique for at least this period. See [`Enqueue::unique_for`].
+        unique_for(period: Duration);
+        /// Makes the job unique until its start or its end. See [`Enqueue::unique_until`].
+        unique_until(until: UniqueUntil);
+        /// Makes the job unique, and says what to do if another job holds its key. See [`Enqueue::on_conflict`].
+        on_conflict(on_conflict: OnConflict);
+        /// Runs the job once, `delay` after the last of several enqueues. See [`Enqueue::debounce`].
+        debounce(delay: Duration);
     }
 }
 
@@ -202,7 +187,7 @@ impl StateType {
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// use std::time::Duration;
 /// use queue::{Job, job};
 ///
@@ -287,8 +272,9 @@ impl<J: Job> Enqueue<J> {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// use queue::{Enqueued, Job, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::unique::Enqueued;
+    /// use queue::{Job, job};
     ///
     /// #[job]
     /// async fn send_invoice(order: i64, copy: bool) {
@@ -333,7 +319,7 @@ impl<J: Job> Enqueue<J> {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
     /// use std::time::Duration;
     /// use queue::{Job, job};
     ///
@@ -367,7 +353,7 @@ impl<J: Job> Enqueue<J> {
     ///
     /// On PostgreSQL, workers are notified after the commit. A process that has never given the library a pool notifies
     /// them within the transaction instead. PostgreSQL commits such transactions one after another. To avoid that, call
-    /// [`Admin::new`](crate::Admin::new) with a pool once, at the start of the process.
+    /// [`Admin::new`](crate::admin::Admin::new) with a pool once, at the start of the process.
     ///
     /// # Errors
     /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].
@@ -398,8 +384,9 @@ impl<J: Job> Enqueue<J> {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// use queue::{Enqueued, Job, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::unique::Enqueued;
+    /// use queue::{Job, job};
     ///
     /// #[job(unique)]
     /// async fn rebuild(shop: i64) {
@@ -509,7 +496,7 @@ impl<J: Job> From<J> for Enqueue<J> {
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// # use queue::job;
 /// #[job]
 /// async fn resize(image: i64) {
@@ -541,7 +528,7 @@ where
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// # use queue::job;
 /// #[job(unique)]
 /// async fn index(page: i64) {
@@ -589,7 +576,8 @@ where
 /// A schedule with the job that it enqueues at each tick. [`#[job(schedule = …)]`](crate::job) declares them.
 ///
 /// ```
-/// use queue::{Periodic, Schedule, job};
+/// use queue::job;
+/// use queue::schedule::{Periodic, Schedule};
 ///
 /// #[job]
 /// async fn report(shop: u32) {

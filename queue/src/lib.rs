@@ -21,7 +21,7 @@
 //!
 //! ```
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let pool = queue::__doctest::pool().await;
+//! # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 //! # #[queue::job] async fn send_email(to: String, subject: String) { let _ = (to, subject); }
 //! use queue::Job;
 //!
@@ -39,7 +39,7 @@
 //!
 //! ```no_run
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let pool = queue::__doctest::pool().await;
+//! # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 //! # #[queue::job] async fn send_email(to: String, subject: String) { let _ = (to, subject); }
 //! use queue::Worker;
 //!
@@ -57,10 +57,10 @@
 #![cfg_attr(feature = "testing", doc = "```standalone_crate")]
 #![cfg_attr(not(feature = "testing"), doc = "```ignore")]
 //! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let pool = queue::__doctest::pool().await;
+//! # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 //! # #[queue::job] async fn send_email(to: String, subject: String) { let _ = (to, subject); }
-//! use queue::testing::TestQueue;
-//! use queue::{Job, assert_enqueued};
+//! use queue::testing::{TestQueue, assert_enqueued};
+//! use queue::Job;
 //!
 //! let mut tx = pool.begin().await?;
 //! let mut queue = TestQueue::within(&mut tx);
@@ -80,7 +80,7 @@
 //! jobs at once.
 //!
 //! # Operate
-//! [`Admin`] lists, counts, retries, cancels, reschedules and deletes jobs. It shows what is being retried and why,
+//! [`Admin`](admin::Admin) lists, counts, retries, cancels, reschedules and deletes jobs. It shows what is being retried and why,
 //! edits dead letters and sends them back, and pauses queues. You can also read the tables and views, and enqueue jobs,
 //! with plain SQL. The library logs only through `tracing`: install a subscriber.
 //!
@@ -93,7 +93,7 @@
 //!   attempt. Handlers must be idempotent, or write their effects and the completion in one transaction ([`Tx`]).
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
-mod admin;
+pub mod admin;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
 mod arguments;
@@ -108,66 +108,39 @@ mod error;
 mod finite;
 mod id;
 mod job;
-mod limits;
+pub mod limits;
 mod migrate;
+pub mod migration;
 mod outcome;
 mod registry;
 #[cfg(feature = "schedules")]
-mod schedule;
+pub mod schedule;
 mod signal;
 mod state;
 mod store;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod unique;
+pub mod unique;
 mod worker;
 
 #[doc(hidden)]
 pub mod __private;
 
-pub use admin::Admin;
-#[cfg(feature = "schedules")]
-pub use admin_schedules::{ScheduleInfo, TickInfo};
 pub use backoff::Backoff;
-#[cfg(feature = "schedules")]
-pub use context::Tick;
 pub use context::{Cancellation, JobContext, State};
-pub use engine::Engine;
 pub use enqueue::target::{InTransaction, Pool, Target};
 pub use enqueue::tx::{Tx, TxDatabase};
 pub use error::Error;
 pub use id::JobId;
-#[cfg(feature = "schedules")]
-pub use job::Periodic;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
-pub use limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
-pub use migrate::{migrate, migration_sql, migration_sql_from};
+pub use migrate::migrate;
 pub use outcome::{BoxError, IntoJobError, JobError};
 #[doc(inline)]
 pub use queue_macros::job;
-#[cfg(feature = "schedules")]
-pub use schedule::rules::{Fold, Gap, Missed, Overlap, TickKind};
-#[cfg(feature = "schedules")]
-pub use schedule::{Preview, Schedule, Upcoming};
 pub use signal::shutdown_signal;
-pub use state::{JobState, UnknownState};
-pub use store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
-pub use unique::{Enqueued, OnConflict, Unique, UniqueUntil};
+pub use state::JobState;
 pub use worker::{Worker, WorkerBuilder};
-
-/// Setup for the examples in this documentation.
-#[doc(hidden)]
-#[cfg(feature = "sqlite")]
-pub mod __doctest {
-    /// A migrated database in memory.
-    pub async fn pool() -> sqlx::SqlitePool {
-        let options = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
-        let pool = options.connect("sqlite::memory:").await.expect("memory");
-        crate::migrate(&pool).await.expect("an empty database takes the schema");
-        pool
-    }
-}
 
 // Generated code refers to this crate as `::queue`, also in the crate's own tests.
 #[allow(unused_extern_crates, reason = "used by the jobs in unit tests only")]

@@ -1,9 +1,7 @@
 //! Bringing the schema up to date.
 
-use crate::engine::Engine;
 use crate::enqueue::target::Pool;
 use crate::error::Error;
-use crate::store::engines::schema;
 
 /// Creates the tables, or upgrades them from any older version. Does nothing if they are up to date. Several processes
 /// may call it at once: one of them migrates, and the others wait for it.
@@ -26,25 +24,4 @@ use crate::store::engines::schema;
 /// ```
 pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
     pool.admin_store().migrate().await
-}
-
-/// Returns the statements of [`migrate`] as one SQL script, to run it with your own tools.
-///
-/// ```
-/// let script = queue::migration_sql(queue::Engine::Postgres);
-/// assert!(script.contains("CREATE TABLE queue_jobs"));
-/// ```
-pub fn migration_sql(engine: Engine) -> String {
-    schema(engine).script_from(0)
-}
-
-/// Returns the statements of [`migrate`] for a database whose tables are at `version`, as one SQL script. The table
-/// `queue_migrations` tells the version. Empty if there is nothing to do.
-///
-/// ```
-/// let script = queue::migration_sql_from(queue::Engine::Postgres, 1);
-/// assert!(script.contains("CREATE TABLE queue_schedules") && !script.contains("CREATE TABLE queue_jobs"));
-/// ```
-pub fn migration_sql_from(engine: Engine, version: i64) -> String {
-    schema(engine).script_from(version.max(0))
 }

@@ -92,7 +92,7 @@ impl JobError {
         Self(Failure::Snooze { delay, reason: None, give_up_at: None })
     }
 
-    /// Like [`snooze`](Self::snooze), and says why. [`JobDetail::attempts`](crate::JobDetail::attempts) has the reason
+    /// Like [`snooze`](Self::snooze), and says why. [`JobDetail::attempts`](crate::admin::JobDetail::attempts) has the reason
     /// as the attempt's error.
     ///
     /// ```

@@ -53,7 +53,7 @@ impl JobDefinition {
             type_name: std::any::type_name::<J>(),
             requires: J::requires(),
             #[cfg(feature = "schedules")]
-            schedules: || J::schedules()?.into_iter().map(crate::Periodic::definition).collect(),
+            schedules: || J::schedules()?.into_iter().map(crate::job::Periodic::definition).collect(),
             #[cfg(feature = "schedules")]
             decodes: |args| serde_json::from_str::<J>(args).map(drop),
             start: start::<J>,

@@ -17,7 +17,8 @@ use crate::limits::{MAX_UNIQUE_KEY_BYTES, check_key};
 ///
 /// ```
 /// use std::time::Duration;
-/// use queue::{Job, OnConflict, Unique, UniqueUntil, job};
+/// use queue::unique::{OnConflict, Unique, UniqueUntil};
+/// use queue::{Job, job};
 ///
 /// #[job(unique(by = (user), until = "start", for = "1h", on_conflict = "replace"))]
 /// async fn refresh(user: i64, reason: String) {
@@ -109,7 +110,8 @@ impl Enqueued {
     /// The job's id.
     ///
     /// ```
-    /// use queue::{Enqueued, JobId};
+    /// use queue::unique::Enqueued;
+    /// use queue::JobId;
     ///
     /// assert_eq!(Enqueued::Kept(JobId::from(7)).id(), JobId::from(7));
     /// ```

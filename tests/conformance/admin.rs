@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use queue::{Admin, Error, Filter, Job as _, JobDetail, JobId, JobState};
+use queue::admin::{Admin, Filter, JobDetail};
+use queue::{Error, Job as _, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::Play;
 use queue_tests::{Db, Step, eventually};
@@ -478,10 +479,10 @@ async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {
         let refused = db.admin.edit_args(id, &other).await.unwrap_err().to_string();
         assert!(refused.contains("not a JSON object") && refused.contains("for example"), "{refused}");
     }
-    let most = serde_json::json!({ "a": "\"".repeat((queue::MAX_ARGS_BYTES - 8) / 2) });
+    let most = serde_json::json!({ "a": "\"".repeat((queue::limits::MAX_ARGS_BYTES - 8) / 2) });
     db.admin.edit_args(id, &most).await.unwrap();
     assert_eq!(db.detail(id).await.args, most.to_string());
-    let more = serde_json::json!({ "a": "x".repeat(queue::MAX_ARGS_BYTES) });
+    let more = serde_json::json!({ "a": "x".repeat(queue::limits::MAX_ARGS_BYTES) });
     assert!(matches!(db.admin.edit_args(id, &more).await, Err(Error::Config(_))));
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use queue::{Error, Filter, Job, JobContext, JobDetail, JobError, JobId, JobState, State, Worker, job};
+use queue::admin::{Filter, JobDetail};
+use queue::{Error, Job, JobContext, JobError, JobId, JobState, State, Worker, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyPool, Db, Probe, Step, What, eventually};

@@ -1,6 +1,7 @@
 //! Dead letters: seen, mended, sent back.
 
-use queue::{Error, Filter, Job, JobState};
+use queue::admin::Filter;
+use queue::{Error, Job, JobState};
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What};
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! Databases whose encoding cannot hold every character: an end that is not ASCII is the same end all the same.
 
-use queue::{Filter, Job, JobContext, JobError, JobState, job};
+use queue::admin::Filter;
+use queue::{Job, JobContext, JobError, JobState, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::Note;
 use queue_tests::{Db, eventually};

@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use queue::{Error, Job, JobId, JobState, MAX_ARGS_BYTES};
+use queue::limits::MAX_ARGS_BYTES;
+use queue::{Error, Job, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Placed, Play};
 use queue_tests::{AnyPool, Db, What, each, eventually, within};

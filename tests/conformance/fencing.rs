@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use queue::{Job, JobDetail, JobId, JobState};
+use queue::admin::JobDetail;
+use queue::{Job, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyPool, Db, Step, What, eventually};

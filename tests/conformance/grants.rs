@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use queue::{Enqueued, Filter, Job, JobState, OnConflict, UniqueUntil};
+use queue::admin::Filter;
+use queue::unique::{Enqueued, OnConflict, UniqueUntil};
+use queue::{Job, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{self, Hurried, Note, Play, Spreads};
 use queue_tests::{AnyPool, Db, Step, What, eventually};

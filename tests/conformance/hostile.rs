@@ -1,7 +1,8 @@
 //! Rows that a hostile producer, or a faulty program, can write with plain SQL. The worker stays up and serves the good
 //! rows, and each bad row ends where docs/security.md says.
 
-use queue::{Error, Job, JobError, JobState, MAX_ARGS_BYTES, MAX_ARGS_DEPTH, job};
+use queue::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
+use queue::{Error, Job, JobError, JobState, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, eventually};
@@ -171,7 +172,7 @@ async fn times_at_their_end_are_in_the_past_or_wait(db: Db) {
     db.beats(3).await;
     assert_eq!(db.counts().await, (future.len() as i64 * 2, past.len() as i64 * 2 + 1, 0));
     // whoever looks sees them all
-    let page = db.admin().jobs(&queue::Filter::new()).await.expect("a page");
+    let page = db.admin().jobs(&queue::admin::Filter::new()).await.expect("a page");
     assert_eq!(page.items.len(), (past.len() + future.len()) * 2 + 1);
     for job in page.items {
         db.job(job.id).await;
@@ -213,7 +214,7 @@ async fn times_that_no_calendar_has_are_refused_or_read(db: Db) {
         dead += 1;
     }
     tx.commit().await;
-    let page = db.admin().jobs(&queue::Filter::new()).await.expect("a page");
+    let page = db.admin().jobs(&queue::admin::Filter::new()).await.expect("a page");
     assert_eq!(page.items.len() as i64, rows + dead);
     let worker = db.start(db.worker());
     eventually("an end of each", async || (db.counts().await == (0, rows, dead)).then_some(())).await;

@@ -60,7 +60,7 @@ async fn change_nothing_the_second_time(db: Db) {
 
 async fn may_run_by_hand(db: Db) {
     let empty = db.another().await;
-    empty.sql(queue::migration_sql(empty.dialect())).await;
+    empty.sql(queue::migration::sql(empty.dialect())).await;
     works(&empty).await;
     empty.migrate().await.expect("there is nothing left to do");
     assert_eq!(
@@ -141,10 +141,11 @@ async fn refuse_what_is_in_the_way(db: Db) {
 
 /// As `pg_dump --schema-only` leaves them, of this version or an older one.
 async fn adopt_tables_that_were_restored_without_rows(db: Db) {
-    let (all, latest) = (queue::migration_sql(db.dialect()), db.int("SELECT MAX(version) FROM queue_migrations").await);
+    let (all, latest) =
+        (queue::migration::sql(db.dialect()), db.int("SELECT MAX(version) FROM queue_migrations").await);
     for version in 1..=latest {
         let restored = db.another().await;
-        let rest = queue::migration_sql_from(db.dialect(), version);
+        let rest = queue::migration::sql_from(db.dialect(), version);
         restored.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
         restored.sql("DELETE FROM queue_migrations").await;
         restored.migrate().await.unwrap_or_else(|error| panic!("version {version}: {error}"));
@@ -197,7 +198,7 @@ async fn upgrade_a_million_jobs_under_load() {
 }
 
 async fn upgrade(old: Db, jobs: usize) {
-    let (all, rest) = (queue::migration_sql(old.dialect()), queue::migration_sql_from(old.dialect(), 1));
+    let (all, rest) = (queue::migration::sql(old.dialect()), queue::migration::sql_from(old.dialect(), 1));
     old.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
     assert_eq!(old.int("SELECT MAX(version) FROM queue_migrations").await, 1);
     for first in (0..jobs).step_by(1_000) {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use queue::{Error, Filter, Job, JobState, Worker, job};
+use queue::admin::Filter;
+use queue::{Error, Job, JobState, Worker, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::Note;
 use queue_tests::{AnyPool, Db};
@@ -66,7 +67,7 @@ async fn said(db: &Db) -> Vec<String> {
     let no_state = Worker::builder(pool).build().expect_err("the jobs of this program take a probe");
     let no_kinds = Worker::builder(pool).only_registered().build().expect_err("no job");
     let not_finite = Measure::new(f64::NAN).enqueue(pool).await.expect_err("NaN");
-    let too_large = Note::new("x".repeat(queue::MAX_ARGS_BYTES)).enqueue(pool).await.expect_err("too large");
+    let too_large = Note::new("x".repeat(queue::limits::MAX_ARGS_BYTES)).enqueue(pool).await.expect_err("too large");
     let odd_queue = note().queue("mail ").enqueue(pool).await.expect_err("a blank");
     let id = note().enqueue(pool).await.expect("enqueued");
     let no_object = admin.edit_args(id, &serde_json::json!(["a"])).await.expect_err("no object");

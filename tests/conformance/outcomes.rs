@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use queue::{Backoff, Job, JobDetail, JobError, JobState, job};
+use queue::admin::JobDetail;
+use queue::{Backoff, Job, JobError, JobState, job};
 use queue_tests::jobs::{
     Bare, FailsExponentially, FailsItsOwnWay, FailsLinearly, FailsSteadily, Grind, GrindHurried, Hurried, Note, Play,
 };

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use queue::Enqueued::Kept;
-use queue::{Job, JobId, JobState, UniqueUntil};
+use queue::unique::Enqueued::Kept;
+use queue::unique::UniqueUntil;
+use queue::{Job, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, eventually};

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use queue::testing::TestQueue;
 
-use queue::{
-    Admin, Error, Job, JobContext, JobError, JobState, Missed, Overlap, Periodic, Schedule, ScheduleInfo, State,
-    WorkerBuilder, job,
-};
+use queue::admin::Admin;
+use queue::schedule::{Missed, Overlap, Periodic, Schedule, ScheduleInfo};
+use queue::{Error, Job, JobContext, JobError, JobState, State, WorkerBuilder, job};
 use queue_tests::jobs::Note;
 use queue_tests::{AnyPool, Db, What, each, eventually};
 use serde::{Deserialize, Serialize};
@@ -152,7 +151,7 @@ async fn are_a_contract_of_sql(db: Db) {
     .await;
     let worker = db.start(db.worker());
     fired(&db, "plain", 1).await;
-    let epoch = if db.dialect() == queue::Engine::Sqlite { "0" } else { "'1970-01-01 00:00:00'" };
+    let epoch = if db.dialect() == queue::migration::Engine::Sqlite { "0" } else { "'1970-01-01 00:00:00'" };
     db.sql(format!("UPDATE queue_schedules SET expression = '0 0 1 1 *', next_at = {epoch}")).await;
     eventually("the changed row to be seen", async || {
         schedule(&db.admin(), "plain")
@@ -429,7 +428,7 @@ async fn a_month_of_minutes_passes_in_a_test(db: Db) {
         Silent {}.enqueue(&mut *tx).await.expect("enqueued");
         tx.rollback().await.expect("rolled back");
         let began = Instant::now();
-        let days = if db.dialect() == queue::Engine::Sqlite { 30 } else { 1 };
+        let days = if db.dialect() == queue::migration::Engine::Sqlite { 30 } else { 1 };
         let drained = queue.advance(Duration::from_secs(days * 86_400)).await.unwrap().expect_ok();
         // the clock goes on while the test runs
         let later = u32::try_from(began.elapsed().as_secs() / 60).unwrap() + 1;

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use queue::{Filter, Job};
+use queue::Job;
+use queue::admin::Filter;
 use queue_test_support::Engine;
 use queue_tests::jobs::{self, Note};
 use queue_tests::{AnyPool, Db, What};

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use queue::{Enqueue, Enqueued, Filter, JobId, JobState};
+use queue::admin::Filter;
+use queue::unique::Enqueued;
+use queue::{Enqueue, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{AnyPool, DEADLINE, Db, Running, Step, each};

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use queue::testing::{Outcome, TestQueue};
-use queue::{Job, JobContext, JobError, JobState, assert_enqueued, job, refute_enqueued};
+use queue::testing::{assert_enqueued, refute_enqueued};
+use queue::{Job, JobContext, JobError, JobState, job};
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, each};
 

@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use queue::Enqueued::{Kept, New, Replaced};
+use queue::admin::Filter;
 use queue::testing::TestQueue;
-use queue::{Enqueue, Enqueued, Error, Filter, Job, JobId, JobState, OnConflict, UniqueUntil};
+use queue::unique::Enqueued::{Kept, New, Replaced};
+use queue::unique::{Enqueued, OnConflict, UniqueUntil};
+use queue::{Enqueue, Error, Job, JobId, JobState};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play, Remark};
 use queue_tests::{AnyTransaction, Db, Step, What, each, eventually, within};

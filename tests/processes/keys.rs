@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use queue::{Enqueue, Enqueued, Job as _, OnConflict, UniqueUntil};
+use queue::unique::{Enqueued, OnConflict, UniqueUntil};
+use queue::{Enqueue, Job as _};
 use queue_test_support::{Db, each};
 use sqlx::Connection as _;
 use tokio::time::Instant;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue::{Admin, Filter, Job, JobContext, JobError, JobState, State, Worker, job};
+use queue::admin::{Admin, Filter};
+use queue::{Job, JobContext, JobError, JobState, State, Worker, job};
 
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, String>>>);

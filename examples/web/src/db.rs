@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use queue::{Admin, Job, JobId};
+use queue::admin::Admin;
+use queue::{Job, JobId};
 use sqlx::mysql::MySqlPool;
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};

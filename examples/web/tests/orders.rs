@@ -1,7 +1,7 @@
 //! How the shop tests its jobs: without a worker, with the worker's code.
 
-use queue::assert_enqueued;
 use queue::testing::TestQueue;
+use queue::testing::assert_enqueued;
 use queue_example_web::db::{Db, Orders};
 use queue_example_web::jobs::ConfirmOrder;
 

@@ -63,7 +63,7 @@ pub(crate) mod sealed {
 ///
 /// ```standalone_crate
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// use queue::{Job, JobError, Tx, job};
 /// use sqlx::Sqlite;
 ///
@@ -166,7 +166,7 @@ impl<DB: TxDatabase> Tx<DB> {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
     /// let tx = queue::Tx::from(pool.begin().await?);
     /// queue::Tx::into_inner(tx).rollback().await?;
     /// # Ok(()) }

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::limits::check_name;
-use crate::schedule::Schedule;
 use crate::schedule::expression::Expression;
 use crate::schedule::rules::{Fold, Gap, Missed, Overlap};
+use crate::schedule::spec::Schedule;
 use crate::store::values::NewJob;
 
 /// A row of `queue_schedules`, without its state.

@@ -5,10 +5,10 @@
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::schedule::Schedule;
 use crate::schedule::calendar::Calendar;
 use crate::schedule::definition::Definition;
 use crate::schedule::rules::{Missed, Overlap};
+use crate::schedule::spec::Schedule;
 
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::*;
-use crate::schedule::Schedule;
+use crate::schedule::spec::Schedule;
 use crate::store::values::NewJob;
 
 const DECODES: KnownKind = KnownKind { max_retries: 3, decodes: |_| Ok(()) };

@@ -234,13 +234,13 @@ pub(crate) trait AdminStore: Upkeep {
     /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
     fn migrate(&self) -> Reply<'_, ()>;
 
-    /// See [`crate::Admin::stats`].
+    /// See [`crate::admin::Admin::stats`].
     fn stats(&self) -> Reply<'_, Vec<Stat>>;
 
-    /// See [`crate::Admin::jobs`].
+    /// See [`crate::admin::Admin::jobs`].
     fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<JobRow>>;
 
-    /// See [`crate::Admin::job`].
+    /// See [`crate::admin::Admin::job`].
     fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>>;
 
     /// scheduled → ready. Returns the ids that changed.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// What to do about an error because a table of ours is missing.
 pub(crate) const NO_TABLES: &str = " (the queue tables are missing: is this the database of your workers? Then run \
-     `queue::migrate(&pool)`, or the script that `queue::migration_sql` prints)";
+     `queue::migrate(&pool)`, or the script that `queue::migration::sql` prints)";
 
 /// One version of the schema. It has the same number on every engine.
 pub(crate) struct Migration {

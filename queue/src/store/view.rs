@@ -1,4 +1,4 @@
-//! What [`Admin`](crate::Admin) returns about jobs, queues and workers, and how its callers select jobs.
+//! What [`Admin`](crate::admin::Admin) returns about jobs, queues and workers, and how its callers select jobs.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::id::JobId;
 use crate::state::JobState;
 
-/// The number of jobs of one kind, queue and state. See [`Admin::stats`](crate::Admin::stats).
+/// The number of jobs of one kind, queue and state. See [`Admin::stats`](crate::admin::Admin::stats).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stat {
@@ -63,7 +63,7 @@ pub struct JobRow {
     pub error: Option<String>,
 }
 
-/// A job with its arguments, result and attempts. See [`Admin::job`](crate::Admin::job).
+/// A job with its arguments, result and attempts. See [`Admin::job`](crate::admin::Admin::job).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobDetail {
@@ -102,7 +102,7 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// A queue. See [`Admin::queues`](crate::Admin::queues).
+/// A queue. See [`Admin::queues`](crate::admin::Admin::queues).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct QueueInfo {
@@ -120,7 +120,7 @@ pub struct QueueInfo {
     pub retrying: u64,
 }
 
-/// A worker process. See [`Admin::workers`](crate::Admin::workers).
+/// A worker process. See [`Admin::workers`](crate::admin::Admin::workers).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
@@ -166,8 +166,8 @@ pub struct Page<T> {
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
-/// use queue::{Admin, Filter};
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::admin::{Admin, Filter};
 ///
 /// let deploy = chrono::Utc::now() - chrono::TimeDelta::minutes(20);
 /// let broken = Filter::new().failed_since(deploy).error("no such column");

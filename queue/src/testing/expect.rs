@@ -8,17 +8,17 @@ use crate::job::Job;
 use crate::store::view::JobRow;
 use crate::testing::{Lent, TestQueue};
 
-/// A waiting job, as [`assert_enqueued!`](crate::assert_enqueued) found it. Dereferences to the job.
+/// A waiting job, as [`assert_enqueued!`](crate::testing::assert_enqueued) found it. Dereferences to the job.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Enqueued<J> {
+pub struct EnqueuedJob<J> {
     /// The decoded job.
     pub job: J,
     /// Its row: id, queue, priority, due time and so on.
     pub row: JobRow,
 }
 
-impl<J> Deref for Enqueued<J> {
+impl<J> Deref for EnqueuedJob<J> {
     type Target = J;
 
     fn deref(&self) -> &J {
@@ -29,19 +29,19 @@ impl<J> Deref for Enqueued<J> {
 /// At most this many jobs are printed.
 const MOST_PRINTED: usize = 20;
 
-/// The first waiting job that matches. Error: what there is instead. For [`assert_enqueued!`](crate::assert_enqueued).
+/// The first waiting job that matches. Error: what there is instead. For [`assert_enqueued!`](crate::testing::assert_enqueued).
 #[doc(hidden)]
 pub async fn find<J: Job + Debug, C: Lent>(
     queue: &mut TestQueue<C>,
     pattern: &str,
     matches: impl Fn(&J) -> bool,
-) -> Result<Enqueued<J>, String> {
+) -> Result<EnqueuedJob<J>, String> {
     let (jobs, all) = decoded::<J, C>(queue).await?;
     let found = jobs.into_iter().find(|it| matches(&it.job));
     found.ok_or_else(|| format!("no waiting job matches `{pattern}`\n{all}"))
 }
 
-/// Error: a waiting job matches. For [`refute_enqueued!`](crate::refute_enqueued).
+/// Error: a waiting job matches. For [`refute_enqueued!`](crate::testing::refute_enqueued).
 #[doc(hidden)]
 pub async fn refute<J: Job + Debug, C: Lent>(
     queue: &mut TestQueue<C>,
@@ -56,7 +56,7 @@ pub async fn refute<J: Job + Debug, C: Lent>(
 }
 
 /// The waiting jobs of a kind, and all of them as text.
-async fn decoded<J: Job + Debug, C: Lent>(queue: &mut TestQueue<C>) -> Result<(Vec<Enqueued<J>>, String), String> {
+async fn decoded<J: Job + Debug, C: Lent>(queue: &mut TestQueue<C>) -> Result<(Vec<EnqueuedJob<J>>, String), String> {
     let rows = queue.waiting::<J>().await.map_err(|error| told(&error))?;
     let mut text = match rows.len() {
         0 => format!("no `{}` waits", J::KIND),
@@ -74,7 +74,7 @@ async fn decoded<J: Job + Debug, C: Lent>(queue: &mut TestQueue<C>) -> Result<(V
                 Err(error) => write!(text, "\n  {}: {} does not decode: {error} ({place})", row.job.id, row.args),
             };
         }
-        jobs.extend(job.ok().map(|job| Enqueued { job, row: row.job }));
+        jobs.extend(job.ok().map(|job| EnqueuedJob { job, row: row.job }));
     }
     if more > 0 {
         let _ = write!(text, "\n  … and {more} more");
@@ -87,7 +87,7 @@ fn told(error: &Error) -> String {
 }
 
 /// Fails the test unless a matching job waits, and gives back the first one as an
-/// [`Enqueued`](crate::testing::Enqueued). The job need not be due. Failed jobs that wait for their retry count, jobs
+/// [`EnqueuedJob`](crate::testing::EnqueuedJob). The job need not be due. Failed jobs that wait for their retry count, jobs
 /// that have ended do not.
 ///
 /// The second argument is a pattern of the job's struct, with an optional condition. All bindings are references. On
@@ -95,9 +95,9 @@ fn told(error: &Error) -> String {
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
-/// use queue::testing::TestQueue;
-/// use queue::{Job, assert_enqueued, job};
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::testing::{TestQueue, assert_enqueued};
+/// use queue::{Job, job};
 ///
 /// #[job]
 /// async fn send_email(to: String, urgent: bool) {}
@@ -111,8 +111,9 @@ fn told(error: &Error) -> String {
 /// assert_eq!(mail.row.queue, "default");
 /// # Ok(()) }
 /// ```
+#[doc(hidden)]
 #[macro_export]
-macro_rules! assert_enqueued {
+macro_rules! __assert_enqueued {
     ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
         let pattern = ::core::concat!(
             ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"
@@ -126,13 +127,13 @@ macro_rules! assert_enqueued {
     }};
 }
 
-/// Fails the test if a matching job waits. See [`assert_enqueued!`](crate::assert_enqueued).
+/// Fails the test if a matching job waits. See [`assert_enqueued!`](crate::testing::assert_enqueued).
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
-/// use queue::testing::TestQueue;
-/// use queue::{job, refute_enqueued};
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::job;
+/// use queue::testing::{TestQueue, refute_enqueued};
 ///
 /// #[job]
 /// async fn remind(user: u32) {}
@@ -141,8 +142,9 @@ macro_rules! assert_enqueued {
 /// refute_enqueued!(queue, Remind { .. });
 /// # Ok(()) }
 /// ```
+#[doc(hidden)]
 #[macro_export]
-macro_rules! refute_enqueued {
+macro_rules! __refute_enqueued {
     ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
         let pattern = ::core::concat!(
             ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"

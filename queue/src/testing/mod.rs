@@ -35,7 +35,9 @@ use crate::store::engine::testing::given::{Requests, serve};
 use crate::store::view::JobDetail;
 use crate::testing::runner::{Mishap, Runner};
 
-pub use expect::Enqueued;
+#[doc(inline)]
+pub use crate::{__assert_enqueued as assert_enqueued, __refute_enqueued as refute_enqueued};
+pub use expect::EnqueuedJob;
 #[doc(hidden)]
 pub use expect::{find, refute};
 pub use outcome::{Drained, Outcome, Succeeded};
@@ -123,9 +125,9 @@ mod sealed {
 ///
 /// ```standalone_crate
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
-/// use queue::testing::TestQueue;
-/// use queue::{Job, assert_enqueued, job, refute_enqueued};
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::testing::{TestQueue, assert_enqueued, refute_enqueued};
+/// use queue::{Job, job};
 ///
 /// #[job]
 /// async fn greet(name: String) {}
@@ -193,9 +195,11 @@ impl<C: Lent> TestQueue<C> {
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::job;
+    /// use queue::schedule::Schedule;
     /// use queue::testing::TestQueue;
-    /// use queue::{Admin, Schedule, job};
     ///
     /// #[job]
     /// async fn report() {}
@@ -219,9 +223,11 @@ impl<C: Lent> TestQueue<C> {
     ///
     /// ```standalone_crate
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::job;
+    /// use queue::schedule::Schedule;
     /// use queue::testing::TestQueue;
-    /// use queue::{Admin, Schedule, job};
     ///
     /// #[job]
     /// async fn report() {}
@@ -293,8 +299,9 @@ impl<C: Lent> TestQueue<C> {
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let pool = queue::__doctest::pool().await;
-    /// # use queue::{Job, testing::TestQueue, job};
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// # use queue::testing::TestQueue;
+    /// # use queue::{Job, job};
     /// #[job]
     /// async fn charge(order: u32) {}
     ///

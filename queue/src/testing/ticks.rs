@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::error::Error;
-use crate::schedule::Schedule;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
 use crate::schedule::rules::Overlap;
+use crate::schedule::spec::Schedule;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
 use crate::store::values::{Ask, Destination, End, Lane, Scope, WorkerId};

@@ -98,7 +98,7 @@ impl Worker {
 ///
 /// ```standalone_crate
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let pool = queue::__doctest::pool().await;
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
 /// # #[queue::job(queue = "mail")] async fn send_email(to: String) { let _ = to; }
 /// use std::time::Duration;
 ///
@@ -319,7 +319,7 @@ impl WorkerBuilder {
     ///
     /// ```
     /// # #[tokio::main] async fn main() {
-    /// # let pool = queue::__doctest::pool().await;
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
     /// let worker = queue::Worker::builder(pool).app("billing");
     /// # drop(worker); }
     /// ```

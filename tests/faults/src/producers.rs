@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use fastrand::Rng;
-use queue::{Enqueue, Enqueued, Job as _, UniqueUntil};
+use queue::unique::{Enqueued, UniqueUntil};
+use queue::{Enqueue, Job as _};
 use queue_test_support::{Db, each};
 use sqlx::Connection as _;
 use tokio::task::JoinSet;

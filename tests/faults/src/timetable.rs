@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fastrand::Rng;
-use queue::Missed;
+use queue::schedule::Missed;
 use queue_test_support::{Db, Engine, each};
 use serde::Deserialize;
 use sqlx::AssertSqlSafe;

@@ -6,7 +6,7 @@ use std::iter;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use queue::Schedule;
+use queue::schedule::Schedule;
 use serde_json::json;
 
 use crate::library::{Changes, FOLDS, GAPS, Tick, digest, ticks};

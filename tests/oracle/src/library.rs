@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use chrono::DateTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use queue::{Fold, Gap, Schedule, TickKind, Upcoming};
+use queue::schedule::{Fold, Gap, Schedule, TickKind, Upcoming};
 use serde::Deserialize;
 
 /// An instant in seconds, and a kind: 0 is normal, 1 shifted, 2 the second of two.

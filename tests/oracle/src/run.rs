@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use jiff::tz::TimeZone;
-use queue::Schedule;
+use queue::schedule::Schedule;
 use serde_json::json;
 
 use crate::compare::{Comparison, Difference, Parsed, Plant, compare};

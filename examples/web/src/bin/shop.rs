@@ -13,7 +13,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use queue::{JobDetail, JobId, Stat, WorkerInfo};
+use queue::JobId;
+use queue::admin::{JobDetail, Stat, WorkerInfo};
 use queue_example_web::db::{Db, Orders};
 
 #[tokio::main]

@@ -204,12 +204,12 @@ async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versi
 }
 
 fn fits(found: Option<Versions>) -> Result<(), Error> {
-    const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration_sql` prints";
+    const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration::sql` prints";
     match found {
         None => Err(Error::Schema(format!("the queue tables are missing: {CURE}"))),
         Some(Versions { version, .. }) if version < LATEST => Err(Error::Schema(format!(
             "the queue tables are at version {version}, this program needs version {LATEST}: run \
-             `queue::migrate(&pool)`, or the script that `queue::migration_sql_from` prints for version {version}"
+             `queue::migrate(&pool)`, or the script that `queue::migration::sql_from` prints for version {version}"
         ))),
         Some(Versions { version, compatible_since, .. }) if compatible_since > LATEST => Err(Error::Schema(format!(
             "the queue tables are at version {version}, which works only with programs that know version \
@@ -217,7 +217,7 @@ fn fits(found: Option<Versions>) -> Result<(), Error> {
         ))),
         Some(Versions { missing: Some(missing), .. }) => Err(Error::Schema(format!(
             "the queue tables lack the trigger `{missing}`, without which a finished job would stay and run again: \
-             create it with the statement that `queue::migration_sql` prints (was the file copied table by table?)"
+             create it with the statement that `queue::migration::sql` prints (was the file copied table by table?)"
         ))),
         Some(_) => Ok(()),
     }
@@ -322,7 +322,7 @@ mod tests {
     #[cfg(feature = "sqlite")]
     #[tokio::test]
     async fn a_copy_without_triggers_is_refused() {
-        let pool = crate::__doctest::pool().await;
+        let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
         let store = SqlStore::new(pool.clone());
         check(&store).await.expect("all is there");
         sqlx::raw_sql("DROP TRIGGER queue_history_takes").execute(&pool).await.expect("dropped");

@@ -431,7 +431,7 @@ mod tests {
     /// The database's clock has whole milliseconds. Rounding must not make a job start early.
     #[tokio::test]
     async fn a_delay_is_never_short() {
-        let pool = crate::__doctest::pool().await;
+        let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
         let mut conn = pool.acquire().await.unwrap();
         let job = NewJob { delay_us: Some(5_001), ..NewJob::example("k") };
         let other = NewJob { delay_us: Some(5_000), ..job.clone() };

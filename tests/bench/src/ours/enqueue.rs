@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use queue::{Job, OnConflict};
+use queue::Job;
+use queue::unique::OnConflict;
 use serde_json::Value;
 
 use super::jobs::Noop;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use queue::Missed;
+use queue::schedule::Missed;
 
 /// A tick that is younger than this is late, not missed, and is fired under every policy.
 const LATE: i64 = 60 * SECOND;

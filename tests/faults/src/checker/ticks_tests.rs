@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::Missed;
+use queue::schedule::Missed;
 
 use super::{Decided, Made, Scheduled, TickHistory, TickRule};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use queue::UniqueUntil;
+use queue::unique::UniqueUntil;
 
 use super::History;
 use crate::record::{How, Request, What};

@@ -1,6 +1,6 @@
 //! Plants each violation in an otherwise correct history.
 
-use queue::UniqueUntil;
+use queue::unique::UniqueUntil;
 use queue_test_support::Row;
 
 use super::{History, Keyed, Sighting, UniqueHistory, UniqueRule};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use queue::{Admin, Error, Filter, JobState};
+use queue::admin::{Admin, Filter};
+use queue::{Error, JobState};
 use queue_test_support::each;
 
 use super::Ground;

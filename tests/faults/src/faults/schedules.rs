@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use queue::Missed;
+use queue::schedule::Missed;
 use queue_test_support::Engine;
 
 use super::Ground;

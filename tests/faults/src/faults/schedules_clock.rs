@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use queue::Missed;
+use queue::schedule::Missed;
 use queue_test_support::each;
 
 use super::Ground;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use queue::{Admin, Job as _};
+use queue::Job as _;
+use queue::admin::Admin;
 use queue_test_servers::{Durability, Settings};
 use queue_test_support::each;
 

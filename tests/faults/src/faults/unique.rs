@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use queue::{Job as _, UniqueUntil};
+use queue::Job as _;
+use queue::unique::UniqueUntil;
 use queue_test_support::{Db, each};
 use sqlx::AssertSqlSafe;
 use tokio::task::JoinHandle;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use queue::{Fold, Gap, Job, Missed, Overlap, Periodic, Schedule, job};
+use queue::{Job, job};
+use queue::schedule::{Fold, Gap, Missed, Overlap, Periodic, Schedule};
 
 #[job]
 pub async fn never() {}

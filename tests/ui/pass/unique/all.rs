@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use queue::{Job, JobContext, OnConflict, State, Unique, UniqueUntil, job};
+use queue::{Job, JobContext, State, job};
+use queue::unique::{OnConflict, Unique, UniqueUntil};
 
 #[job]
 pub async fn not_unique(n: u32) {

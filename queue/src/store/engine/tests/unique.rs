@@ -189,7 +189,7 @@ async fn a_key_without_a_job_hides_no_other<DB: TestDb>(db: Db<DB>) {
 async fn a_kept_key_is_not_written<DB: TestDb>(db: Db<DB>) {
     let holder = db.enqueue(&[keyed("a")]).await[0].id();
     assert_eq!(db.enqueue(&[keyed("a")]).await, [Enqueued::Kept(holder)]);
-    if DB::KIND == crate::Engine::Postgres {
+    if DB::KIND == crate::engine::Engine::Postgres {
         assert_eq!(db.int("SELECT count(*) FROM queue_unique_keys WHERE xmax::text <> '0'").await, 0);
     }
 }
@@ -218,7 +218,7 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
         placed.unwrap()
     });
     let waiting = match DB::KIND {
-        crate::Engine::Postgres => {
+        crate::engine::Engine::Postgres => {
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         }
         _ => {
