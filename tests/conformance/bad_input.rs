@@ -91,6 +91,7 @@ fn seed() -> u64 {
     given.unwrap_or_else(|| fastrand::u64(..))
 }
 
+/// P38.
 async fn ends_where_the_contract_says(db: Db) {
     let seed = seed();
     let ended = trial(&db, 1500, 1500, 4 * DEADLINE, seed).await;

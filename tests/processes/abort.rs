@@ -15,6 +15,7 @@ use crate::scene::{PATIENCE, Process, Scene};
 const LEASE: Duration = Duration::from_millis(1500);
 const NEIGHBOURS: usize = 30;
 
+/// P1, P9.
 pub(crate) async fn a_job_that_kills_its_process(scene: &Scene) {
     let naps = (0..NEIGHBOURS).map(|_| Nap { ms: 400 });
     let neighbours = scene.db.enqueue_all(naps.collect()).await;

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Jobs that waited longer than this many microseconds are listed by their position in the series.
 const SLOW: i64 = 100_000;
 
-/// A process that knows no pool has no connection of its own for a signal. An idle worker hears of its job all the
+/// P24: A process that knows no pool has no connection of its own for a signal. An idle worker hears of its job all the
 /// same.
 pub(crate) async fn a_producer_without_a_pool_is_heard(scene: &Scene) {
     // without a signal, it looks at its next heartbeat
@@ -30,8 +30,8 @@ pub(crate) async fn a_producer_without_a_pool_is_heard(scene: &Scene) {
     scene.wait_for_records("the second job", lease / 8, |records| records.len() == 4).await;
 }
 
-/// From the call of `enqueue` to the start of the handler, in the enqueuing process and in another. It only measures:
-/// the machine is busy with other tests, so there is no limit.
+/// P24: From the call of `enqueue` to the start of the handler, in the enqueuing process and in another. It only
+/// measures: the machine is busy with other tests, so there is no limit.
 pub(crate) async fn pick_up_latency(scene: &Scene) {
     let _there = scene.worker("there").queue("there").concurrency(8).start().await;
     let recorder = Recorder::open(&scene.records_path()).expect("the record file");

@@ -14,7 +14,7 @@ const CANCEL_GRACE: Duration = Duration::from_millis(500);
 /// Time for the last writes on a busy machine. Less than the default of the grace period, which is 30 s.
 const SPARE: Duration = Duration::from_secs(25);
 
-/// Two jobs end within the grace period, two do not, and the others never start.
+/// P9, P28: Two jobs end within the grace period, two do not, and the others never start.
 pub(crate) async fn sigterm_gives_back(scene: &Scene) {
     let go = scene.path("go");
     let naps = scene.db.enqueue_all(vec![Nap { ms: 800 }, Nap { ms: 800 }]).await;
@@ -76,7 +76,7 @@ pub(crate) async fn sigterm_gives_back(scene: &Scene) {
     checker.verdict();
 }
 
-/// The grace period is the default, 30 s.
+/// P28: The grace period is the default, 30 s.
 pub(crate) async fn a_second_sigterm_ends_at_once(scene: &Scene) {
     let go = scene.path("go");
     let jobs = (0..8).map(|_| WaitForFile { path: text(&go) });
