@@ -45,6 +45,7 @@ mod mistakes;
 mod outcomes;
 mod pools;
 mod producers;
+mod promises;
 mod property;
 mod retention;
 mod schedules;
