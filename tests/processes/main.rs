@@ -12,7 +12,6 @@ mod checker;
 mod records;
 mod scene;
 
-mod abort;
 mod claimers;
 mod deadlocks;
 mod idle;
@@ -64,7 +63,6 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         idle::idle_statements,
@@ -77,7 +75,6 @@ tests! {
         pause::sigstop_around_the_lease,
         pause::what_was_claimed_is_not_begun_after_the_lease,
         claimers::thirty_two_claimers,
-        abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
@@ -94,7 +91,6 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
@@ -110,7 +106,6 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
