@@ -6,6 +6,7 @@
 //! figures.
 
 #[path = "../bin/jobs.rs"]
+#[expect(dead_code, reason = "only workers open the file")]
 mod jobs;
 
 mod checker;
@@ -66,7 +67,6 @@ tests! {
         shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
@@ -82,7 +82,6 @@ tests! {
         outage::writes_arrive_late,
         idle::idle_statements,
         pick_up::a_producer_without_a_pool_is_heard,
-        pick_up::pick_up_latency,
     ];
     MariaDb as mariadb: [
         kill::kill_9_holding_100_running_jobs,
@@ -97,7 +96,6 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
     MySql as mysql: [
         kill::kill_9_holding_100_running_jobs,
@@ -112,7 +110,6 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
 }
 

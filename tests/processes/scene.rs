@@ -140,10 +140,6 @@ impl Setup {
         self.set("CONCURRENCY", jobs)
     }
 
-    pub(crate) fn queue(self, queue: &str) -> Self {
-        self.set("QUEUE", queue)
-    }
-
     /// A lease, with a heartbeat in the same proportion as the defaults.
     pub(crate) fn lease(self, lease: Duration) -> Self {
         self.set("LEASE_MS", lease.as_millis()).set("HEARTBEAT_MS", lease.as_millis() / 4)
