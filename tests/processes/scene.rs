@@ -145,10 +145,6 @@ impl Setup {
         self.set("LEASE_MS", lease.as_millis()).set("HEARTBEAT_MS", lease.as_millis() / 4)
     }
 
-    pub(crate) fn graces(self, shutdown: Duration, cancel: Duration) -> Self {
-        self.set("SHUTDOWN_GRACE_MS", shutdown.as_millis()).set("CANCEL_GRACE_MS", cancel.as_millis())
-    }
-
     pub(crate) fn log_filter(self, filter: &str) -> Self {
         self.set("FILTER", filter)
     }
