@@ -27,7 +27,6 @@ macro_rules! conformance {
 }
 
 mod admin;
-mod bad_input;
 mod cancel;
 mod claim;
 mod complete_in;
