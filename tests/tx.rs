@@ -87,7 +87,8 @@ macro_rules! on_driver {
                 Ok([schedule().await?, schedule().await?])
             }
 
-            /// The transaction is over before its handler is. `with`: what ends it, and how many effects that keeps.
+            /// P18: The transaction is over before its handler is. `with`: what ends it, and how many effects that
+            /// keeps.
             async fn completes_nothing_without_its_effects(db: Db) {
                 db.sql("CREATE TABLE taken (id int PRIMARY KEY)").await;
                 db.sql("INSERT INTO taken VALUES (1)").await;
@@ -144,6 +145,7 @@ macro_rules! on_driver {
                 worker.register::<Eager>().register::<Look>().register::<Spoiled>().register::<Note>()
             }
 
+            /// P18.
             async fn commits_on_ok(db: Db) {
                 let worker = db.start(worker(&db));
                 let id = db.enqueue(Charge::new("a", Step::Return(json!([7])))).await;
@@ -160,6 +162,7 @@ macro_rules! on_driver {
                 assert_eq!((db.counts().await, db.count("effects").await), ((0, 3, 0), 2));
             }
 
+            /// P18, P19.
             async fn rolls_back_on_everything_else(db: Db) {
                 let worker = db.start(worker(&db));
                 let ends = [
@@ -178,6 +181,7 @@ macro_rules! on_driver {
                 assert_eq!((db.counts().await, db.count("effects").await), ((0, 6, 0), 3));
             }
 
+            /// P6, P18, P19.
             async fn a_stale_attempt_commits_nothing(db: Db) {
                 if db.engine() == Engine::Sqlite {
                     return; // nobody can take the job while its transaction is open
@@ -196,7 +200,7 @@ macro_rules! on_driver {
                 assert_eq!(db.probe.count(What::Started, "a follows"), 1);
             }
 
-            /// So a unique job that it keeps has not ended before.
+            /// P16: So a unique job that it keeps has not ended before.
             async fn sees_what_others_commit(db: Db) {
                 if db.engine() == Engine::Sqlite {
                     return; // nobody else writes while its transaction is open
@@ -211,7 +215,7 @@ macro_rules! on_driver {
                 worker.stop().await;
             }
 
-            /// The pool has one connection, and nobody waits long for it.
+            /// P9: The pool has one connection, and nobody waits long for it.
             async fn one_that_cannot_begin_is_no_attempt(db: Db) {
                 let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
                 let options = sqlx::pool::PoolOptions::<$DB>::new().max_connections(1);
@@ -244,7 +248,7 @@ macro_rules! on_driver {
                 assert_eq!(db.count("queue_attempts WHERE outcome NOT IN ('released', 'completed')").await, 0);
             }
 
-            /// The transaction holds the only connection of the pool.
+            /// P29: The transaction holds the only connection of the pool.
             async fn a_handler_may_ask_for_its_tick(db: Db) {
                 let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
                 let one = sqlx::pool::PoolOptions::<$DB>::new().max_connections(1);
@@ -261,6 +265,7 @@ macro_rules! on_driver {
                 assert_eq!(db.count("effects").await, 2);
             }
 
+            /// P18, P39.
             async fn the_worker_alone_completes(db: Db) {
                 let worker = db.start(worker(&db));
                 let fenced = db.enqueue(Eager::new(false)).await;
@@ -272,6 +277,7 @@ macro_rules! on_driver {
                 worker.stop().await;
             }
 
+            /// P39.
             async fn a_worker_on_another_database_is_refused(db: Db) {
                 let needed = stringify!($DB).rsplit("::").next().unwrap();
                 let others: [WorkerBuilder; 3] = [
@@ -290,6 +296,7 @@ macro_rules! on_driver {
                 drop(db);
             }
 
+            /// P44.
             async fn a_test_queue_gives_one(db: Db) {
                 let queue_tests::AnyPool::$pool(pool) = db.pool() else { unreachable!() };
                 let states = |queue: TestQueue<queue::testing::OnPool>| queue.state(db.probe.clone());
@@ -355,6 +362,7 @@ on_driver!(on_mysql, sqlx::MySql, MySql, ["charge_my", "plain_my", "eager_my", "
 on_driver!(on_sqlite, sqlx::Sqlite, Sqlite, ["charge_lite", "plain_lite", "eager_lite", "look_lite", "spoiled_lite", "ticked_lite"], [sqlite Sqlite]);
 
 // SQLite in memory has one connection, which is all there is.
+/// P29.
 #[tokio::test]
 async fn in_memory_a_handler_may_ask_for_its_tick() {
     let one = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
@@ -416,11 +424,13 @@ async fn a_transaction_that_the_server_ended_completes_nothing(db: Db) {
     assert!(error.contains("ended before the handler did: the database rolled it back"), "{error}");
 }
 
+/// P18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_on_mariadb() {
     queue_tests::on(Engine::MariaDb, a_transaction_that_the_server_ended_completes_nothing).await;
 }
 
+/// P18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_on_mysql() {
     queue_tests::on(Engine::MySql, a_transaction_that_the_server_ended_completes_nothing).await;

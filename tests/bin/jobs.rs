@@ -86,10 +86,3 @@ pub(crate) fn block_for_file(ctx: JobContext, State(recorder): State<Recorder>, 
     }
     recorder.write("end", &ctx);
 }
-
-/// Takes its worker process along.
-#[job]
-pub(crate) async fn abort_process(ctx: JobContext, State(recorder): State<Recorder>) {
-    recorder.write("start", &ctx);
-    std::process::abort();
-}

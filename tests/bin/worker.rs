@@ -6,8 +6,8 @@
 //! | `QUEUE_WORKER_URL` | the database |
 //! | `QUEUE_WORKER_RECORDS` | the file that the jobs write to |
 //! | `QUEUE_WORKER_LOG` | the file for the log; `QUEUE_WORKER_FILTER` says what of it (`info`) |
-//! | `QUEUE_WORKER_CONCURRENCY`, `QUEUE_WORKER_QUEUE` | `concurrency`, `queue` (with that concurrency) |
-//! | `QUEUE_WORKER_HEARTBEAT_MS`, `…_LEASE_MS`, `…_SHUTDOWN_GRACE_MS`, `…_CANCEL_GRACE_MS` | the durations |
+//! | `QUEUE_WORKER_CONCURRENCY` | `concurrency` |
+//! | `QUEUE_WORKER_HEARTBEAT_MS`, `QUEUE_WORKER_LEASE_MS` | the durations |
 //!
 //! With `QUEUE_WORKER_ENQUEUE`, it enqueues a job in a transaction on PostgreSQL instead, and ends.
 //!
@@ -85,10 +85,7 @@ async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
     };
     let records: String = variable("QUEUE_WORKER_RECORDS").ok_or("QUEUE_WORKER_RECORDS is not set")?;
     builder = builder.state(Recorder::open(Path::new(&records))?);
-    let concurrency = variable("QUEUE_WORKER_CONCURRENCY");
-    if let Some(queue) = variable::<String>("QUEUE_WORKER_QUEUE") {
-        builder = builder.queue(queue, concurrency.unwrap_or(32));
-    } else if let Some(jobs) = concurrency {
+    if let Some(jobs) = variable("QUEUE_WORKER_CONCURRENCY") {
         builder = builder.concurrency(jobs);
     }
     if let Some(every) = duration("QUEUE_WORKER_HEARTBEAT_MS") {
@@ -96,12 +93,6 @@ async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
     }
     if let Some(lease) = duration("QUEUE_WORKER_LEASE_MS") {
         builder = builder.lease(lease);
-    }
-    if let Some(grace) = duration("QUEUE_WORKER_SHUTDOWN_GRACE_MS") {
-        builder = builder.shutdown_grace(grace);
-    }
-    if let Some(grace) = duration("QUEUE_WORKER_CANCEL_GRACE_MS") {
-        builder = builder.cancel_grace(grace);
     }
     Ok(builder)
 }

@@ -1,4 +1,6 @@
 //! Administration: every operation on a job in every state, lists of many jobs, and many hands at once.
+//!
+//! Promise: P36.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -337,6 +339,7 @@ async fn jobs_are_found_by_their_failures(db: Db) {
     assert_eq!(counted, i64::try_from(shown.len()).unwrap());
 }
 
+/// P31.
 async fn a_job_that_fails_is_seen_while_it_is_retried(db: Db) {
     let fails = Play::new("fails", vec![Step::RetryAfter(3_600_000, "no route to host".into())]);
     let id = db.enqueue(fails).await;
@@ -462,6 +465,7 @@ async fn send_back_starts_dead_letters_afresh(db: Db) {
     assert_eq!(fence, 5, "the fence goes on from where it stood");
 }
 
+/// P36, P39.
 async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {
     let db = Desk::new(db).await;
     use JobState::{Dead, Ready, Scheduled};
@@ -486,6 +490,7 @@ async fn edit_replaces_the_arguments_of_waiting_and_dead_jobs(db: Db) {
     assert!(matches!(db.admin.edit_args(id, &more).await, Err(Error::Config(_))));
 }
 
+/// P26.
 async fn a_pause_is_kept_until_it_is_taken_back(db: Db) {
     let db = Desk::new(db).await;
     db.put(JobState::Ready, [1], "a", "mail").await;
@@ -545,6 +550,7 @@ async fn operations_on_thousands_reach_all_that_match_and_no_other(db: Db) {
     assert_eq!(db.attempts().await, 100 + 3 * 2);
 }
 
+/// P37.
 async fn what_is_retried_is_not_retried_again_when_it_dies_at_once(db: Db) {
     const JOBS: i64 = 2_500; // several pages
     let hour = Duration::from_secs(3600);
@@ -582,6 +588,7 @@ async fn many_hands_change_each_job_once(db: Db) {
 
 type Counting<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'a>>;
 
+/// P3.
 async fn a_job_on_the_move_is_in_one_place_and_never_missed(db: Db) {
     let db = Desk::new(db).await;
     // a worker that takes and gives back all the time, beside an administrator who cancels
@@ -612,6 +619,7 @@ async fn a_job_on_the_move_is_in_one_place_and_never_missed(db: Db) {
     assert_eq!(db.db.count("queue_all").await, 200);
 }
 
+/// P38.
 async fn odd_numbers_and_times_are_shown_as_well_as_they_can_be(db: Db) {
     let db = Desk::new(db).await;
     let own = db.own_ids();
@@ -638,7 +646,7 @@ async fn odd_numbers_and_times_are_shown_as_well_as_they_can_be(db: Db) {
     assert_eq!(db.admin.queues().await.unwrap()[0].scheduled, 1);
 }
 
-/// Times that the engine itself cannot compute with, and bytes that are no text.
+/// P38: Times that the engine itself cannot compute with, and bytes that are no text.
 async fn one_odd_row_breaks_no_list(db: Db) {
     let (engine, db) = (db.engine(), Desk::new(db).await);
     let (times, text): (&[&str], &str) = match engine {

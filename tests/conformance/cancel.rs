@@ -18,6 +18,7 @@ conformance! {
     is_refused_for_jobs_that_are_over,
 }
 
+/// P8.
 async fn ends_a_scheduled_job(db: Db) {
     let id = db.enqueue(Note::new("never").after(Duration::from_millis(300))).await;
     db.admin().cancel(id).await.expect("cancelled");
@@ -32,6 +33,7 @@ async fn ends_a_scheduled_job(db: Db) {
     worker.stop().await;
 }
 
+/// P8.
 async fn ends_a_ready_job(db: Db) {
     let ids = db.enqueue_all((0..10).map(|n| Note::new(n.to_string()))).await;
     for id in &ids[..5] {
@@ -45,6 +47,7 @@ async fn ends_a_ready_job(db: Db) {
     assert_eq!(db.count("queue_history WHERE state = 'cancelled'").await, 5);
 }
 
+/// P8, P30.
 async fn reaches_the_token_of_a_running_job(db: Db) {
     let worker = db.start(db.worker().cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::hold("never")])).await;
@@ -64,6 +67,7 @@ async fn reaches_the_token_of_a_running_job(db: Db) {
     assert_eq!(db.counts().await, (0, 2, 0));
 }
 
+/// P8, P30.
 async fn drops_a_running_job_that_ignores_it(db: Db) {
     let worker = db.start(db.worker().concurrency(1));
     let id = db.enqueue(Play::new("a", [Step::deaf("never")])).await;
@@ -77,6 +81,7 @@ async fn drops_a_running_job_that_ignores_it(db: Db) {
     worker.stop().await;
 }
 
+/// P30.
 async fn leaves_a_running_job_its_success(db: Db) {
     let worker = db.start(db.worker().cancel_grace(DEADLINE));
     let id = db.enqueue(Play::new("a", [Step::Heed("never".into(), Box::new(Step::Return(json!(1))))])).await;
@@ -88,7 +93,7 @@ async fn leaves_a_running_job_its_success(db: Db) {
     worker.stop().await;
 }
 
-/// The wish is not forgotten when the attempt fails before its token could fire.
+/// P8: The wish is not forgotten when the attempt fails before its token could fire.
 async fn ends_a_running_job_that_fails_first(db: Db) {
     // its first heartbeat may still tell the worker: then the handlers do not hear it
     let worker = db.worker().heartbeat(2 * DEADLINE).lease(6 * DEADLINE).cancel_grace(DEADLINE);
@@ -111,6 +116,7 @@ async fn ends_a_running_job_that_fails_first(db: Db) {
     worker.stop().await;
 }
 
+/// P8, P28.
 async fn ends_a_running_job_that_is_given_back(db: Db) {
     let worker = db.worker().heartbeat(Duration::from_secs(5)).lease(Duration::from_secs(20));
     let worker = db.start(worker.shutdown_grace(Duration::ZERO).cancel_grace(DEADLINE));
@@ -130,6 +136,7 @@ async fn ends_a_running_job_that_is_given_back(db: Db) {
     worker.stop().await;
 }
 
+/// P36.
 async fn is_refused_for_jobs_that_are_over(db: Db) {
     let completed = db.enqueue(Note::new("a")).await;
     let dead = db.enqueue(Play::new("b", [Step::Die("no".into())])).await;

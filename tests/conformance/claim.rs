@@ -35,7 +35,7 @@ conformance! {
     leaves_no_note_of_what_has_ended,
 }
 
-/// 32 workers want the same thousand jobs at the same time.
+/// P4, P5: 32 workers want the same thousand jobs at the same time.
 async fn is_exclusive(db: Db) {
     while !is_exclusive_among_32(db.another().await).await {}
 }
@@ -86,6 +86,7 @@ async fn is_exclusive_among_32(db: Db) -> bool {
     true
 }
 
+/// P4, P5.
 async fn is_exclusive_while_jobs_come_in(db: Db) {
     const JOBS: usize = 400;
     let mut workers = Vec::new();
@@ -108,6 +109,7 @@ async fn is_exclusive_while_jobs_come_in(db: Db) {
     assert_eq!(ran, (0..JOBS).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
+/// P11.
 async fn goes_by_priority_then_due_time_then_id(db: Db) {
     let now = db.now().await;
     let past = |s: u64| now - Duration::from_secs(s);
@@ -125,6 +127,7 @@ async fn goes_by_priority_then_due_time_then_id(db: Db) {
     assert_eq!(db.probe.labels(What::Started), ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
 }
 
+/// P11.
 async fn goes_by_the_same_order_over_kinds_and_queues(db: Db) {
     let now = db.now().await;
     let mut expected = Vec::new();
@@ -146,6 +149,7 @@ async fn goes_by_the_same_order_over_kinds_and_queues(db: Db) {
     assert_eq!(db.probe.labels(What::Started), expected.into_iter().map(|it| it.3).collect::<Vec<_>>());
 }
 
+/// P11.
 async fn takes_the_newest_first_where_told(db: Db) {
     let now = db.now().await;
     for n in 0..12u64 {
@@ -164,6 +168,7 @@ async fn takes_the_newest_first_where_told(db: Db) {
     assert_eq!(other, (0..12).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
+/// P12, P24.
 async fn waits_for_the_due_time(db: Db) {
     // its next heartbeat, which would also find what is due, is far away
     let patient = db.worker().heartbeat(2 * DEADLINE).lease(6 * DEADLINE);
@@ -184,6 +189,7 @@ async fn waits_for_the_due_time(db: Db) {
     worker.stop().await;
 }
 
+/// P11.
 async fn takes_the_past_first(db: Db) {
     db.enqueue(Note::new("young")).await;
     let past = db.enqueue(Note::new("old").at(db.now().await - Duration::from_secs(86_400))).await;
@@ -195,6 +201,7 @@ async fn takes_the_past_first(db: Db) {
     assert_eq!(db.probe.labels(What::Started), ["ancient", "old", "young"]);
 }
 
+/// P26.
 async fn leaves_unknown_kinds_alone(db: Db) {
     for n in 0..20 {
         db.sql(format!("INSERT INTO queue_jobs (kind, args, priority) VALUES ('of_the_future', '{{}}', {})", n - 10))
@@ -214,7 +221,7 @@ async fn leaves_unknown_kinds_alone(db: Db) {
     assert_eq!(db.count("queue_jobs WHERE worker_id = 0 AND attempt = 0 AND fence = 0").await, 40);
 }
 
-/// A rolling deploy: the old build runs what it knows, the new one the rest.
+/// P26, P42: A rolling deploy: the old build runs what it knows, the new one the rest.
 async fn leaves_kinds_to_workers_that_know_them(db: Db) {
     let old = db.start(db.worker_apart().await.only_registered().register::<Note>());
     let remark = db.enqueue(Remark::new("new")).await;
@@ -229,6 +236,7 @@ async fn leaves_kinds_to_workers_that_know_them(db: Db) {
     new.stop().await;
 }
 
+/// P26.
 async fn knows_former_names(db: Db) {
     for (n, kind) in ["former_name", "first_name", "renamed"].into_iter().enumerate() {
         db.sql(format!("INSERT INTO queue_jobs (kind, args) VALUES ('{kind}', '{{\"label\":\"{n}\"}}')")).await;
@@ -241,6 +249,7 @@ async fn knows_former_names(db: Db) {
     assert_eq!(db.counts().await, (0, 3, 0));
 }
 
+/// P26.
 async fn serves_the_named_queues_only(db: Db) {
     let other = db.enqueue(Note::new("other").priority(-100)).await;
     let case = db.enqueue(Note::new("case").queue("Mail")).await;
@@ -260,6 +269,7 @@ async fn serves_the_named_queues_only(db: Db) {
     worker.stop().await;
 }
 
+/// P27.
 async fn keeps_to_the_limit_of_each_queue(db: Db) {
     let holds = |queue: &'static str, n: usize| (0..n).map(move |_| Play::new(queue, [Step::hold("go")]).queue(queue));
     db.enqueue_all(holds("a", 8)).await;
@@ -282,6 +292,7 @@ async fn keeps_to_the_limit_of_each_queue(db: Db) {
     assert_eq!(db.count("queue_jobs WHERE queue = 'c' AND attempt = 0").await, 3);
 }
 
+/// P27.
 async fn limits_one_queue_and_serves_the_others(db: Db) {
     let holds = |queue: &'static str, n: usize| (0..n).map(move |_| Play::new(queue, [Step::hold("go")]).queue(queue));
     db.enqueue_all(holds("transcode", 6)).await;
@@ -298,6 +309,7 @@ async fn limits_one_queue_and_serves_the_others(db: Db) {
     assert_eq!(db.probe.peak(|event| event.queue == "transcode"), 2);
 }
 
+/// P27.
 async fn keeps_to_the_concurrency(db: Db) {
     db.enqueue_all((0..12).map(|n| Play::new(n.to_string(), [Step::hold("go")]))).await;
     let worker = db.start(db.worker().concurrency(3));
@@ -310,6 +322,7 @@ async fn keeps_to_the_concurrency(db: Db) {
     assert_eq!(db.probe.peak(|_| true), 3);
 }
 
+/// P27.
 async fn keeps_to_the_concurrency_over_queues(db: Db) {
     for queue in ["a", "b", "c"] {
         db.enqueue_all((0..4).map(|_| Play::new(queue, [Step::hold("go")]).queue(queue))).await;
@@ -325,8 +338,8 @@ async fn keeps_to_the_concurrency_over_queues(db: Db) {
     assert!(peak <= 3, "{peak} at a time");
 }
 
-/// A job on a limited queue starts at once, whatever ran on another queue before. It once waited for the next heartbeat,
-/// if an idle worker had claimed ahead for the other queue.
+/// P24: A job on a limited queue starts at once, whatever ran on another queue before. It once waited for the next
+/// heartbeat, if an idle worker had claimed ahead for the other queue.
 async fn is_prompt_on_each_of_several_limited_queues(db: Db) {
     const TRIES: usize = 9;
     let limits: [&[(&str, u32)]; 4] =
@@ -349,7 +362,8 @@ async fn is_prompt_on_each_of_several_limited_queues(db: Db) {
     }
 }
 
-/// Many kinds, queues and priorities with few rows each. No lane is overlooked, whether it existed before or is new.
+/// P24: Many kinds, queues and priorities with few rows each. No lane is overlooked, whether it existed before or is
+/// new.
 async fn finds_every_lane(db: Db) {
     let lanes = |round: u64| {
         (0..60u64).map(move |n| {
@@ -366,6 +380,7 @@ async fn finds_every_lane(db: Db) {
     assert_eq!(db.counts().await, (0, 121, 0));
 }
 
+/// P26.
 async fn stops_at_a_pause(db: Db) {
     let admin = db.admin();
     admin.pause("mail").await.expect("paused");
@@ -395,6 +410,7 @@ async fn stops_at_a_pause(db: Db) {
     }
 }
 
+/// P26.
 async fn lets_running_jobs_go_on_in_a_pause(db: Db) {
     let worker = db.start(db.worker().concurrency(1));
     let running = db.enqueue(Play::new("running", [Step::hold("go")])).await;
@@ -410,8 +426,8 @@ async fn lets_running_jobs_go_on_in_a_pause(db: Db) {
     worker.stop().await;
 }
 
-/// A locked row (by another claim, or an administrator in `psql`) delays no other row. This holds for one lane and for
-/// several that are claimed together, from either end.
+/// P24: A locked row (by another claim, or an administrator in `psql`) delays no other row. This holds for one lane and
+/// for several that are claimed together, from either end.
 async fn goes_around_locked_rows(db: Db) {
     let mut before = 0;
     for (queue, lanes) in [("old", 1), ("old", 4), ("new", 1), ("new", 4)] {
@@ -438,7 +454,7 @@ async fn goes_around_locked_rows(db: Db) {
     }
 }
 
-/// A caller may keep the transaction in which it enqueued open for as long as it likes.
+/// P24: A caller may keep the transaction in which it enqueued open for as long as it likes.
 async fn is_not_held_up_by_an_open_enqueue(db: Db) {
     let worker = db.start(db.worker());
     let mut open = db.begin().await;
@@ -459,7 +475,7 @@ async fn is_not_held_up_by_an_open_enqueue(db: Db) {
     worker.stop().await;
 }
 
-/// Where there are notes of claims, the next heartbeat removes those of which every job has ended, however it did.
+/// P25: Where there are notes of claims, the next heartbeat removes those of which every job has ended, however it did.
 async fn leaves_no_note_of_what_has_ended(db: Db) {
     let first = match db.engine() {
         Engine::Postgres => "job_ids[1]",

@@ -32,6 +32,7 @@ conformance! {
 }
 
 mod mysql_alone {
+    /// P32.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn locks_no_gap() {
         queue_tests::on(queue_test_support::Engine::MySql, super::locks_no_gap).await;
@@ -215,6 +216,7 @@ async fn no_claim_record_stays(db: &Db) {
     }
 }
 
+/// P18.
 async fn effects_and_completion_commit_together(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -232,6 +234,7 @@ async fn effects_and_completion_commit_together(db: Db) {
     assert_eq!((db.counts().await, db.count("queue_attempts").await), ((0, 1, 0), 0));
 }
 
+/// P31.
 async fn a_history_row_is_as_that_of_any_completion(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -255,6 +258,7 @@ async fn a_history_row_is_as_that_of_any_completion(db: Db) {
     assert!((-10_000..60_000_000).contains(&age), "{age}");
 }
 
+/// P18.
 async fn what_is_rolled_back_is_tried_again(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -270,6 +274,7 @@ async fn what_is_rolled_back_is_tried_again(db: Db) {
     worker.stop().await;
 }
 
+/// P19.
 async fn further_jobs_are_part_of_it(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -284,6 +289,7 @@ async fn further_jobs_are_part_of_it(db: Db) {
     assert_eq!((db.counts().await, db.probe.count(What::Started, "b follows")), ((0, 3, 0), 0));
 }
 
+/// P5, P18.
 async fn a_failure_after_the_commit_is_no_failure(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -301,6 +307,7 @@ async fn a_failure_after_the_commit_is_no_failure(db: Db) {
     assert_eq!((db.counts().await, db.count("queue_attempts").await), ((0, 4, 0), 0));
 }
 
+/// P18.
 async fn a_failure_before_the_commit_is_one(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -315,6 +322,7 @@ async fn a_failure_before_the_commit_is_one(db: Db) {
     assert_eq!((effects(&db, "a").await, effects(&db, "b").await), (1, 1));
 }
 
+/// P6, P18.
 async fn a_stale_attempt_cannot_commit(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -337,7 +345,7 @@ async fn a_stale_attempt_cannot_commit(db: Db) {
     assert_eq!((db.counts().await, db.count("queue_attempts").await), ((0, 2, 0), 0));
 }
 
-/// The worker notes the starts of several jobs in one statement, which must not wait for the row of a handler.
+/// P24: The worker notes the starts of several jobs in one statement, which must not wait for the row of a handler.
 async fn a_transaction_that_stays_open_holds_up_no_other_end(db: Db) {
     if db.engine() == Engine::Sqlite {
         return; // nobody else writes while a transaction is open
@@ -364,7 +372,7 @@ async fn a_transaction_that_stays_open_holds_up_no_other_end(db: Db) {
     worker.stop().await;
 }
 
-/// The emergency brake for a queue, while a handler of it holds its row.
+/// P36: The emergency brake for a queue, while a handler of it holds its row.
 async fn a_change_waits_in_the_server_for_no_guarded_job(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -382,6 +390,7 @@ async fn a_change_waits_in_the_server_for_no_guarded_job(db: Db) {
     worker.stop().await;
 }
 
+/// P18.
 async fn a_job_is_completed_once(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -392,6 +401,7 @@ async fn a_job_is_completed_once(db: Db) {
     worker.stop().await;
 }
 
+/// P18, P39.
 async fn a_transaction_of_another_database_is_refused(db: Db) {
     let other = db.another().await;
     other.migrate().await.expect("an empty database");
@@ -410,6 +420,7 @@ async fn a_transaction_of_another_database_is_refused(db: Db) {
     assert_eq!((other.counts().await, effects(&other, "a").await), ((1, 0, 0), 0));
 }
 
+/// P39.
 async fn a_transaction_of_another_engine_is_refused(db: Db) {
     // another engine may be left out of the tests
     let Some(other) = Db::empty(Engine::Sqlite).await else { return };
@@ -422,6 +433,7 @@ async fn a_transaction_of_another_engine_is_refused(db: Db) {
     assert_eq!(effects(&other, "a").await, 0);
 }
 
+/// P18.
 async fn many_are_settled_together(db: Db) {
     with_effects(&db).await;
     let plan = |n: usize| match n % 3 {
@@ -439,6 +451,7 @@ async fn many_are_settled_together(db: Db) {
     assert_eq!(db.count("queue_attempts WHERE outcome = 'failed'").await, 20);
 }
 
+/// P20.
 async fn a_guard_fences_each_step(db: Db) {
     with_effects(&db).await;
     let worker = db.start(db.worker());
@@ -457,6 +470,7 @@ async fn a_guard_fences_each_step(db: Db) {
     worker.stop().await;
 }
 
+/// P39.
 async fn completions_and_guards_need_a_transaction(db: Db) {
     let worker = db.start(db.worker());
     for completes in [false, true] {
@@ -468,6 +482,7 @@ async fn completions_and_guards_need_a_transaction(db: Db) {
     assert_eq!(db.counts().await, (0, 0, 2));
 }
 
+/// P18, P20.
 async fn a_transaction_that_is_over_takes_nothing(db: Db) {
     with_effects(&db).await;
     db.sql("CREATE TABLE taken (id int PRIMARY KEY)").await;
@@ -498,6 +513,7 @@ async fn a_transaction_that_is_over_takes_nothing(db: Db) {
     assert!(db.engine() != Engine::Sqlite || effects(&db, "x").await == 0);
 }
 
+/// P20, P21.
 async fn nobody_rescues_a_job_whose_row_is_locked(db: Db) {
     let dead = db.fake_worker(-1000).await;
     let [locked, free] = [db.enqueue(Note::new("locked")).await, db.enqueue(Note::new("free")).await];
@@ -535,6 +551,7 @@ async fn locks_no_gap(db: Db) {
     worker.stop().await;
 }
 
+/// P44.
 #[test]
 fn a_context_without_a_row_completes_once_and_writes_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

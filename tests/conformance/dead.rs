@@ -13,6 +13,7 @@ conformance! {
     wait_until_somebody_acts,
 }
 
+/// P36, P37.
 async fn are_listed_shown_mended_and_sent_back(db: Db) {
     // a producer's mistake: a number where a text belongs
     db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('note', '{\"label\": 5}')").await;
@@ -42,6 +43,7 @@ async fn are_listed_shown_mended_and_sent_back(db: Db) {
     assert_eq!(db.counts().await, (0, 2, 0));
 }
 
+/// P9, P37.
 async fn start_anew_when_sent_back(db: Db) {
     let mut steps = vec![Step::Fail("no".into()); 5];
     steps.push(Step::Return(json!("at last")));
@@ -61,6 +63,7 @@ async fn start_anew_when_sent_back(db: Db) {
     worker.stop().await;
 }
 
+/// P36.
 async fn go_back_many_at_a_time(db: Db) {
     let jobs = |label: &'static str| (0..60).map(move |_| Play::new(label, [Step::Die("x".into()), Step::Complete]));
     db.enqueue_all(jobs("a")).await;
@@ -74,6 +77,7 @@ async fn go_back_many_at_a_time(db: Db) {
     worker.stop().await;
 }
 
+/// P37.
 async fn wait_until_somebody_acts(db: Db) {
     let id = db.enqueue(Play::new("a", [Step::Die("x".into())])).await;
     let worker = db.start(db.worker());

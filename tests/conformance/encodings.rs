@@ -1,4 +1,6 @@
 //! Databases whose encoding cannot hold every character: an end that is not ASCII is the same end all the same.
+//!
+//! Promise: P43.
 
 use queue::admin::Filter;
 use queue::{Job, JobContext, JobError, JobState, job};

@@ -37,6 +37,7 @@ conformance! {
     is_written_when_the_queue_of_signals_is_full,
 }
 
+/// P32.
 async fn takes_every_target(db: Db) {
     db.enqueue(Note::new("pool")).await;
     match db.pool() {
@@ -77,6 +78,7 @@ async fn takes_every_target(db: Db) {
     assert_eq!(db.counts().await, (0, 5, 0));
 }
 
+/// P2.
 async fn never_runs_when_it_was_rolled_back(db: Db) {
     let worker = db.start(db.worker());
     let mut tx = db.begin().await;
@@ -96,6 +98,7 @@ async fn never_runs_when_it_was_rolled_back(db: Db) {
     assert_eq!(db.counts().await, (0, 1, 0));
 }
 
+/// P10.
 async fn runs_only_once_it_is_committed(db: Db) {
     let worker = db.start(db.worker());
     db.enqueue(Note::new("before")).await;
@@ -114,6 +117,7 @@ async fn runs_only_once_it_is_committed(db: Db) {
     worker.stop().await;
 }
 
+/// P2.
 async fn goes_with_a_savepoint(db: Db) {
     let mut tx = db.begin().await;
     tx.enqueue(Note::new("outer")).await.expect("enqueued");
@@ -131,6 +135,7 @@ async fn goes_with_a_savepoint(db: Db) {
     assert_eq!(db.probe.labels(What::Started), ["outer", "outer again"]);
 }
 
+/// P32.
 async fn writes_declared_defaults(db: Db) {
     let plain = db.enqueue(Note::new("plain")).await;
     let placed = db.enqueue(Placed::new("placed")).await;
@@ -153,6 +158,7 @@ async fn writes_declared_defaults(db: Db) {
     worker.stop().await;
 }
 
+/// P32.
 async fn writes_options(db: Db) {
     let now = db.now().await;
     let time = now + Duration::from_secs(3600);
@@ -183,7 +189,7 @@ async fn writes_options(db: Db) {
     assert!(again > first, "ids grow");
 }
 
-/// Whatever a `String` can hold comes back as it was, whatever the server's character set.
+/// P32, P43: Whatever a `String` can hold comes back as it was, whatever the server's character set.
 async fn keeps_any_text(db: Db) {
     let texts = [
         "",
@@ -204,6 +210,7 @@ async fn keeps_any_text(db: Db) {
     worker.stop().await;
 }
 
+/// P32.
 async fn writes_many_in_order(db: Db) {
     let ids = db.enqueue_all((0..5000).map(|n| Note::new(format!("{n}")))).await;
     assert_eq!(ids.len(), 5000);
@@ -217,6 +224,7 @@ async fn writes_many_in_order(db: Db) {
     assert_eq!(written, ids);
 }
 
+/// P32.
 async fn writes_many_with_options(db: Db) {
     let hour = Duration::from_secs(3600);
     let jobs = [
@@ -242,11 +250,13 @@ async fn writes_many_with_options(db: Db) {
     assert_eq!(rows[5], (0, default(), Some(20), 0));
 }
 
+/// P32.
 async fn writes_none_of_none(db: Db) {
     let ids = db.enqueue_all(Vec::<Note>::new()).await;
     assert_eq!((ids.len(), db.counts().await), (0, (0, 0, 0)));
 }
 
+/// P32.
 async fn writes_all_or_none(db: Db) {
     let jobs = (0..100).map(|n| Note::new(if n == 70 { "x".repeat(MAX_ARGS_BYTES) } else { n.to_string() }));
     let error = db.pool().enqueue_all(jobs).await.expect_err("one is too large");
@@ -260,6 +270,7 @@ async fn writes_all_or_none(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 0);
 }
 
+/// P2, P10.
 async fn goes_with_the_transaction_in_bulk(db: Db) {
     let jobs = || (0..2500).map(|n| Note::new(n.to_string()));
     let mut tx = db.begin().await;
@@ -279,6 +290,7 @@ async fn goes_with_the_transaction_in_bulk(db: Db) {
     assert!(ids.is_sorted_by(|a, b| a < b));
 }
 
+/// P39.
 async fn refuses_oversized_arguments(db: Db) {
     let around = serde_json::to_string(&Note::new("")).expect("JSON").len();
     let fits = "x".repeat(MAX_ARGS_BYTES - around);
@@ -298,6 +310,7 @@ async fn refuses_oversized_arguments(db: Db) {
     worker.stop().await;
 }
 
+/// P39.
 async fn refuses_unusable_queue_names(db: Db) {
     for (name, why) in [("", "empty"), ("a\nb", "control"), ("mail ", "white space"), (&"ä".repeat(65), "130 bytes")] {
         let error = db.pool().enqueue(Note::new("a").queue(name)).await.expect_err(why);
@@ -310,6 +323,7 @@ async fn refuses_unusable_queue_names(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 1);
 }
 
+/// P39.
 async fn names_the_kind_when_the_database_refuses(db: Db) {
     let empty = db.another().await;
     let error = empty.pool().enqueue(Note::new("a")).await.expect_err("there is no table");
@@ -319,7 +333,7 @@ async fn names_the_kind_when_the_database_refuses(db: Db) {
     assert!(error.to_string().contains("`note`"), "{error}");
 }
 
-/// The caller may drop an enqueue at any moment; what it holds of the pool is whole afterwards.
+/// P2, P32: The caller may drop an enqueue at any moment; what it holds of the pool is whole afterwards.
 async fn survives_being_dropped(db: Db) {
     let pool = db.open(2).await;
     for n in 0..240 {
@@ -357,7 +371,7 @@ async fn survives_being_dropped(db: Db) {
     assert_eq!(db.counts().await, (0, ran.len() as i64, 0));
 }
 
-/// Whoever drops an enqueue does not wait for it; it is finished without him.
+/// P32: Whoever drops an enqueue does not wait for it; it is finished without him.
 async fn is_written_once_begun(db: Db) {
     const ENQUEUES: i64 = 60;
     let pool = db.open(3).await;
@@ -369,7 +383,7 @@ async fn is_written_once_begun(db: Db) {
     eventually("all of them", async || (db.count("queue_jobs").await == ENQUEUES).then_some(())).await;
 }
 
-/// Wherever an enqueue stands, others go on without it.
+/// P32: Wherever an enqueue stands, others go on without it.
 async fn keeps_nobody_waiting_when_it_is_not_polled(db: Db) {
     let pool = db.open(3).await;
     for polls in 1..6 {
@@ -400,7 +414,7 @@ async fn keeps_nobody_waiting_when_it_is_not_polled(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 5 * 32);
 }
 
-/// Bulk enqueues through a pool of two, each dropped somewhere on its way.
+/// P32: Bulk enqueues through a pool of two, each dropped somewhere on its way.
 async fn survives_being_dropped_in_bulk(db: Db) {
     let pool = db.open(2).await;
     for n in 0..16 {
@@ -410,7 +424,7 @@ async fn survives_being_dropped_in_bulk(db: Db) {
     is_healthy(&db, &pool).await;
 }
 
-/// The same into connections that the caller has taken from the pool.
+/// P32: The same into connections that the caller has taken from the pool.
 async fn survives_being_dropped_in_bulk_on_a_connection(db: Db) {
     let pool = db.open(2).await;
     for n in 0..24 {
@@ -423,7 +437,8 @@ async fn survives_being_dropped_in_bulk_on_a_connection(db: Db) {
     is_healthy(&db, &pool).await;
 }
 
-/// Whatever becomes of a batch in the caller's transaction, what he wrote before it is there when the commit says so.
+/// P10: Whatever becomes of a batch in the caller's transaction, what he wrote before it is there when the commit says
+/// so.
 async fn leaves_a_transaction_whole_when_it_is_dropped_in_bulk(db: Db) {
     let mut kept = Vec::new();
     for n in 0..60 {
@@ -452,7 +467,7 @@ async fn leaves_a_transaction_whole_when_it_is_dropped_in_bulk(db: Db) {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// sqlx knows nothing of a transaction that was begun by SQL; a batch is part of it all the same.
+/// P2, P10: sqlx knows nothing of a transaction that was begun by SQL; a batch is part of it all the same.
 async fn goes_with_a_transaction_begun_by_sql(db: Db) {
     // on SQLite of one statement: sqlx's own transaction is refused within another
     let sizes: &[usize] = if db.engine() == Engine::Sqlite { &[40] } else { &[40, 1_001] };
@@ -492,7 +507,7 @@ async fn is_healthy(db: &Db, pool: &AnyPool) {
     assert!(batches.iter().all(|rows| rows.parse() == Ok(BATCH)), "not all or none: {batches:?}");
 }
 
-/// PostgreSQL refuses a NOTIFY while some session that listens has not ended its transaction for very long.
+/// P32: PostgreSQL refuses a NOTIFY while some session that listens has not ended its transaction for very long.
 async fn is_written_when_the_queue_of_signals_is_full(db: Db) {
     if db.engine() != Engine::Postgres {
         return;

@@ -37,6 +37,7 @@ async fn steal(db: &Db, id: JobId) {
     db.sql(format!("UPDATE queue_jobs SET worker_id = 0, fence = fence + 1 WHERE id = {id} AND worker_id <> 0")).await;
 }
 
+/// P6.
 async fn refuses_a_late_end_of_any_kind(db: Db) {
     let ends = [
         Step::Return(json!("first")),
@@ -77,6 +78,7 @@ async fn refuses_a_late_end_of_any_kind(db: Db) {
     assert_eq!(db.count("queue_attempts").await, 0);
 }
 
+/// P6.
 async fn refuses_a_late_end_while_another_worker_holds_the_job(db: Db) {
     let other = db.fake_worker(3_600_000).await;
     let worker = db.start(db.worker());
@@ -97,6 +99,7 @@ async fn refuses_a_late_end_while_another_worker_holds_the_job(db: Db) {
     assert_eq!(db.counts().await, (3, 0, 0), "nor does the end of the worker give them back");
 }
 
+/// P5, P6.
 async fn refuses_a_late_end_of_a_job_that_is_over(db: Db) {
     let worker = db.start(db.worker());
     let mut ids = Vec::new();
@@ -120,7 +123,7 @@ async fn refuses_a_late_end_of_a_job_that_is_over(db: Db) {
     assert_eq!((db.counts().await, db.count("queue_attempts").await), ((0, 3, 0), 0));
 }
 
-/// A worker that was declared dead is told so by its next heartbeat: it drops what it runs and joins again.
+/// P6, P21: A worker that was declared dead is told so by its next heartbeat: it drops what it runs and joins again.
 async fn refuses_a_late_heartbeat(db: Db) {
     let worker = db.start(db.worker());
     let id = db.enqueue(Play::new("a", [Step::deaf("never"), Step::Return(json!("again"))])).await;
@@ -144,6 +147,7 @@ async fn refuses_a_late_heartbeat(db: Db) {
 /// A heartbeat so slow that the rescue that comes with every 48th is too late for a test.
 const SLOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
 
+/// P21.
 async fn takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone(db: Db) {
     let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));
     let id = db.enqueue(Play::new("a", [Step::deaf("never"), Step::Return(json!("again"))])).await;
@@ -156,6 +160,7 @@ async fn takes_back_at_once_what_it_held_when_it_is_told_that_it_is_gone(db: Db)
     worker.stop().await;
 }
 
+/// P21.
 async fn takes_back_at_once_what_it_held_when_it_gave_itself_up(db: Db) {
     let worker = db.start(db.worker().heartbeat(SLOW.0).lease(SLOW.1));
     let id = db.enqueue(Play::new("a", [Step::deaf("never"), Step::Return(json!("again"))])).await;
@@ -179,6 +184,7 @@ async fn takes_back_at_once_what_it_held_when_it_gave_itself_up(db: Db) {
     worker.stop().await;
 }
 
+/// P21.
 async fn takes_back_at_its_start_what_a_rescuer_left_undone(db: Db) {
     let dead = db.fake_worker(-1000).await;
     let id = db.enqueue(Play::new("a", [])).await;
@@ -190,6 +196,7 @@ async fn takes_back_at_its_start_what_a_rescuer_left_undone(db: Db) {
     worker.stop().await;
 }
 
+/// P9, P21.
 async fn rescues_from_a_dead_worker(db: Db) {
     let dead = db.fake_worker(-1000).await;
     let again = db.enqueue(Play::new("again", [])).await;
@@ -219,6 +226,7 @@ async fn rescues_from_a_dead_worker(db: Db) {
     worker.stop().await;
 }
 
+/// P21.
 async fn rescues_from_an_unknown_worker(db: Db) {
     let id = db.enqueue(Note::new("a")).await;
     db.hand_over(id, 123_456).await;
@@ -228,6 +236,7 @@ async fn rescues_from_an_unknown_worker(db: Db) {
     worker.stop().await;
 }
 
+/// P21.
 async fn rescues_from_a_worker_that_stopped(db: Db) {
     let gone = db.fake_worker(3_600_000).await;
     db.sql(format!("UPDATE queue_workers SET stopped_at = {} WHERE id = {gone}", db.time(0))).await;
@@ -239,6 +248,7 @@ async fn rescues_from_a_worker_that_stopped(db: Db) {
     worker.stop().await;
 }
 
+/// P22.
 async fn leaves_the_jobs_of_a_live_worker_alone(db: Db) {
     let live = db.fake_worker(3_600_000).await;
     let id = db.enqueue(Note::new("held")).await;
@@ -255,7 +265,7 @@ async fn leaves_the_jobs_of_a_live_worker_alone(db: Db) {
     assert_eq!(db.probe.labels(What::Started), ["marker"]);
 }
 
-/// A job that kills every worker that takes it ends as a dead letter.
+/// P9: A job that kills every worker that takes it ends as a dead letter.
 async fn counts_a_lost_lease(db: Db) {
     let id = db.enqueue(Play::new("killer", []).max_retries(2)).await;
     for _ in 0..3 {
@@ -272,6 +282,7 @@ async fn counts_a_lost_lease(db: Db) {
     assert_eq!(db.counts().await, (0, 0, 1));
 }
 
+/// P9, P21.
 async fn rescues_after_a_dropped_run(db: Db) {
     db.enqueue_all((0..40).map(|n| Play::new(n.to_string(), [Step::deaf("never"), Step::Complete]))).await;
     let victim = db.start(db.worker_apart().await.lease(Duration::from_secs(5)).concurrency(30));
@@ -295,7 +306,7 @@ async fn rescues_after_a_dropped_run(db: Db) {
     assert_eq!(db.count("queue_history WHERE attempt = 1").await, 10);
 }
 
-/// Several workers notice the same dead one.
+/// P4, P21: Several workers notice the same dead one.
 async fn rescues_each_job_once(db: Db) {
     let dead = db.fake_worker(-1000).await;
     db.enqueue_all((0..300).map(|n| Note::new(n.to_string()).max_retries(1))).await;
@@ -322,7 +333,7 @@ async fn hasty(db: &Db) -> queue::WorkerBuilder {
     db.worker_apart().await.only_registered().heartbeat(LEASE / 3).lease(LEASE)
 }
 
-/// The application writes for longer than a lease: it keeps every rescuer from the file as well.
+/// P22: The application writes for longer than a lease: it keeps every rescuer from the file as well.
 async fn loses_no_job_to_a_writer_that_holds_the_file(db: Db) {
     let AnyPool::Sqlite(same) = db.pool() else { return };
     let AnyPool::Sqlite(other) = &db.open(2).await else { panic!("another engine") };

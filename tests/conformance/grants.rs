@@ -1,4 +1,6 @@
 //! The accounts of docs/security.md, created by the statements of that page: what each may do, and what is refused.
+//!
+//! Promise: P41.
 
 use std::time::Duration;
 
@@ -406,6 +408,7 @@ async fn views_outlive_the_account_that_made_them(db: Db) {
     }
 }
 
+/// P39.
 async fn a_worker_that_does_not_see_all_rows_says_so(db: Db) {
     if db.engine() != Engine::Postgres {
         return; // the others have no row level security

@@ -1,4 +1,6 @@
 //! What a handler is given, and where it may stand.
+//!
+//! Promise: P29.
 
 use chrono::TimeDelta;
 use queue::{Job, JobContext, JobError, JobState, State, job};
@@ -236,6 +238,7 @@ async fn may_be_written_by_hand(db: Db) {
     worker.stop().await;
 }
 
+/// P32.
 async fn may_enqueue_others(db: Db) {
     let worker = db.start(db.worker());
     db.enqueue(Spreads::new(5)).await;

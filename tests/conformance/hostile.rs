@@ -1,5 +1,7 @@
 //! Rows that a hostile producer, or a faulty program, can write with plain SQL. The worker stays up and serves the good
 //! rows, and each bad row ends where docs/security.md says.
+//!
+//! Promise: P38.
 
 use queue::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH};
 use queue::{Error, Job, JobError, JobState, job};
@@ -91,6 +93,7 @@ fn nested(levels: usize) -> Value {
     (1..levels).fold(Value::Array(vec![]), |inner, _| Value::Array(vec![inner]))
 }
 
+/// P38, P39.
 async fn arguments_that_nest_too_deeply_are_refused_or_set_aside(db: Db) {
     // the object with the arguments is a level itself
     let most = match db.engine() {
@@ -244,6 +247,7 @@ async fn absurd_priorities_and_retries_are_taken_at_their_word(db: Db) {
     assert_eq!(error, ["enough"]);
 }
 
+/// P24.
 async fn a_thousand_lanes_are_all_served(db: Db) {
     const SLOTS: usize = 32;
     /// Longer than the worker goes without a look at all lanes, in heartbeats of 100 ms.
@@ -277,6 +281,7 @@ async fn fails_at_length(unit: String, times: usize) -> Result<(), JobError> {
     Err(JobError::retry(unit.repeat(times)))
 }
 
+/// P31.
 async fn error_texts_are_cut(db: Db) {
     let id = db.enqueue(FailsAtLength::new("secret ", (100usize << 20) / 7)).await;
     let worker = db.start(db.worker());
@@ -288,7 +293,7 @@ async fn error_texts_are_cut(db: Db) {
     assert!(detail.attempts.iter().all(|it| it.error.as_ref().is_some_and(|error| error.len() <= 8 * 1024)));
 }
 
-/// In JSON a control character takes six bytes.
+/// P31: In JSON a control character takes six bytes.
 async fn error_texts_that_grow_on_the_way_are_recorded(db: Db) {
     const JOBS: i64 = 600;
     db.enqueue_all((0..JOBS).map(|_| FailsAtLength::new("\u{1}", 9000usize).max_retries(0))).await;
@@ -314,6 +319,7 @@ async fn results_that_the_database_would_refuse_are_not_kept(db: Db) {
     worker.stop().await;
 }
 
+/// P40.
 async fn names_cannot_forge_a_line_of_the_log(db: Db) {
     let log = captured(db.engine(), "debug", async |db| {
         let queue = "a\n2026-01-01T00:00:00Z ERROR everything is lost\u{1b}[2J";

@@ -131,6 +131,7 @@ async fn watched_for_long(db: &Db) {
     db.beats(25).await;
 }
 
+/// P22.
 async fn stays_with_the_lease_where_no_session_says_more(db: Db) {
     // a row without a session: by a program of before, or behind a proxy that shares sessions out
     let silent = db.fake_worker(LONG_MS).await;
@@ -144,6 +145,7 @@ async fn stays_with_the_lease_where_no_session_says_more(db: Db) {
     worker.stop().await;
 }
 
+/// P21.
 async fn takes_back_what_a_session_that_ended_held(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -165,6 +167,7 @@ async fn takes_back_what_a_session_that_ended_held(db: Db) {
     drop(session);
 }
 
+/// P21.
 async fn takes_back_the_jobs_of_a_dropped_run(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -184,7 +187,7 @@ async fn takes_back_the_jobs_of_a_dropped_run(db: Db) {
     watcher.stop().await;
 }
 
-/// As a service manager does with the only worker there is.
+/// P21: As a service manager does with the only worker there is.
 async fn takes_back_at_its_start_what_a_killed_worker_held(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -205,6 +208,7 @@ async fn takes_back_at_its_start_what_a_killed_worker_held(db: Db) {
     next.stop().await;
 }
 
+/// P22.
 async fn believes_a_row_of_the_same_run_of_the_server_alone(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -225,7 +229,7 @@ async fn believes_a_row_of_the_same_run_of_the_server_alone(db: Db) {
     worker.stop().await;
 }
 
-/// Who has promised its next heartbeat for ten minutes from now would not be missed until then.
+/// P21: Who has promised its next heartbeat for ten minutes from now would not be missed until then.
 async fn beats_when_there_is_work(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -240,6 +244,7 @@ async fn beats_when_there_is_work(db: Db) {
     worker.stop().await;
 }
 
+/// P22.
 async fn spares_a_worker_whose_connections_were_ended(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -271,6 +276,7 @@ async fn spares_a_worker_whose_connections_were_ended(db: Db) {
     watcher.stop().await;
 }
 
+/// P22.
 async fn spares_a_worker_that_beats_in_time_or_without_a_lock(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -296,6 +302,7 @@ async fn spares_a_worker_that_beats_in_time_or_without_a_lock(db: Db) {
     drop(session);
 }
 
+/// P9, P21.
 async fn declares_once(db: Db) {
     if db.is_pooled() {
         return; // no session is a worker's own
@@ -322,6 +329,7 @@ async fn declares_once(db: Db) {
     drop(session);
 }
 
+/// P1.
 async fn gives_back_what_a_claim_took_without_an_answer(db: Db) {
     if db.is_pooled() {
         return; // the pooler makes another session, and no claim fails

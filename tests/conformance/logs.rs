@@ -117,6 +117,7 @@ async fn run_secrets(db: Db, log_errors: bool) {
     assert!(kept.contains(dead) && kept.contains(error) && kept.contains(panic) && kept.contains(bad), "{kept}");
 }
 
+/// P40.
 async fn never_tell_what_jobs_are_about(db: Db) {
     let log = captured(db.engine(), "debug", async |db| run_secrets(db, false).await).await;
     // sqlx logs the texts of statements: those with values in them are the test's own
@@ -131,7 +132,7 @@ async fn never_tell_what_jobs_are_about(db: Db) {
     }
 }
 
-/// Errors are told where they happen, with arguments and results left out.
+/// P40: Errors are told where they happen, with arguments and results left out.
 async fn tell_why_a_job_failed(db: Db) {
     let log = captured(db.engine(), "queue=trace", async |db| run_secrets(db, true).await).await;
     let [args, result, error, panic, dead, bad, _] = SECRETS;
@@ -145,7 +146,7 @@ async fn tell_why_a_job_failed(db: Db) {
     }
 }
 
-/// A misspelt queue would leave its jobs waiting in silence.
+/// P40: A misspelt queue would leave its jobs waiting in silence.
 async fn name_queues_and_jobs_that_do_not_fit(db: Db) {
     let run = async |db: Db| {
         let worker = db.start(db.worker().queue("defualt", 1));
@@ -167,7 +168,7 @@ async fn name_queues_and_jobs_that_do_not_fit(db: Db) {
     assert!(!all.await.contains("unserved"), "a worker without queues serves all");
 }
 
-/// It is a warning, and the next round goes on.
+/// P37, P40: It is a warning, and the next round goes on.
 async fn tell_of_a_round_of_retention_that_failed(db: Db) {
     let log = captured_and_read(db.engine(), "queue=warn", async |db: Db, log: Log| {
         let id = db.enqueue(Note::new("kept")).await;

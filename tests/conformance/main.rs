@@ -27,7 +27,6 @@ macro_rules! conformance {
 }
 
 mod admin;
-mod bad_input;
 mod cancel;
 mod claim;
 mod complete_in;
@@ -45,6 +44,7 @@ mod mistakes;
 mod outcomes;
 mod pools;
 mod producers;
+mod promises;
 mod property;
 mod retention;
 mod schedules;

@@ -1,4 +1,6 @@
 //! Migrations: many at the same time, again and again, by hand.
+//!
+//! Promise: P42.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -76,7 +78,7 @@ async fn prefix_everything(db: Db) {
     assert!(strangers.is_empty(), "{strangers:?}");
 }
 
-/// Beside the tables of an application, in its own transaction: the reason for all of this.
+/// P2, P10: Beside the tables of an application, in its own transaction: the reason for all of this.
 async fn may_share_the_database(db: Db) {
     db.sql("CREATE TABLE orders (id integer PRIMARY KEY, total integer NOT NULL)").await;
     let mut tx = db.begin().await;
@@ -108,7 +110,7 @@ async fn survive_being_dropped(db: Db) {
     works(&empty).await;
 }
 
-/// Another program's tables and views are named, and nothing is changed.
+/// P39: Another program's tables and views are named, and nothing is changed.
 async fn refuse_what_is_in_the_way(db: Db) {
     let in_the_way = [
         ("queue_workers", "CREATE TABLE queue_workers (a integer)"),
@@ -160,7 +162,7 @@ async fn adopt_tables_that_were_restored_without_rows(db: Db) {
     }
 }
 
-/// It says what is missing. MySQL and MariaDB make it.
+/// P39: It says what is missing. MySQL and MariaDB make it.
 async fn refuse_a_restored_part(db: Db) {
     let restored = db.another().await;
     restored.migrate().await.expect("migrated");

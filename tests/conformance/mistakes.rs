@@ -18,6 +18,7 @@ async fn measure(value: f64) {
     let _ = value;
 }
 
+/// P39, P40.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_shows_what_people_get() {
     if Db::empty(Engine::Sqlite).await.is_none() {

@@ -54,6 +54,7 @@ async fn returns_the_unspeakable() -> Result<std::collections::HashMap<(u8, u8),
     Ok([((1, 2), 3)].into())
 }
 
+/// P38.
 async fn sets_unserializable_results_aside(db: Db) {
     let id = db.enqueue(ReturnsTheUnspeakable).await;
     let worker = db.start(db.worker());
@@ -66,6 +67,7 @@ fn outcomes(detail: &JobDetail) -> Vec<(u32, &str)> {
     detail.attempts.iter().map(|attempt| (attempt.attempt, attempt.outcome.as_str())).collect()
 }
 
+/// P31.
 async fn keeps_the_result(db: Db) {
     let value = json!({"sent": 3, "to": ["ä", "\u{0}", null], "big": 9_007_199_254_740_993_i64});
     let id = db.enqueue(Play::new("a", [Step::Return(value.clone())])).await;
@@ -77,6 +79,7 @@ async fn keeps_the_result(db: Db) {
     worker.stop().await;
 }
 
+/// P31.
 async fn keeps_no_result_of_nothing(db: Db) {
     let nothing = db.enqueue(Bare).await;
     let null = db.enqueue(Play::new("a", [Step::Complete])).await;
@@ -90,6 +93,7 @@ async fn keeps_no_result_of_nothing(db: Db) {
     worker.stop().await;
 }
 
+/// P9, P31.
 async fn tries_again_as_often_as_declared(db: Db) {
     let id = db.enqueue(Play::new("a", [1, 2, 3].map(|n| Step::Fail(format!("error {n}"))))).await;
     let worker = db.start(db.worker());
@@ -108,6 +112,7 @@ async fn tries_again_as_often_as_declared(db: Db) {
     assert_eq!(db.counts().await, (0, 0, 1));
 }
 
+/// P9, P30.
 async fn succeeds_at_last(db: Db) {
     let steps = [Step::Fail("no".into()), Step::Panic("never".into()), Step::Return(json!(7))];
     let id = db.enqueue(Play::new("a", steps)).await;
@@ -119,6 +124,7 @@ async fn succeeds_at_last(db: Db) {
     assert_eq!(db.counts().await, (0, 1, 0));
 }
 
+/// P9.
 async fn tries_as_often_as_the_enqueue_says(db: Db) {
     let fail = || [Step::Fail("no".into())];
     let never = db.enqueue(Play::new("never", fail()).max_retries(0)).await;
@@ -170,6 +176,7 @@ mod chained {
     }
 }
 
+/// P31.
 async fn keeps_the_chain_of_causes(db: Db) {
     let layers = db.enqueue(chained::FailsInLayers).await;
     let plain = db.enqueue(chained::FailsPlainly).await;
@@ -185,6 +192,7 @@ async fn keeps_the_chain_of_causes(db: Db) {
     worker.stop().await;
 }
 
+/// P31.
 async fn cuts_long_errors(db: Db) {
     let text = "ä".repeat(100_000);
     let dead = db.enqueue(chained::FailsInWords::new(text.clone())).await;
@@ -226,6 +234,7 @@ fn near(delay: TimeDelta, seconds: i64) -> bool {
     (delay - TimeDelta::seconds(seconds)).abs() < TimeDelta::milliseconds(500)
 }
 
+/// P30.
 async fn backs_off_exponentially(db: Db) {
     // full jitter: anything between nothing and the ceiling, which doubles up to its cap
     let delays = delays(&db, FailsExponentially, "exponential", 4).await;
@@ -236,21 +245,25 @@ async fn backs_off_exponentially(db: Db) {
     assert_eq!(FailsExponentially::BACKOFF, Backoff::exponential(Duration::from_secs(1000), Duration::from_secs(3000)));
 }
 
+/// P30.
 async fn backs_off_linearly(db: Db) {
     let delays = delays(&db, FailsLinearly, "linear", 4).await;
     assert!(delays.iter().zip([1000, 2000, 2500, 2500]).all(|(delay, s)| near(*delay, s)), "{delays:?}");
 }
 
+/// P30.
 async fn backs_off_steadily(db: Db) {
     let delays = delays(&db, FailsSteadily, "fixed", 3).await;
     assert!(delays.iter().all(|delay| near(*delay, 1000)), "{delays:?}");
 }
 
+/// P30.
 async fn backs_off_as_it_likes(db: Db) {
     let delays = delays(&db, FailsItsOwnWay, "custom", 3).await;
     assert!(delays.iter().zip([1000, 4000, 9000]).all(|(delay, s)| near(*delay, s)), "{delays:?}");
 }
 
+/// P9, P30.
 async fn retries_when_the_handler_says(db: Db) {
     let steps = [Step::RetryAfter(100, "busy".into()), Step::RetryAfter(600_000, "closed".into())];
     let id = db.enqueue(Play::new("a", steps)).await;
@@ -269,6 +282,7 @@ async fn retries_when_the_handler_says(db: Db) {
     worker.stop().await;
 }
 
+/// P30.
 async fn gives_up_when_the_handler_says(db: Db) {
     let id = db.enqueue(Play::new("a", [Step::Die("no such account".into())])).await;
     let worker = db.start(db.worker());
@@ -278,6 +292,7 @@ async fn gives_up_when_the_handler_says(db: Db) {
     worker.stop().await;
 }
 
+/// P7, P30.
 async fn ends_when_the_handler_cancels(db: Db) {
     let id = db.enqueue(Play::new("a", [Step::Cancel("nothing to do".into())])).await;
     let worker = db.start(db.worker());
@@ -288,6 +303,7 @@ async fn ends_when_the_handler_cancels(db: Db) {
     assert_eq!((db.counts().await, db.probe.count(What::Started, "a")), ((0, 1, 0), 1));
 }
 
+/// P9, P30.
 async fn snoozes_without_counting(db: Db) {
     let mut steps = vec![Step::Snooze(10); 5];
     steps.extend([Step::Fail("no".into()), Step::Snooze(200), Step::Return(json!("done"))]);
@@ -305,6 +321,7 @@ async fn snoozes_without_counting(db: Db) {
     worker.stop().await;
 }
 
+/// P30, P31.
 async fn keeps_the_message_of_a_panic(db: Db) {
     let id = db.enqueue(Play::new("a", [Step::Panic("index out of \"bounds\"".into())])).await;
     let blocking = db.enqueue(Grind::new("b", [Step::Panic("off the threads".into())]).max_retries(0)).await;
@@ -320,6 +337,7 @@ async fn keeps_the_message_of_a_panic(db: Db) {
     worker.stop().await;
 }
 
+/// P30.
 async fn times_out_with_a_token_first(db: Db) {
     let id = db.enqueue(Hurried::new("a", [Step::hold("never"), Step::Return(json!(1))])).await;
     let worker = db.start(db.worker().cancel_grace(DEADLINE));
@@ -335,6 +353,7 @@ async fn times_out_with_a_token_first(db: Db) {
     worker.stop().await;
 }
 
+/// P30.
 async fn drops_what_ignores_its_timeout(db: Db) {
     let id = db.enqueue(Hurried::new("a", [Step::deaf("never")]).max_retries(1)).await;
     let worker = db.start(db.worker().concurrency(1));
@@ -348,6 +367,7 @@ async fn drops_what_ignores_its_timeout(db: Db) {
     worker.stop().await;
 }
 
+/// P30.
 async fn takes_what_completes_in_spite_of_its_timeout(db: Db) {
     let id = db.enqueue(Hurried::new("a", [Step::Heed("never".into(), Box::new(Step::Return(json!("saved"))))])).await;
     let worker = db.start(db.worker().cancel_grace(DEADLINE));
@@ -357,7 +377,7 @@ async fn takes_what_completes_in_spite_of_its_timeout(db: Db) {
     worker.stop().await;
 }
 
-/// Between the token and the drop lies the worker's grace: time to put things in order.
+/// P30: Between the token and the drop lies the worker's grace: time to put things in order.
 async fn leaves_time_to_end_after_the_token(db: Db) {
     let tidies_up = Step::Heed("never".into(), Box::new(Step::Pause(300)));
     let id = db.enqueue(Hurried::new("a", [tidies_up])).await;
@@ -368,6 +388,7 @@ async fn leaves_time_to_end_after_the_token(db: Db) {
     worker.stop().await;
 }
 
+/// P29.
 async fn runs_blocking_jobs(db: Db) {
     let done = db.enqueue(Grind::new("a", [Step::Fail("no".into()), Step::Return(json!([1]))])).await;
     // more of them than there are threads for async work, all at the same time
@@ -383,8 +404,8 @@ async fn runs_blocking_jobs(db: Db) {
     worker.stop().await;
 }
 
-/// Nobody can end a thread: the attempt is given up, its slot replaced and its lease revoked, so that what the thread
-/// comes to in the end is not taken for the job's result.
+/// P6, P30: Nobody can end a thread: the attempt is given up, its slot replaced and its lease revoked, so that what the
+/// thread comes to in the end is not taken for the job's result.
 async fn leaves_a_blocking_job_behind(db: Db) {
     // on a busy machine a later attempt may get its thread too late as well
     let steps = [Step::block("first"), Step::Return(json!("second"))];
@@ -404,6 +425,7 @@ async fn leaves_a_blocking_job_behind(db: Db) {
     worker.stop().await;
 }
 
+/// P31.
 async fn records_every_attempt(db: Db) {
     let steps = [
         Step::Fail("first".into()),
@@ -439,6 +461,7 @@ async fn records_every_attempt(db: Db) {
     worker.stop().await;
 }
 
+/// P38.
 async fn sets_undecodable_arguments_aside(db: Db) {
     let rows = [
         ("note", r#"{"label":5}"#, "expected a string"),
@@ -469,7 +492,7 @@ async fn sets_undecodable_arguments_aside(db: Db) {
     worker.stop().await;
 }
 
-/// A row that a newer build has enqueued heals when its arguments fit, and no attempt was lost.
+/// P38: A row that a newer build has enqueued heals when its arguments fit, and no attempt was lost.
 async fn tries_undecodable_arguments_again_for_a_while(db: Db) {
     db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('play', '{\"label\":\"a\",\"steps\":7}')".to_owned()).await;
     let id = db.column("SELECT id FROM queue_jobs").await[0].parse().expect("an id");
@@ -485,6 +508,7 @@ async fn tries_undecodable_arguments_again_for_a_while(db: Db) {
     worker.stop().await;
 }
 
+/// P38.
 async fn gives_up_undecodable_arguments_after_the_grace_period(db: Db) {
     db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('play', '7')".to_owned()).await;
     let id = db.column("SELECT id FROM queue_jobs").await[0].parse().expect("an id");
@@ -508,7 +532,7 @@ async fn gives_up_undecodable_arguments_after_the_grace_period(db: Db) {
     worker.stop().await;
 }
 
-/// Ends are recorded in batches; none is lost in them, whatever it is.
+/// P31: Ends are recorded in batches; none is lost in them, whatever it is.
 async fn records_thousands_of_ends(db: Db) {
     const EACH: i64 = 300;
     let kinds = [

@@ -32,6 +32,7 @@ conformance! {
 }
 
 // SQLite in memory has one connection, which is all there is.
+/// P1, P25.
 #[tokio::test]
 async fn in_memory_ends_wait_for_handlers_that_hold_the_only_connection() {
     let options = SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
@@ -51,8 +52,8 @@ async fn in_memory_ends_wait_for_handlers_that_hold_the_only_connection() {
     worker.stop().await;
 }
 
-/// As at the end of a test that drops its database. Again if the machine stood still meanwhile: a signal that keeps its
-/// connection until it is repeated does so each time.
+/// P25: As at the end of a test that drops its database. Again if the machine stood still meanwhile: a signal that
+/// keeps its connection until it is repeated does so each time.
 async fn no_connection_outlives_a_pool_that_was_closed(db: Db) {
     if db.is_pooled() {
         return; // the pooler keeps its sessions
@@ -181,8 +182,8 @@ async fn cut(db: &Db) {
     }
 }
 
-/// A pool of 10, 32 slots, and handlers that hold a connection each until the ends of all before them are recorded. In
-/// the middle the server ends all connections.
+/// P22, P31: A pool of 10, 32 slots, and handlers that hold a connection each until the ends of all before them are
+/// recorded. In the middle the server ends all connections.
 async fn ends_are_recorded_while_handlers_hold_the_pool(db: Db) {
     hold(db, 40, Duration::from_millis(100)).await;
 }
@@ -198,12 +199,14 @@ async fn hold_on_each(jobs: usize, time: Duration) {
     futures_util::future::join_all(tests).await;
 }
 
+/// P22, P31.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "two minutes"]
 async fn ends_are_recorded_while_handlers_hold_for_6_s() {
     hold_on_each(150, Duration::from_secs(6)).await;
 }
 
+/// P22, P31.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "five minutes"]
 async fn ends_are_recorded_while_handlers_hold_for_90_s() {
@@ -245,6 +248,7 @@ fn start(worker: WorkerBuilder) -> Running {
     Running::start(worker.build().expect("a good configuration"))
 }
 
+/// P25.
 async fn a_pool_of_one_is_enough(db: Db) {
     let one = db.open(1).await;
     let worker = db.start(db.worker_on(&one).concurrency(50));
@@ -253,6 +257,7 @@ async fn a_pool_of_one_is_enough(db: Db) {
     worker.stop().await;
 }
 
+/// P40.
 async fn a_pool_that_is_small_for_its_handlers_is_told(db: Db) {
     let log = logs::captured(db.engine(), "queue=warn", async |db| {
         let ten = db.open(10).await;
@@ -272,7 +277,7 @@ const SESSIONS: &str =
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'queue'
                         ORDER BY pid";
 
-/// Hooks of the pool, and options that were changed since it was made.
+/// P43: Hooks of the pool, and options that were changed since it was made.
 async fn connections_are_made_like_those_of_the_pool(db: Db) {
     let AnyPool::Pg(pool) = db.pool() else { return };
     if db.is_pooled() {
@@ -302,6 +307,7 @@ async fn connections_are_made_like_those_of_the_pool(db: Db) {
     worker.stop().await;
 }
 
+/// P39.
 async fn a_server_that_gives_too_few_connections_is_told_at_the_start(db: Db) {
     let AnyPool::Pg(pool) = db.pool() else { return };
     if db.is_pooled() {
@@ -323,7 +329,7 @@ async fn a_server_that_gives_too_few_connections_is_told_at_the_start(db: Db) {
     eventually("nobody uses the role", async || db.pool().sql(&gone).await.ok()).await;
 }
 
-/// That for hints after an enqueue in a transaction, too, which outlives it.
+/// P25: That for hints after an enqueue in a transaction, too, which outlives it.
 async fn connections_have_a_name(db: Db) {
     if db.engine() != Engine::Postgres || db.is_pooled() {
         return; // nobody else has such names; behind a pooler a session has the name of whoever used it last
@@ -335,7 +341,7 @@ async fn connections_have_a_name(db: Db) {
     eventually("a session with the library's name", named).await;
 }
 
-/// `#[sqlx::test]` gives each test a small pool out of one for all tests of the process, which run side by side.
+/// P25: `#[sqlx::test]` gives each test a small pool out of one for all tests of the process, which run side by side.
 async fn a_part_of_another_pool_is_enough(db: Db) {
     let AnyPool::Pg(pool) = db.pool() else { return };
     let options = || pool.connect_options().as_ref().clone();
@@ -352,7 +358,7 @@ async fn a_part_of_another_pool_is_enough(db: Db) {
     worker.stop().await;
 }
 
-/// Where servers end sessions without work, those of a worker are spared.
+/// P43: Where servers end sessions without work, those of a worker are spared.
 async fn connections_without_work_are_kept(db: Db) {
     if db.engine() != Engine::Postgres || db.is_pooled() {
         return; // MySQL and MariaDB: see `only_a_silent_transaction_ends` of the store
@@ -376,7 +382,7 @@ async fn connections_without_work_are_kept(db: Db) {
     worker.stop().await;
 }
 
-/// What a pooler costs an idle worker, for `docs/clusters.md`.
+/// P25: What a pooler costs an idle worker, for `docs/clusters.md`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
 async fn what_a_pooler_costs() {

@@ -1,4 +1,6 @@
 //! The contract for other programs: one statement enqueues, two views tell.
+//!
+//! Promise: P33.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -123,6 +125,7 @@ async fn may_set_the_optional_columns(db: Db) {
     worker.stop().await;
 }
 
+/// P9.
 async fn may_leave_the_retries_to_the_job(db: Db) {
     let fail = serde_json::to_string(&Play::new("a", [Step::Fail("no".into())])).expect("JSON");
     db.sql(format!("INSERT INTO queue_jobs (kind, args) VALUES ('play', '{fail}')")).await;
@@ -135,7 +138,7 @@ async fn may_leave_the_retries_to_the_job(db: Db) {
     assert_eq!(db.column("SELECT max_retries FROM queue_dead ORDER BY id").await, ["2", "2", "0"]);
 }
 
-/// Nothing tells a worker of a plain insert; it looks by itself, also after a while without work.
+/// P24: Nothing tells a worker of a plain insert; it looks by itself, also after a while without work.
 async fn are_heard_without_a_signal(db: Db) {
     let worker = db.start(db.worker());
     for n in 0..3 {
@@ -146,6 +149,7 @@ async fn are_heard_without_a_signal(db: Db) {
     worker.stop().await;
 }
 
+/// P2.
 async fn may_use_their_own_transaction(db: Db) {
     let worker = db.start(db.worker());
     let mut tx = db.begin().await;
@@ -159,6 +163,7 @@ async fn may_use_their_own_transaction(db: Db) {
     worker.stop().await;
 }
 
+/// P38.
 async fn are_refused_what_no_worker_could_read(db: Db) {
     for (columns, values, why) in [
         ("kind, args", "'note', '{\"label\":'", "broken JSON"),
@@ -263,6 +268,7 @@ async fn see_counts_in_another_view(db: Db) {
     worker.stop().await;
 }
 
+/// P15.
 async fn may_enqueue_unique_jobs(db: Db) {
     let enqueue = async |key: &str| documented::enqueue(db.pool(), db.engine(), key).await;
     let (first, new) = enqueue("k").await;
@@ -298,6 +304,7 @@ async fn may_enqueue_unique_jobs(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 2);
 }
 
+/// P34.
 async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
     const START: &str = "SET job_id = LAST_INSERT_ID(), held_until = 'start'";
     const START_OF_A_FILE: &str = "SET job_id = last_insert_rowid(), held_until = 'start'";
@@ -334,7 +341,7 @@ async fn may_take_a_key_until_the_start_or_for_a_time(db: Db) {
     assert_ne!(documented::enqueue(db.pool(), db.engine(), "timed").await.0, first);
 }
 
-/// Both enqueue a few keys at once, while a worker runs the jobs.
+/// P15, P16: Both enqueue a few keys at once, while a worker runs the jobs.
 async fn share_keys_with_the_library(db: Db) {
     let (tasks, rounds) = if db.engine() == Engine::Sqlite { (4, 25) } else { (8, 40) };
     let at_once = async |rounds: usize| {

@@ -397,6 +397,7 @@ fn leads_to(from: JobState, to: JobState) -> bool {
     reached.contains(&to)
 }
 
+/// P5.
 #[test]
 fn a_finished_job_leads_nowhere() {
     for to in JobState::ALL {
@@ -800,6 +801,7 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// P1, P3, P9, P15, P36.
 async fn states_follow_the_model(db: Db) {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(12);
     let config = Config {

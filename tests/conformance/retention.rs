@@ -1,4 +1,6 @@
 //! How long finished jobs stay.
+//!
+//! Promise: P37.
 
 use std::time::Duration;
 

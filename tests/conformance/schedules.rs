@@ -1,4 +1,6 @@
 //! Schedules: in code, at run time and by SQL; several workers, deploys and bad rows.
+//!
+//! Promise: P35.
 
 use std::time::{Duration, Instant};
 
@@ -101,6 +103,7 @@ async fn fired(db: &Db, name: &str, count: usize) -> Vec<i64> {
     .await
 }
 
+/// P13.
 async fn fire_what_the_code_declares(db: Db) {
     let worker = db.start(db.worker().register::<Ticks>());
     let second = db.start(db.worker_apart().await.register::<Ticks>());
@@ -143,6 +146,7 @@ async fn fire_what_was_made_at_run_time(db: Db) {
     assert!(db.count(jobs).await + db.count(&jobs.replace("history", "jobs")).await >= 2);
 }
 
+/// P33.
 async fn are_a_contract_of_sql(db: Db) {
     let args = r#"{"label":"by hand"}"#;
     db.sql(format!(
@@ -191,6 +195,7 @@ async fn fire_by_hand(db: Db) {
     assert!(matches!(refused, Error::NoSchedule(name) if name == "none"));
 }
 
+/// P29.
 async fn tell_a_handler_its_tick(db: Db) {
     let alone = db.enqueue(Ticks { shop: 1 }).await;
     let worker = db.start(db.worker().register::<Ticks>());
@@ -217,6 +222,7 @@ async fn pass_over_a_tick_while_the_job_of_the_last_one_is_there(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 1);
 }
 
+/// P38.
 async fn let_bad_rows_keep_no_good_one_from_firing(db: Db) {
     let bad = [
         ("garbage", "note", "whenever", "UTC", "{}"),
@@ -335,7 +341,7 @@ async fn move_with_a_renamed_program(db: Db) {
     new.stop().await;
 }
 
-/// A worker whose database lacks the tables goes on with its jobs.
+/// P41: A worker whose database lacks the tables goes on with its jobs.
 async fn go_on_without_a_right(db: Db) {
     let worker = db.start(db.worker().register::<Ticks>());
     fired(&db, "ticks", 1).await;
@@ -360,6 +366,7 @@ async fn leaves(ctx: JobContext, State(pool): State<AnyPool>) -> Result<(), JobE
 #[job]
 async fn silent() {}
 
+/// P44.
 async fn fire_in_a_test_as_time_passes(db: Db) {
     let (admin, began_at) = (db.admin(), db.now().await);
     admin.schedule("minutely", Schedule::cron("* * * * *").expect("minutes"), Leaves {}).await.expect("made");
@@ -388,6 +395,7 @@ async fn fire_in_a_test_as_time_passes(db: Db) {
     assert!(order[hour + 1].contains(":00:00"), "the note of the full hour follows it: {:?}", order[hour + 1]);
 }
 
+/// P44.
 async fn begin_in_a_test_when_it_says(db: Db) {
     let admin = db.admin();
     for year in ["2001", "2101"] {
@@ -419,6 +427,7 @@ async fn begin_in_a_test_when_it_says(db: Db) {
     }
 }
 
+/// P25, P44.
 async fn a_month_of_minutes_passes_in_a_test(db: Db) {
     db.admin().schedule("silent", Schedule::cron("* * * * *").expect("minutes"), Silent {}).await.expect("made");
     each!(AnyPool, db.pool(), pool => {

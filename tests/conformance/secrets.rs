@@ -1,5 +1,7 @@
 //! The password in a database's address is printed nowhere: not in errors, `Debug`, or the log at any level, nor by the
 //! programs of this repository when the address is wrong or the server refuses it.
+//!
+//! Promise: P40.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! Settings of a session, and options of a pool, that would change what statements mean: everything works all the same,
 //! or the library says which setting is in the way.
+//!
+//! Promise: P43.
 
 use std::time::Duration;
 

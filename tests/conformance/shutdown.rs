@@ -1,4 +1,6 @@
 //! The end of a worker: what it has in hand is finished or given back, and never lost.
+//!
+//! Promise: P28.
 
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ conformance! {
     signs_off_although_its_connections_are_gone,
 }
 
+/// P36.
 async fn ends_an_idle_worker(db: Db) {
     let worker = db.start(db.worker());
     eventually("the worker's row", async || (db.count("queue_workers").await == 1).then_some(())).await;
@@ -131,6 +134,7 @@ async fn lets_running_jobs_finish(db: Db) {
     assert_eq!(db.job(ids[0]).await.result.as_deref(), Some("\"saved\""));
 }
 
+/// P9.
 async fn cancels_and_gives_back_after_the_grace(db: Db) {
     let worker = db.start(db.worker().shutdown_grace(Duration::from_millis(200)).cancel_grace(DEADLINE));
     let steps = [Step::Fail("no".into()), Step::hold("never"), Step::Return(json!("later"))];
@@ -172,6 +176,7 @@ async fn takes_what_completes_at_the_last_moment(db: Db) {
     assert_eq!((detail.job.state, detail.result.as_deref()), (JobState::Completed, Some("1")));
 }
 
+/// P30.
 async fn counts_a_failure_during_the_grace(db: Db) {
     let worker = db.start(db.worker());
     let id = db.enqueue(Play::new("a", [Step::hold_then("go", Step::Die("no".into()))])).await;
@@ -226,7 +231,7 @@ async fn ends_at_once_without_a_first_signal(db: Db) {
     assert_eq!((job.state, job.attempt), (JobState::Ready, 0));
 }
 
-/// A deploy under load: workers come and go, and every job runs to its end exactly once.
+/// P5: A deploy under load: workers come and go, and every job runs to its end exactly once.
 async fn hands_over_to_another_worker(db: Db) {
     const JOBS: i64 = 600;
     db.enqueue_all((0..JOBS).map(|n| Play::new(n.to_string(), []))).await;

@@ -19,6 +19,7 @@ const FROZEN: &[(&str, usize, u64)] = &[
     ("sqlite/0003_unique.sql", 1_118, 0x0a13_9b52_08d0_d227),
 ];
 
+/// P42.
 #[test]
 fn released_migrations_do_not_change() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
@@ -66,7 +67,7 @@ fn statements() -> Vec<Statement> {
     found
 }
 
-/// Statements lie in files, and a file knows no input.
+/// P45: Statements lie in files, and a file knows no input.
 #[test]
 fn statements_name_places_and_not_values() {
     // filled with question marks, or with other statements (see `united`)
@@ -121,6 +122,7 @@ fn is_named(statement: &Statement, sources: &str) -> bool {
         || sources.contains(&format!("sql!(\"{engine}\", \"{topic}\", \"{name}\")"))
 }
 
+/// P45.
 #[test]
 fn every_statement_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("queue/src/store");
@@ -143,7 +145,7 @@ fn every_statement_is_used() {
 }
 
 /// Statements that are literals, as arguments of sqlx: what else is given to it must be wrapped, and is found above.
-fn files(folder: &Path, kind: &str, found: &mut Vec<PathBuf>) {
+pub(crate) fn files(folder: &Path, kind: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
@@ -335,6 +337,7 @@ fn circles(imports: &HashMap<String, HashSet<String>>) -> Vec<&String> {
     circles
 }
 
+/// P45.
 #[test]
 fn no_two_files_import_each_other_in_a_circle() {
     let all = imports(&sources("queue/src"));
@@ -349,7 +352,7 @@ fn no_two_files_import_each_other_in_a_circle() {
     assert_eq!(circles(&of_macros), [""; 0]);
 }
 
-/// Circles by each way in which a file can name another one.
+/// P45: Circles by each way in which a file can name another one.
 #[test]
 fn a_circle_is_noticed() {
     let circles_of = |texts: &[(&str, &str)]| {

@@ -1,4 +1,6 @@
 //! What a worker refuses before it claims anything, and with which words.
+//!
+//! Promise: P39.
 
 use std::time::Duration;
 
@@ -60,6 +62,7 @@ async fn refuses_an_older_schema(db: Db) {
     assert_eq!(db.count("queue_workers").await, 0);
 }
 
+/// P42.
 async fn refuses_an_incompatible_newer_schema(db: Db) {
     db.enqueue(Note::new("a")).await;
     db.sql("INSERT INTO queue_migrations (version, name, compatible_since) VALUES (900, 'future', 900)").await;
@@ -70,6 +73,7 @@ async fn refuses_an_incompatible_newer_schema(db: Db) {
     assert!(matches!(&error, Error::Schema(why) if why.contains("version 900")), "{error}");
 }
 
+/// P42.
 async fn accepts_a_compatible_newer_schema(db: Db) {
     db.sql("INSERT INTO queue_migrations (version, name, compatible_since) VALUES (900, 'future', 1)").await;
     db.migrate().await.expect("nothing to do");
@@ -193,7 +197,7 @@ async fn refuses_a_retention_out_of_range(db: Db) {
     accepted(db.worker().retention(Duration::from_millis(100)));
 }
 
-/// The row of a worker says who it is and what it serves; it is written before the first claim.
+/// P36: The row of a worker says who it is and what it serves; it is written before the first claim.
 async fn says_what_it_serves(db: Db) {
     let worker = db.worker_apart().await.queue("mail", 3).queue("default", 4);
     let worker = db.start(worker.only_registered().register::<Note>().register::<Renamed>());
@@ -227,6 +231,7 @@ async fn refuses_a_pooler_of_which_it_was_not_told(db: Db) {
     }
 }
 
+/// P43.
 async fn accepts_to_be_told_of_a_pooler_that_is_not_there(db: Db) {
     let told = db.worker().transaction_pooler(true);
     if db.engine() != Engine::Postgres {

@@ -1,4 +1,6 @@
 //! What users test with: `queue::testing`.
+//!
+//! Promise: P44.
 
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,7 @@ async fn a_test_sees_what_its_transaction_enqueued(db: Db) {
     });
 }
 
+/// P11.
 async fn jobs_run_by_priority_then_due_time_then_id(db: Db) {
     each!(AnyPool, db.pool(), pool => {
         let mut tx = pool.begin().await.unwrap();
@@ -108,6 +111,7 @@ async fn too_late(ctx: JobContext) -> Result<(), JobError> {
     Err(JobError::retry("no answer").give_up_at(ctx.enqueued_at()))
 }
 
+/// P30, P31.
 async fn a_snooze_can_have_a_reason_and_an_end(db: Db) {
     each!(AnyPool, db.pool(), pool => {
         let mut tx = pool.begin().await.unwrap();
@@ -252,6 +256,7 @@ async fn a_job_that_lacks_its_state_runs_when_it_has_it(db: Db) {
     });
 }
 
+/// P38.
 async fn arguments_that_never_decode_are_dead_after_the_grace_period(db: Db) {
     each!(AnyPool, db.pool(), pool => {
         let mut tx = pool.begin().await.unwrap();

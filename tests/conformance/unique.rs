@@ -40,6 +40,7 @@ fn note(label: &str, key: &str) -> Enqueue<Note> {
     Note::new(label).unique_key(key)
 }
 
+/// P15, P34.
 async fn keep_the_job_that_is_there(db: Db) {
     let first = db.enqueue_unique(note("a", "k")).await;
     assert!(first.is_new());
@@ -65,6 +66,7 @@ fn play(label: &str, steps: impl Into<Vec<Step>>) -> Enqueue<Play> {
     Play::new(label, steps).unique_key("k")
 }
 
+/// P15.
 async fn keep_out_others_until_their_end(db: Db) {
     let worker = db.start(db.worker());
     let fail = Step::Hold("one".into(), Box::new(Step::Fail("no".into())));
@@ -92,6 +94,7 @@ async fn keep_out_others_until_their_end(db: Db) {
     worker.stop().await;
 }
 
+/// P15, P34.
 async fn let_others_in_when_they_start(db: Db) {
     let start = |label: &str, steps: Vec<Step>| play(label, steps).unique_until(UniqueUntil::Start);
     let worker = db.start(db.worker());
@@ -113,6 +116,7 @@ async fn let_others_in_when_they_start(db: Db) {
     worker.stop().await;
 }
 
+/// P34.
 async fn keep_out_others_for_a_time(db: Db) {
     let hour = |label: &str| note(label, "k").unique_for(Duration::from_secs(3600));
     let first = db.enqueue(hour("first")).await;
@@ -134,6 +138,7 @@ async fn keep_out_others_for_a_time(db: Db) {
     worker.stop().await;
 }
 
+/// P34.
 async fn may_replace_what_waits(db: Db) {
     let replace = |label: &str| note(label, "k").unique_until(UniqueUntil::Start).on_conflict(OnConflict::Replace);
     let first = db.enqueue(replace("first").after(Duration::from_secs(600))).await;
@@ -160,7 +165,7 @@ async fn may_replace_what_waits(db: Db) {
     worker.stop().await;
 }
 
-/// The attempts of what was replaced are not those of what takes its place.
+/// P9, P34: The attempts of what was replaced are not those of what takes its place.
 async fn begin_their_attempts_anew_when_replaced(db: Db) {
     let first = db.enqueue(play("first", [Step::RetryAfter(3_600_000, "closed".into())]).max_retries(5)).await;
     let worker = db.start(db.worker());
@@ -177,6 +182,7 @@ async fn begin_their_attempts_anew_when_replaced(db: Db) {
     assert_eq!((event.attempt, event.max_attempts), (1, 1));
 }
 
+/// P34.
 async fn may_be_put_off_but_not_for_ever(db: Db) {
     let (minute, most) = (Duration::from_secs(60), Duration::from_secs(90));
     let ahead = async |id: JobId| {
@@ -205,6 +211,7 @@ async fn may_be_put_off_but_not_for_ever(db: Db) {
     assert_eq!(ahead(shorter).await, 5);
 }
 
+/// P34.
 async fn may_refuse_a_second_one(db: Db) {
     let reject = |label: &str| note(label, "k").on_conflict(OnConflict::Reject);
     let first = db.enqueue(reject("first")).await;
@@ -233,6 +240,7 @@ async fn may_refuse_a_second_one(db: Db) {
     assert!(matches!(twice, Err(Error::Duplicate { existing: None, .. })));
 }
 
+/// P2, P15.
 async fn are_free_again_after_a_rollback(db: Db) {
     let mut tx = db.begin().await;
     assert!(tx.enqueue_unique(note("lost", "k")).await.unwrap().is_new());
@@ -250,6 +258,7 @@ async fn are_free_again_after_a_rollback(db: Db) {
     assert_eq!(db.counts().await, (2, 0, 0));
 }
 
+/// P15, P34.
 async fn meet_each_other_in_a_batch(db: Db) {
     let there = db.enqueue(note("there", "there")).await;
     let replace =
@@ -286,7 +295,7 @@ async fn meet_each_other_in_a_batch(db: Db) {
     assert_eq!(db.count("queue_unique_keys").await, 3 + 4_500);
 }
 
-/// A kept job starts after the transaction of the one who kept it, and sees what that one wrote.
+/// P17: A kept job starts after the transaction of the one who kept it, and sees what that one wrote.
 async fn start_after_those_who_kept_them(db: Db) {
     let start = |label: &str| note(label, "k").unique_until(UniqueUntil::Start);
     let job = db.enqueue(start("it")).await;
@@ -310,7 +319,7 @@ async fn start_after_those_who_kept_them(db: Db) {
     worker.stop().await;
 }
 
-/// The second of two transactions waits for the first, and does what is right then.
+/// P15, P16: The second of two transactions waits for the first, and does what is right then.
 async fn wait_for_each_other(db: Db) {
     for commit in [true, false] {
         let key = format!("commit {commit}");
@@ -339,7 +348,7 @@ fn is_a_deadlock(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.code().is_some_and(|code| code == "40001"))
 }
 
-/// Many enqueue a few keys at once, by transactions that commit or not, while workers run the jobs.
+/// P15, P16: Many enqueue a few keys at once, by transactions that commit or not, while workers run the jobs.
 async fn have_one_holder_whatever_happens(db: Db) {
     let (tasks, rounds, keys) = if db.engine() == Engine::Sqlite { (4, 25, 5) } else { (8, 40, 5) };
     let workers = [db.start(db.worker()), db.start(db.worker())];
@@ -425,6 +434,7 @@ async fn have_one_holder_whatever_happens(db: Db) {
     }
 }
 
+/// P15, P36.
 async fn come_back_only_if_their_key_is_free(db: Db) {
     let die = |label: &str| Play::new(label, [Step::Die("x".into()), Step::Complete]);
     let worker = db.start(db.worker());
@@ -468,6 +478,7 @@ async fn come_back_only_if_their_key_is_free(db: Db) {
     assert_eq!(db.enqueue_unique(beside).await, Kept(again));
 }
 
+/// P16.
 async fn are_free_when_rows_are_removed_by_hand(db: Db) {
     let gone = db.enqueue(note("a", "k")).await;
     db.sql(format!("DELETE FROM queue_jobs WHERE id = {gone}")).await;
@@ -488,6 +499,7 @@ async fn are_free_when_rows_are_removed_by_hand(db: Db) {
     assert!(db.pool().enqueue_all_unique(all).await.unwrap().iter().all(|it| it.is_new()));
 }
 
+/// P39.
 async fn refuse_unusable_keys(db: Db) {
     let long = "k".repeat(256);
     for (key, why) in
@@ -512,6 +524,7 @@ async fn refuse_unusable_keys(db: Db) {
     assert_eq!(db.count("queue_unique_keys").await, 7);
 }
 
+/// P36.
 async fn show_their_keys(db: Db) {
     let by_args = db.enqueue(Note::new("a").on_conflict(OnConflict::Reject)).await;
     let plain = db.enqueue(Note::new("a")).await;
@@ -528,6 +541,7 @@ async fn show_their_keys(db: Db) {
     worker.stop().await;
 }
 
+/// P36.
 async fn can_be_released_by_hand(db: Db) {
     let hour = |key: &str| note("a", key).unique_for(Duration::from_secs(3600));
     let admin = db.admin();
@@ -570,6 +584,7 @@ fn until_key(until: UniqueUntil) -> &'static str {
     if until == UniqueUntil::Start { "start" } else { "end" }
 }
 
+/// P34, P44.
 async fn lose_their_keys_as_a_test_lets_time_pass(db: Db) {
     let hour = |label: &str| note(label, "k").unique_for(Duration::from_secs(3600));
     let first = db.enqueue(hour("first")).await;
@@ -584,7 +599,8 @@ async fn lose_their_keys_as_a_test_lets_time_pass(db: Db) {
     });
 }
 
-/// A lock on a gap would keep out enqueues of others. The caller's own transaction has the default isolation level.
+/// P32: A lock on a gap would keep out enqueues of others. The caller's own transaction has the default isolation
+/// level.
 async fn lock_no_gaps(db: Db) {
     if db.engine() == Engine::Postgres {
         return;

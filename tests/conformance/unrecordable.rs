@@ -17,7 +17,7 @@ conformance! {
     delays_count_from_the_enqueue,
 }
 
-/// An application's row that refers to the job keeps it in the table.
+/// P5: An application's row that refers to the job keeps it in the table.
 async fn beside_a_foreign_key_ends_as_a_dead_letter(db: Db) {
     let key = if db.engine() == Engine::Sqlite { "INTEGER" } else { "BIGINT" };
     db.sql(format!(
@@ -39,7 +39,7 @@ async fn beside_a_foreign_key_ends_as_a_dead_letter(db: Db) {
     assert_eq!(db.probe.count(What::Started, "referred to"), 1, "it has run again");
 }
 
-/// The history has the number already: the numbers were set back.
+/// P5, P31: The history has the number already: the numbers were set back.
 async fn beside_an_old_number_ends_as_it_ended(db: Db) {
     let old = db.enqueue(Note::new("old")).await;
     let bad = db.enqueue(Enqueue::from(Play::new("old play", [Step::Die("no".into())]))).await;
@@ -66,6 +66,7 @@ async fn beside_an_old_number_ends_as_it_ended(db: Db) {
     assert_eq!(db.job(bad).await.job.error.as_deref(), Some("for good"));
 }
 
+/// P40.
 async fn numbers_that_were_set_back_are_told_of(db: Db) {
     let log = crate::logs::captured(db.engine(), "info", async |db| {
         let old = db.enqueue(Note::new("old")).await;
@@ -88,8 +89,8 @@ async fn weighty(bytes: usize, fails: bool) -> Result<String, queue::JobError> {
     if fails { Err(queue::JobError::retry("x".repeat(bytes))) } else { Ok("x".repeat(bytes)) }
 }
 
-/// Also beside a server that takes nothing so large (`max_allowed_packet`): what it would break the connection for is
-/// recorded without.
+/// P38: Also beside a server that takes nothing so large (`max_allowed_packet`): what it would break the connection for
+/// is recorded without.
 async fn large_ends_keep_nobody_waiting(db: Db) {
     let large = db.enqueue(Weighty::new(1_040_000usize, false)).await;
     let medium = db.enqueue_all((0..60).map(|_| Weighty::new(50_000usize, false))).await;
@@ -128,6 +129,7 @@ impl Job for Crooked {
     }
 }
 
+/// P39.
 async fn arguments_are_refused(db: Db) {
     let good = || Weighs { one: 1.0, small: 1.5, maybe: None, many: vec![0.0], named: Default::default() };
     db.enqueue(good()).await;
@@ -151,7 +153,7 @@ async fn arguments_are_refused(db: Db) {
     assert_eq!(db.count("queue_jobs").await, 1);
 }
 
-/// However old the transaction is.
+/// P12: However old the transaction is.
 async fn delays_count_from_the_enqueue(db: Db) {
     let late = |n: u64| Enqueue::from(Note::new(format!("late {n}"))).after(Duration::from_secs(20 + n));
     let mut tx = db.begin().await;

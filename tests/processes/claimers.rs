@@ -24,6 +24,7 @@ pub(crate) fn jobs() -> usize {
     env::var("QUEUE_TEST_JOBS").map_or(JOBS, |text| text.parse().expect("QUEUE_TEST_JOBS is a number"))
 }
 
+/// P4, P5.
 pub(crate) async fn thirty_two_claimers(scene: &Scene) {
     let jobs = jobs();
     let deadlocks = Deadlocks::watch(scene).await;

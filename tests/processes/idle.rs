@@ -14,7 +14,7 @@ const WATCHED: Duration = Duration::from_secs(10);
 /// Time to connect, to join and to find the waiting jobs.
 const SETTLED: Duration = Duration::from_millis(1500);
 
-/// Counts statements on the wire, and for SQLite in the driver's log, which omits `BEGIN` and `COMMIT`.
+/// P25: Counts statements on the wire, and for SQLite in the driver's log, which omits `BEGIN` and `COMMIT`.
 pub(crate) async fn idle_statements(scene: &Scene) {
     let limit = match scene.engine() {
         Engine::Sqlite | Engine::Postgres => 2.0,

@@ -28,8 +28,8 @@ pub(crate) fn spell() -> Duration {
     Duration::from_secs(seconds.map_or(3, |text| text.parse().expect("QUEUE_TEST_SECONDS is a number")))
 }
 
-/// No statement of unique jobs may deadlock with another one, or with the statements of workers. It does not run on
-/// PostgreSQL, where its many signals would wake the idle workers of other tests.
+/// P3, P32: No statement of unique jobs may deadlock with another one, or with the statements of workers. It does not
+/// run on PostgreSQL, where its many signals would wake the idle workers of other tests.
 pub(crate) async fn thirty_two_workers_of_unique_jobs(scene: &Scene) {
     let deadlocks = Deadlocks::watch(scene).await;
     let mut workers = Vec::new();

@@ -14,6 +14,7 @@ const JOBS: usize = 100;
 /// The promise for default settings.
 const RESCUED_WITHIN: Duration = Duration::from_secs(10);
 
+/// P1, P21.
 pub(crate) async fn kill_9_holding_100_running_jobs(scene: &Scene) {
     keeps_within(scene.engine(), "the last job ran again after", RESCUED_WITHIN, kill_9).await;
 }

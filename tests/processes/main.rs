@@ -6,13 +6,13 @@
 //! figures.
 
 #[path = "../bin/jobs.rs"]
+#[expect(dead_code, reason = "only workers open the file")]
 mod jobs;
 
 mod checker;
 mod records;
 mod scene;
 
-mod abort;
 mod claimers;
 mod deadlocks;
 mod idle;
@@ -64,11 +64,8 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
-        shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
@@ -77,15 +74,12 @@ tests! {
         pause::sigstop_around_the_lease,
         pause::what_was_claimed_is_not_begun_after_the_lease,
         claimers::thirty_two_claimers,
-        abort::a_job_that_kills_its_process,
-        shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
         pick_up::a_producer_without_a_pool_is_heard,
-        pick_up::pick_up_latency,
     ];
     MariaDb as mariadb: [
         kill::kill_9_holding_100_running_jobs,
@@ -94,14 +88,11 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
-        shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
     MySql as mysql: [
         kill::kill_9_holding_100_running_jobs,
@@ -110,14 +101,11 @@ tests! {
         pause::sigstop_around_the_lease,
         claimers::thirty_two_claimers,
         keys::thirty_two_workers_of_unique_jobs,
-        abort::a_job_that_kills_its_process,
-        shutdown::sigterm_gives_back,
         shutdown::a_second_sigterm_ends_at_once,
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
-        pick_up::pick_up_latency,
     ];
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn heavy_jobs() -> usize {
     env::var("QUEUE_TEST_HEAVY").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(HEAVY)
 }
 
-/// After very short jobs, a worker claims a thousand at once. The jobs behind them are heavy.
+/// P25: After very short jobs, a worker claims a thousand at once. The jobs behind them are heavy.
 pub(crate) async fn heavy_jobs_behind_light_ones(scene: &Scene) {
     let worker = scene.worker("one").concurrency(32).start().await;
     let base = peak(worker.id());

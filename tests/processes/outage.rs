@@ -19,7 +19,7 @@ const ELSEWHERE_WITHIN: Duration = Duration::from_secs(15);
 /// Limit of log lines: one per change of state (database lost, back, lease lost), and a margin.
 const FEW_LINES: usize = 10;
 
-/// All connections of two workers break at once, and new ones are refused for a while. Default settings.
+/// P23: All connections of two workers break at once, and new ones are refused for a while. Default settings.
 pub(crate) async fn the_database_goes_away_and_comes_back(scene: &Scene) {
     keeps_within(scene.engine(), "work went on after the end of the outage in", BACK_WITHIN, outage).await;
 }
@@ -80,7 +80,7 @@ async fn outage(scene: &Scene) -> Duration {
     Duration::from_micros(last.max(0).cast_unsigned())
 }
 
-/// A firewall forgets the connections of one worker: they stay open, but pass nothing. Default settings.
+/// P21, P23: A firewall forgets the connections of one worker: they stay open, but pass nothing. Default settings.
 pub(crate) async fn packets_vanish(scene: &Scene) {
     keeps_within(scene.engine(), "the last job ran elsewhere after", ELSEWHERE_WITHIN, silence).await;
 }
@@ -147,7 +147,7 @@ async fn silence(scene: &Scene) -> Duration {
     Duration::from_micros(last.max(0).cast_unsigned())
 }
 
-/// The network delays a worker's writes until its lease has run out and others have run its jobs.
+/// P6: The network delays a worker's writes until its lease has run out and others have run its jobs.
 pub(crate) async fn writes_arrive_late(scene: &Scene) {
     const JOBS: usize = 8;
     const LEASE: Duration = Duration::from_secs(4);

@@ -13,6 +13,7 @@ use crate::scene::{PATIENCE, Scene, text, touch_for};
 /// Of the worker that is suspended. Shorter than the default, to save time.
 const LEASE: Duration = Duration::from_secs(4);
 
+/// P6, P21.
 pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     let go = scene.path("go");
     let path = text(&go);
@@ -90,9 +91,9 @@ pub(crate) async fn sigstop_past_the_lease(scene: &Scene) {
     checker.verdict();
 }
 
-/// A worker that continues after its lease starts none of the jobs that it had claimed: another worker has them now.
-/// (The fault suite found handlers that overlapped with the current attempt.) Only on PostgreSQL: elsewhere a process
-/// that is stopped during a claim holds locks, on SQLite the lock of the whole database.
+/// P4: A worker that continues after its lease starts none of the jobs that it had claimed: another worker has them
+/// now. (The fault suite found handlers that overlapped with the current attempt.) Only on PostgreSQL: elsewhere a
+/// process that is stopped during a claim holds locks, on SQLite the lock of the whole database.
 pub(crate) async fn what_was_claimed_is_not_begun_after_the_lease(scene: &Scene) {
     const JOBS: usize = 2000;
     let naps = (0..JOBS).map(|_| Nap { ms: 5 });
@@ -127,7 +128,8 @@ pub(crate) async fn what_was_claimed_is_not_begun_after_the_lease(scene: &Scene)
     checker.verdict();
 }
 
-/// One of two workers is suspended repeatedly for about the length of its lease, so each rescue is a close race.
+/// P5, P6: One of two workers is suspended repeatedly for about the length of its lease, so each rescue is a close
+/// race.
 pub(crate) async fn sigstop_around_the_lease(scene: &Scene) {
     const JOBS: usize = 600;
     const PAUSES: u32 = 4;

@@ -140,17 +140,9 @@ impl Setup {
         self.set("CONCURRENCY", jobs)
     }
 
-    pub(crate) fn queue(self, queue: &str) -> Self {
-        self.set("QUEUE", queue)
-    }
-
     /// A lease, with a heartbeat in the same proportion as the defaults.
     pub(crate) fn lease(self, lease: Duration) -> Self {
         self.set("LEASE_MS", lease.as_millis()).set("HEARTBEAT_MS", lease.as_millis() / 4)
-    }
-
-    pub(crate) fn graces(self, shutdown: Duration, cancel: Duration) -> Self {
-        self.set("SHUTDOWN_GRACE_MS", shutdown.as_millis()).set("CANCEL_GRACE_MS", cancel.as_millis())
     }
 
     pub(crate) fn log_filter(self, filter: &str) -> Self {

@@ -33,80 +33,95 @@ fn tells(story: &Story, texts: &[&str]) {
     }
 }
 
+/// P6.
 #[test]
 fn without_the_fence_a_stale_worker_ends_a_newer_attempt() {
     let story = breaks(&[Guard::FenceWorker, Guard::FenceLease], Promise::CurrentAttemptKept, 1, 0);
     tells(&story, &["session", "takes back", "(number 2) claims job 1", "(number 1): job 1 completed"]);
 }
 
+/// P6.
 #[test]
 fn without_the_fences_worker_a_requeue_that_is_sent_again_counts_twice() {
     breaks(&[Guard::FenceWorker], Promise::NoStaleWrite, 1, 1);
 }
 
+/// P6.
 #[test]
 fn without_the_fences_lease_a_late_requeue_ends_the_same_workers_next_attempt() {
     let story = breaks(&[Guard::FenceLease], Promise::CurrentAttemptKept, 1, 1);
     tells(&story, &["may still arrive", "sends again", "claims job 1", "arrives after all: job 1 under fence 1"]);
 }
 
+/// P6.
 #[test]
 fn without_a_rising_lease_two_attempts_of_one_worker_cannot_be_told_apart() {
     breaks(&[Guard::LeaseRises], Promise::CurrentAttemptKept, 1, 1);
 }
 
+/// P4.
 #[test]
 fn without_the_lease_check_a_worker_that_is_gone_is_given_jobs() {
     let story = breaks(&[Guard::LeaseAtClaim], Promise::NoClaimWithoutLease, 1, 0);
     tells(&story, &["declares gone", "(number 1) claims job 1"]);
 }
 
+/// P4.
 #[test]
 fn without_the_check_for_waiting_rows_a_running_job_is_claimed() {
     breaks(&[Guard::ClaimWaiting], Promise::OneAttemptRuns, 0, 0);
 }
 
+/// P9.
 #[test]
 fn without_counting_at_the_claim_a_job_has_more_attempts_than_allowed() {
     breaks(&[Guard::CountAttempt], Promise::AttemptsAllowed, 0, 2);
 }
 
+/// P31.
 #[test]
 fn without_counting_at_the_claim_the_history_disagrees() {
     breaks(&[Guard::CountAttempt], Promise::HistoryAgrees, 0, 0);
 }
 
+/// P9.
 #[test]
 fn without_burying_after_the_last_failure_a_job_has_more_attempts_than_allowed() {
     breaks(&[Guard::BuryAfterLast], Promise::AttemptsAllowed, 0, 2);
 }
 
+/// P9.
 #[test]
 fn without_burying_in_the_rescue_a_job_that_kills_its_workers_goes_round() {
     breaks(&[Guard::RescueBuries], Promise::AttemptsAllowed, 2, 0);
 }
 
+/// P9.
 #[test]
 fn without_counting_lost_attempts_a_job_that_kills_its_workers_goes_round() {
     breaks(&[Guard::RescueCounts], Promise::AttemptsAllowed, 2, 0);
 }
 
+/// P4, P22.
 #[test]
 fn without_the_expiry_a_living_worker_is_declared_gone() {
     breaks(&[Guard::ExpireOnlyExpired], Promise::OneAttemptRuns, 0, 0);
 }
 
+/// P4, P22.
 #[test]
 fn without_the_session_a_living_worker_is_declared_gone() {
     let story = breaks(&[Guard::DeclareOnlyMissed], Promise::OneAttemptRuns, 0, 0);
     tells(&story, &["declares gone whose session has ended", "takes back"]);
 }
 
+/// P4, P22.
 #[test]
 fn without_the_look_for_the_gone_the_rescue_takes_a_living_workers_jobs() {
     breaks(&[Guard::LostOnlyGone], Promise::OneAttemptRuns, 0, 0);
 }
 
+/// P6.
 #[test]
 fn without_the_rescues_condition_it_takes_a_job_from_its_next_worker() {
     let story = breaks(&[Guard::RescueStillHeld], Promise::CurrentAttemptKept, 1, 1);
@@ -121,42 +136,50 @@ fn without_the_rescues_condition_it_takes_a_job_from_its_next_worker() {
     );
 }
 
+/// P4.
 #[test]
 fn without_the_heartbeats_condition_a_worker_that_is_gone_believes_itself_alive() {
     breaks(&[Guard::BeatNotStopped], Promise::OneAttemptRuns, 1, 0);
 }
 
+/// P4.
 #[test]
 fn without_stopping_itself_a_worker_runs_what_another_has() {
     let story = breaks(&[Guard::SelfStop], Promise::OneAttemptRuns, 1, 0);
     assert!(!story.to_string().contains("SIGSTOP"), "nobody needs to be paused for it:\n{story}");
 }
 
+/// P4.
 #[test]
 fn with_a_lease_counted_from_the_answer_a_worker_runs_what_another_has() {
     breaks_in(Bounds { lease: 3, ..Bounds::small(2, 0) }, &[Guard::CountFromSent], Promise::OneAttemptRuns);
 }
 
+/// P1.
 #[test]
 fn without_giving_back_strays_a_job_whose_claim_had_no_answer_never_ends() {
     breaks(&[Guard::GiveBackStrays], Promise::EveryJobEnds, 1, 0);
 }
 
+/// P4.
 #[test]
 fn without_waiting_for_answers_a_job_is_given_back_that_its_worker_then_starts() {
     breaks(&[Guard::StraysWait], Promise::OneAttemptRuns, 1, 0);
 }
 
+/// P8.
 #[test]
 fn without_its_check_a_request_to_cancel_is_forgotten() {
     breaks(&[Guard::CancelHolds], Promise::CancelKept, 0, 2);
 }
 
+/// P5.
 #[test]
 fn without_one_transaction_a_completed_job_runs_again() {
     breaks(&[Guard::OneTransaction], Promise::NothingTwice, 1, 0);
 }
 
+/// P1, P21.
 #[test]
 fn without_its_condition_the_heartbeat_forgets_whose_jobs_are_to_be_rescued() {
     breaks(&[Guard::NotesKept], Promise::EveryJobEnds, 1, 0);
@@ -167,23 +190,27 @@ fn with_effects(faults: u8, troubles: u8) -> Bounds {
     Bounds { effects: true, ..Bounds::small(faults, troubles) }
 }
 
+/// P18.
 #[test]
 fn without_its_fence_a_completion_commits_the_effect_of_a_stale_attempt() {
     let story = breaks_in(with_effects(1, 0), &[Guard::CompleteFence], Promise::NoStaleEffect);
     tells(&story, &["takes back what it saw", "begins a transaction", "completes its job in its", "commits"]);
 }
 
+/// P18.
 #[test]
 fn without_its_lock_a_completion_commits_after_another_end_of_its_attempt() {
     let story = breaks_in(with_effects(1, 0), &[Guard::CompleteLocks], Promise::NoStaleEffect);
     tells(&story, &["completes its job in its", "commits and gets no answer", "ended as failed", "arrives after all"]);
 }
 
+/// P18.
 #[test]
 fn without_the_same_transaction_an_effect_stays_without_its_completion() {
     breaks_in(with_effects(0, 0), &[Guard::EffectInside], Promise::EffectOnce);
 }
 
+/// P18.
 #[test]
 fn without_a_look_a_transaction_that_was_rolled_back_counts_as_a_completion() {
     let story = breaks_in(with_effects(0, 1), &[Guard::AskCommitted], Promise::EffectOnce);
@@ -193,6 +220,7 @@ fn without_a_look_a_transaction_that_was_rolled_back_counts_as_a_completion() {
 /// PostgreSQL takes keys in one statement, the others in several.
 const BOTH: [bool; 2] = [false, true];
 
+/// P15.
 #[test]
 fn without_the_keys_lock_two_callers_take_it() {
     for in_steps in BOTH {
@@ -201,6 +229,7 @@ fn without_the_keys_lock_two_callers_take_it() {
     }
 }
 
+/// P32.
 #[test]
 fn without_the_order_of_keys_two_callers_wait_for_each_other() {
     for in_steps in BOTH {
@@ -209,18 +238,21 @@ fn without_the_order_of_keys_two_callers_wait_for_each_other() {
     }
 }
 
+/// P32.
 #[test]
 fn a_send_back_that_moves_its_job_before_it_has_the_key_waits_in_a_circle() {
     let story = breaks_in(Keys::small(true, 2, 2), &[Guard::SendBackLocksFirst], Promise::NoDeadlock);
     tells(&story, &["to send job 1 back"]);
 }
 
+/// P15.
 #[test]
 fn without_the_look_at_the_snapshot_a_holder_that_came_later_looks_as_if_it_were_over() {
     let story = breaks_in(Keys::small(false, 3, 0), &[Guard::SnapshotKnows], Promise::OneHolder);
     tells(&story, &["caller B begins", "caller A commits: a new job", "caller B commits: a new job"]);
 }
 
+/// P16.
 #[test]
 fn without_the_look_for_its_end_a_job_that_is_over_stands_for_requests() {
     for in_steps in BOTH {
@@ -229,6 +261,7 @@ fn without_the_look_for_its_end_a_job_that_is_over_stands_for_requests() {
     }
 }
 
+/// P16.
 #[test]
 fn without_the_keys_fence_a_job_that_has_started_stands_for_requests() {
     for in_steps in BOTH {
@@ -237,6 +270,7 @@ fn without_the_keys_fence_a_job_that_has_started_stands_for_requests() {
     }
 }
 
+/// P17.
 #[test]
 fn without_the_lock_of_a_kept_job_it_starts_before_the_callers_commit() {
     for in_steps in BOTH {
@@ -245,6 +279,7 @@ fn without_the_lock_of_a_kept_job_it_starts_before_the_callers_commit() {
     }
 }
 
+/// P17.
 #[test]
 fn without_another_look_whether_it_waits_a_kept_job_runs() {
     for in_steps in BOTH {
@@ -254,6 +289,7 @@ fn without_another_look_whether_it_waits_a_kept_job_runs() {
     }
 }
 
+/// P16, P34.
 #[test]
 fn without_another_look_at_its_fence_a_job_that_waits_for_a_retry_is_kept_or_replaced() {
     for (in_steps, replaces) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -263,6 +299,7 @@ fn without_another_look_at_its_fence_a_job_that_waits_for_a_retry_is_kept_or_rep
     }
 }
 
+/// P15.
 #[test]
 fn without_its_key_a_new_job_does_not_keep_out_the_next() {
     for in_steps in BOTH {
@@ -270,6 +307,7 @@ fn without_its_key_a_new_job_does_not_keep_out_the_next() {
     }
 }
 
+/// P15.
 #[test]
 fn without_a_look_at_its_key_a_dead_letter_goes_back_beside_another_job() {
     for in_steps in BOTH {
@@ -278,6 +316,7 @@ fn without_a_look_at_its_key_a_dead_letter_goes_back_beside_another_job() {
     }
 }
 
+/// P15.
 #[test]
 fn without_its_key_a_dead_letter_that_was_sent_back_does_not_keep_out_the_next() {
     for in_steps in BOTH {
@@ -285,6 +324,7 @@ fn without_its_key_a_dead_letter_that_was_sent_back_does_not_keep_out_the_next()
     }
 }
 
+/// P15.
 #[test]
 fn without_its_own_fence_a_dead_letter_that_was_sent_back_does_not_keep_out_the_next() {
     for in_steps in BOTH {
@@ -293,6 +333,7 @@ fn without_its_own_fence_a_dead_letter_that_was_sent_back_does_not_keep_out_the_
     }
 }
 
+/// P15.
 #[test]
 fn without_its_condition_the_sweep_forgets_the_key_of_a_dead_letter() {
     for in_steps in BOTH {

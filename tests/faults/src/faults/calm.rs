@@ -11,6 +11,7 @@ use super::Ground;
 use crate::checker::Checker;
 use crate::load::Mix;
 
+/// P22.
 pub(super) async fn nobody_dies(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

@@ -15,6 +15,7 @@ use crate::scene::LEASE;
 /// Jobs per listing. Every other one is cancelled.
 const PAGE: u32 = 30;
 
+/// P7, P8.
 pub(super) async fn beside_kills(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

@@ -34,6 +34,7 @@ const HINDSIGHT: Duration = Duration::from_secs(5);
 /// Allowed difference between readings of two clocks, in microseconds.
 const TOLERANCE: i64 = 60_000_000;
 
+/// P12.
 pub(super) async fn of_workers(ground: &Ground) -> Result<Vec<String>> {
     let library = library()?;
     let mut scene = ground.scene().await?;
@@ -107,6 +108,7 @@ impl Clock {
     }
 }
 
+/// P12, P22.
 pub(super) async fn of_the_server(ground: &Ground) -> Result<Vec<String>> {
     let library = library()?;
     let clock = Clock::right()?;

@@ -46,6 +46,7 @@ const BUSY_MS: u32 = 10_000;
 /// The most violations that are told.
 const TOLD: usize = 30;
 
+/// P18, P19, P20.
 pub(super) async fn one_effect(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     make_tables(&scene.db).await?;

@@ -14,6 +14,7 @@ use crate::crew::Mortal;
 use crate::load::Mix;
 use crate::scene::Scene;
 
+/// P1, P23.
 pub(super) async fn terminated(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -63,6 +64,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Few, so that they are used up quickly.
 const CONNECTIONS: u32 = 40;
 
+/// P23.
 pub(super) async fn limit_reached(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.own(Settings::new(Durability::Process).max_connections(CONNECTIONS)).await?;
     let mut crew = scene.crew();

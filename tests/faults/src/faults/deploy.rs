@@ -17,6 +17,7 @@ use crate::scene::Scene;
 /// The number of retries, where a producer sets it.
 const RETRIES: i64 = 9;
 
+/// P9, P26, P42.
 pub(super) async fn side_by_side(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

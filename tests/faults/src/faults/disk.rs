@@ -75,6 +75,7 @@ fn megabytes(engine: Engine) -> u32 {
     }
 }
 
+/// P1, P23.
 pub(super) async fn full(ground: &Ground) -> Result<Vec<String>> {
     let disk = Disk::mount(megabytes(ground.engine))?;
     let mut scene = on(&disk, ground).await?;

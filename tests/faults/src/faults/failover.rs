@@ -17,7 +17,7 @@ use crate::scene::{Form, Place, Scene};
 /// Time limit in seconds from the switch of the address to the first start of a job.
 const BACK_WITHIN: f64 = 3.0;
 
-/// Replication is synchronous: every commit is on the replica.
+/// P1, P23: Replication is synchronous: every commit is on the replica.
 pub(super) async fn to_the_replica(ground: &Ground) -> Result<Vec<String>> {
     let rounds = ground.order.rounds.unwrap_or(if ground.order.form == Form::Short { 1 } else { 20 });
     let (mut away, mut back) = (Vec::new(), Vec::new());

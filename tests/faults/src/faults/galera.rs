@@ -72,7 +72,7 @@ impl Stage {
     }
 }
 
-/// A node is killed and rejoins.
+/// P1, P23: A node is killed and rejoins.
 pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
     let mut stage = Stage::set(ground, 3, 1, false).await?;
     let mut down = Vec::new();
@@ -95,7 +95,7 @@ pub(super) async fn a_node_is_killed(ground: &Ground) -> Result<Vec<String>> {
 const LARGE: &str = "CREATE TABLE foreign_many (id int PRIMARY KEY, n int); \
      INSERT INTO foreign_many SELECT seq, seq FROM seq_1_to_400000";
 
-/// Large transactions on one node repeatedly put the other a second behind, also when the workers start.
+/// P1, P5: Large transactions on one node repeatedly put the other a second behind, also when the workers start.
 pub(super) async fn nodes_lag(ground: &Ground) -> Result<Vec<String>> {
     let mut stage = Stage::set(ground, 2, 5, true).await?;
     let behind = with_port(stage.scene.url(), stage.cluster.nodes()[1].port());

@@ -14,6 +14,7 @@ use crate::load::{Mix, enqueue_batch};
 use crate::record::{Options, What};
 use crate::scene::{LEASE, Scene};
 
+/// P1, P9.
 pub(super) async fn aborts(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -49,17 +50,20 @@ struct Killer {
     others: i64,
 }
 
+/// P9, P24.
 pub(super) async fn aborts_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
     let killer = Killer { plan: Plan::Abort, mortal: Mortal::aborts(), retries: 3, others: 3 };
     in_a_crowd(ground, killer).await
 }
 
+/// P9, P24.
 pub(super) async fn aborts_stubbornly(ground: &Ground) -> Result<Vec<String>> {
     // some while after it began, so that the others are known to run; and they have fewer retries than it
     let plan = Plan::Late { ms: 300, then: Box::new(Plan::Abort) };
     in_a_crowd(ground, Killer { plan, mortal: Mortal::aborts(), retries: 4, others: 2 }).await
 }
 
+/// P9, P24.
 pub(super) async fn eats_in_a_crowd(ground: &Ground) -> Result<Vec<String>> {
     let killer = Killer { plan: Plan::EatAll, mortal: Mortal::starves(), retries: 3, others: 3 };
     in_a_crowd(ground, killer).await
@@ -120,6 +124,7 @@ async fn in_a_crowd(ground: &Ground, killer: Killer) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P6, P30.
 pub(super) async fn blocks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -151,6 +156,7 @@ async fn limited(scene: &Scene, plan: Plan) -> Result<()> {
     Ok(())
 }
 
+/// P1, P9.
 pub(super) async fn eats(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

@@ -41,7 +41,7 @@ struct Batch {
     end: End,
 }
 
-/// Runs good rows alone, then as many again mixed with as many bad rows. Times are reported, not judged.
+/// P38: Runs good rows alone, then as many again mixed with as many bad rows. Times are reported, not judged.
 pub(super) async fn bad_rows(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let count = scene.jobs(2_000, 100_000);

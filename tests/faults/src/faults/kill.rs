@@ -23,6 +23,7 @@ const BACKLOG: usize = 60;
 /// Time limit for a worker to reach the point at which it kills itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// P1, P3, P5, P21.
 pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -60,6 +61,7 @@ pub(super) async fn at_random(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P21.
 pub(super) async fn apart(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -89,6 +91,7 @@ pub(super) async fn apart(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P1, P5, P9, P21.
 pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -122,6 +125,7 @@ pub(super) async fn at_points(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P11, P21.
 pub(super) async fn the_only_claimer(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

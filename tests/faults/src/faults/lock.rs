@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Tries to take a lock: the other side may win, or there may be no row to lock.
 const TRIES: u32 = 10;
 
+/// P1, P4.
 pub(super) async fn foreign_locks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -81,6 +82,7 @@ async fn held(scene: &Scene, crew: &mut Crew, statements: &[(&str, Duration)], l
     bail!("no lock was held in {TRIES} tries: {}\n{}", statements[1].0, scene.logs());
 }
 
+/// P1, P10.
 pub(super) async fn deadlocks(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

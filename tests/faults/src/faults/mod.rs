@@ -1,4 +1,4 @@
-//! The faults.
+//! The faults. Each names the promises of `docs/reliability.md` that it threatens; the checker judges the others as well.
 
 mod calm;
 mod cancel;

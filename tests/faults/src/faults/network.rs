@@ -24,6 +24,7 @@ async fn proxy(ground: &Ground, scene: &Scene) -> (Proxy, String) {
     (proxy, url)
 }
 
+/// P23.
 pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let (mut proxy, url) = proxy(ground, &scene).await;
@@ -45,6 +46,7 @@ pub(super) async fn cut(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P21.
 pub(super) async fn half_open(ground: &Ground) -> Result<Vec<String>> {
     const LATE: usize = 4;
     let mut scene = ground.scene().await?;
@@ -109,6 +111,7 @@ fn starts(scene: &Scene, tags: &[i64], but: Option<i64>) -> Result<Vec<i64>> {
     Ok(starts.map(|event| event.at).collect())
 }
 
+/// P1, P4.
 pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let (proxy, url) = proxy(ground, &scene).await;
@@ -126,6 +129,7 @@ pub(super) async fn delay(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P3, P10.
 pub(super) async fn stall(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let (proxy, url) = proxy(ground, &scene).await;

@@ -14,6 +14,7 @@ use crate::timetable::{Line, Timetable};
 /// The promise on servers, in seconds: from a tick to its job that is ready.
 const READY_WITHIN: f64 = 0.25;
 
+/// P13.
 pub(super) async fn every_second(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let (schedules, workers) = if ground.order.form == Form::Short { (150, 4) } else { (1000, 8) };

@@ -21,6 +21,7 @@ const ALIKE: usize = 2;
 /// The ticks that were fired so far.
 const FIRED: &str = "SELECT COUNT(*) FROM queue_ticks WHERE outcome = 'fired'";
 
+/// P13, P14.
 pub(super) async fn set_forward_and_back(ground: &Ground) -> Result<Vec<String>> {
     let library = library()?;
     let clock = Clock::right()?;

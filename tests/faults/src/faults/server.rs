@@ -33,6 +33,7 @@ const BACKLOG: (usize, usize) = (10_000, 150_000);
 /// How long the workers run undisturbed before the server goes down again.
 const AFTER: Duration = Duration::from_secs(3);
 
+/// P1, P5, P23.
 pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
     let (mut returns, mut left) = (Vec::new(), Vec::new());
@@ -53,6 +54,7 @@ pub(super) async fn killed(ground: &Ground) -> Result<Vec<String>> {
     end(scene, crew, load, &returns).await
 }
 
+/// P23.
 pub(super) async fn stopped(ground: &Ground) -> Result<Vec<String>> {
     let (mut scene, mut crew, load) = begin(ground).await?;
     backlog(&scene).await?;

@@ -24,6 +24,7 @@ const PARTS: usize = 20;
 /// The number of parts that count as the start and as the end. The very first part is skipped: the backlog still grows.
 const COMPARED: usize = 3;
 
+/// P24.
 pub(super) async fn old(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

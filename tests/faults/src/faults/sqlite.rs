@@ -27,6 +27,7 @@ fn file(scene: &Scene) -> PathBuf {
     scene.url().trim_start_matches("sqlite://").split('?').next().unwrap_or_default().into()
 }
 
+/// P22.
 pub(super) async fn file_locked(ground: &Ground) -> Result<Vec<String>> {
     const BUSY: u64 = 500;
     // longer than the disk makes a worker stand still
@@ -85,6 +86,7 @@ fn pool(scene: &Scene) -> Result<&sqlx::SqlitePool> {
     }
 }
 
+/// P1.
 pub(super) async fn checkpoint_blocked(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();
@@ -113,6 +115,7 @@ pub(super) async fn checkpoint_blocked(ground: &Ground) -> Result<Vec<String>> {
     Ok(scene.notes)
 }
 
+/// P1, P2, P3, P10.
 pub(super) async fn copied(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

@@ -10,6 +10,7 @@ use crate::load::{Mix, late};
 use crate::record::{self, Event, How, What};
 use crate::scene::LEASE;
 
+/// P4, P6.
 pub(super) async fn past_the_lease(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let mut crew = scene.crew();

@@ -31,6 +31,7 @@ const LOOKS: usize = 50;
 /// The most violations that are told.
 const TOLD: usize = 30;
 
+/// P15, P16, P17.
 pub(super) async fn one_holder(ground: &Ground) -> Result<Vec<String>> {
     let mut scene = ground.scene().await?;
     let short = ground.order.form == Form::Short;

@@ -1,5 +1,7 @@
 //! Real workers are killed, stopped, continued and told to end. Triggers in the database log every change of a row, and
 //! the model must allow each change. It must also refuse doctored traces.
+//!
+//! Promises: P1, P4, P5, P6, P8, P9, P18, P31.
 
 #[path = "../src/jobs.rs"]
 #[expect(dead_code, reason = "only workers open the file")]
@@ -238,7 +240,8 @@ async fn doctored_traces_are_refused() {
     refused(&doctored, "the lease of a worker that is gone is extended");
 }
 
-/// Not the record is doctored but the database: somebody writes without the fence, and the record of that is refused.
+/// P6: Not the record is doctored but the database: somebody writes without the fence, and the record of that is
+/// refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_without_the_fence_is_refused() {
     let Some(scene) = Scene::new(Engine::Sqlite).await else { return };
