@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use crate::error::Error;
 use crate::id::JobId;
@@ -35,8 +35,6 @@ use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, Worke
 
 /// Its effect lasts until it is dropped.
 pub(crate) type Guard = Box<dyn Send>;
-/// The return type of every verb.
-pub(crate) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// What an engine can do, and its limits.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +76,7 @@ pub(crate) trait Store: Access + Jobs + Leases + Upkeep {}
 impl<S: Access + Jobs + Leases + Upkeep> Store for S {}
 
 /// The engine, its schema, its connections, and what wakes a worker.
+#[async_trait]
 pub(crate) trait Access: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
 
@@ -98,7 +97,7 @@ pub(crate) trait Access: Send + Sync + 'static {
     /// Opens the connections that the worker keeps, and checks that the schema exists and fits this binary. Logs a
     /// warning if the pool's settings may lose the database. Fails if a pooler lends sessions and
     /// [`lend_sessions`](Self::lend_sessions) was not called. The error says what to do.
-    fn open(&self) -> Reply<'_, ()>;
+    async fn open(&self) -> Result<(), Error>;
 
     /// Gives up all statements in progress: they fail at once instead of waiting for a server that may be unreachable.
     fn abandon(&self);
@@ -112,27 +111,28 @@ pub(crate) trait Access: Send + Sync + 'static {
 
     /// Calls `wake` whenever another process may have enqueued something, until dropped. Returns only on failure. On an
     /// engine without such a signal it never returns.
-    fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()>;
+    async fn watch(&self, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error>;
 }
 
 /// Jobs, from the claim to the end.
+#[async_trait]
 pub(crate) trait Jobs: Send + Sync + 'static {
     /// The lanes in scope that have waiting rows, due or not: about `most` of them. In the kind of a lane in `behind`,
     /// discovery starts behind that lane. If an old snapshot keeps many dead index entries, this takes seconds.
     /// `beside`: on another connection, so that no claim waits. The next call without it closes that connection.
-    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize, beside: bool) -> Reply<'a, Found>;
+    async fn discover(&self, scope: &Scope, behind: &[Lane], most: usize, beside: bool) -> Result<Found, Error>;
 
     /// Counts the next jobs in order (priority, due time, id) over all given lanes, and returns each lane's share.
     /// Takes no locks.
-    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>>;
+    async fn preview(&self, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error>;
 
     /// Waits up to one second for the claim lock, which one worker holds at a time. Without it, parallel claims walk
     /// over each other's rows, and may lock them. It is only a hint: a worker that does not get it (false) claims all
     /// the same. The caller releases it; so does the end of the session.
-    fn take_claim_lock(&self) -> Reply<'_, bool>;
+    async fn take_claim_lock(&self) -> Result<bool, Error>;
 
     /// Releases it. A failure discards the connection, which releases it as well.
-    fn release_claim_lock(&self) -> Reply<'_, ()>;
+    async fn release_claim_lock(&self) -> Result<(), Error>;
 
     /// ready → running, for a worker whose lease has not run out. Takes nothing from paused queues. Each job goes to
     /// one caller only; jobs that others are claiming are skipped.
@@ -140,70 +140,72 @@ pub(crate) trait Jobs: Send + Sync + 'static {
     /// `alone`: claims from the first lane only, and only if no other lane, in any queue, has waiting rows of these
     /// kinds. The check comes with the claim or right before it. It is cheaper than discovery, because it walks over no
     /// entries of rows that were taken from the lane before. See [`Capabilities::claims_alone`].
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>>;
+    async fn claim(&self, worker: WorkerId, asks: &[Ask], alone: Option<&[String]>) -> Result<Vec<Claimed>, Error>;
 
     /// The arguments of a held job, if they were too long to come with the claim. None: the worker no longer holds it.
-    fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>>;
+    async fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Result<Option<String>, Error>;
 
     /// How long ago the arguments of a job first did not decode, if they never did since. Zero: they always did.
-    fn undecodable(&self, id: i64) -> Reply<'_, Duration>;
+    async fn undecodable(&self, id: i64) -> Result<Duration, Error>;
 
     /// Records that attempts begin: from now on they count if their worker is lost. Returns the accepted ids; the other
     /// jobs no longer belong to this claim.
-    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>>;
+    async fn started(&self, worker: WorkerId, batch: &[Start]) -> Result<Vec<i64>, Error>;
 
     /// Writes how attempts ended: running → completed, cancelled, scheduled, ready or dead. All ends of a batch have
     /// the same [`Destination`](crate::store::values::Destination). Returns the accepted ids. The other jobs no longer
     /// belong to this claim.
-    fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>>;
+    async fn end(&self, worker: WorkerId, batch: &[End]) -> Result<Vec<i64>, Error>;
 
     /// Those of these jobs that the worker still holds under these fences. Takes no locks, so it waits for nobody.
-    fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>>;
+    async fn still_held(&self, worker: WorkerId, batch: &[Hold]) -> Result<Vec<i64>, Error>;
 }
 
 /// Workers and their leases.
+#[async_trait]
 pub(crate) trait Leases: Send + Sync + 'static {
     /// Writes the worker's row. Its lease runs for `lease` from now.
-    fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId>;
+    async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error>;
 
     /// Extends the lease of a worker that was not declared lost, and returns its news. With
     /// [`heartbeats_discover`](Capabilities::heartbeats_discover), also returns whether jobs of the kinds in `look_for`
     /// wait. The session takes the lock that shows that the worker lives and, if it holds jobs, the lock that shows
     /// that.
-    fn heartbeat<'a>(
-        &'a self,
+    async fn heartbeat(
+        &self,
         worker: WorkerId,
         lease: Duration,
-        holding: Holding<'a>,
-        look_for: &'a [String],
-    ) -> Reply<'a, Heartbeat>;
+        holding: Holding<'_>,
+        look_for: &[String],
+    ) -> Result<Heartbeat, Error>;
 
     /// Declares a worker lost if its last heartbeat is still the one given, and its lease has run out (`by_lease`) or
     /// no session holds its lock. False: that is not so, or somebody else declared it.
-    fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool>;
+    async fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Result<bool, Error>;
 
     /// The jobs that the worker holds according to the database.
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>>;
+    async fn holding(&self, worker: WorkerId) -> Result<Vec<Hold>, Error>;
 
     /// Signs off a worker. `silent`: for how long it had sent no heartbeat. At zero it was well all the time, so the
     /// loss of the jobs that it still holds is not their fault.
-    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()>;
+    async fn leave(&self, worker: WorkerId, silent: Duration) -> Result<(), Error>;
 
     /// Takes back up to `limit` jobs of workers that are lost, stopped or unknown: running → ready or scheduled, or
     /// dead after the last attempt. An attempt that is not known to have begun does not count. Skips the jobs in
     /// `leave_out`. Also returns the jobs that the database refused to move.
-    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)>;
+    async fn rescue(&self, limit: u32, leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error>;
 }
 
 /// Work for the whole database that any worker may do.
+#[async_trait]
 pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes up to `limit` finished jobs (with their attempts) that ended more than `keep` ago. Returns how many.
     /// `workers`: also removes the rows of workers that ended or were lost more than `keep` ago.
-    fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64>;
+    async fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Result<u64, Error>;
 
     /// Removes jobs that no worker holds, with their attempts. With `state`, only jobs in that state (ready counts as
     /// scheduled, cancelled as completed). Returns the removed ids.
-    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>>;
+    async fn delete(&self, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error>;
 
     /// Everything about schedules.
     #[cfg(feature = "schedules")]
@@ -212,123 +214,121 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Removes keys of unique jobs that are nowhere any more, for a while. It begins at the hand and moves it. Without
     /// a hand it begins anywhere, because workers are often restarted before they are through. If it is another
     /// worker's turn, it only looks whether there are keys.
-    fn sweep_keys<'a>(&'a self, hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()>;
+    async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error>;
 }
 
 /// Everything that [`crate::testing`] asks of a database.
 #[cfg(feature = "testing")]
+#[async_trait]
 pub(crate) trait TestStore: Store + AdminStore {
     /// It works in a transaction of somebody else.
     fn is_given(&self) -> bool;
 
     /// How far the database's time stands still behind the clock, in microseconds: PostgreSQL's does so in a
     /// transaction. And the highest id of a job then. Zero if no job is due later.
-    fn standstill(&self) -> Reply<'_, (i64, i64)>;
+    async fn standstill(&self) -> Result<(i64, i64), Error>;
 
     /// Moves the times of all waiting jobs with an id above `after` into the past, by so many microseconds.
-    fn shift(&self, micros: i64, after: i64) -> Reply<'_, ()>;
+    async fn shift(&self, micros: i64, after: i64) -> Result<(), Error>;
 }
 
 /// Everything that the administration asks of a database.
+#[async_trait]
 pub(crate) trait AdminStore: Upkeep {
     /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
-    fn migrate(&self) -> Reply<'_, ()>;
+    async fn migrate(&self) -> Result<(), Error>;
 
     /// See [`crate::admin::Admin::stats`].
-    fn stats(&self) -> Reply<'_, Vec<Stat>>;
+    async fn stats(&self) -> Result<Vec<Stat>, Error>;
 
     /// See [`crate::admin::Admin::jobs`].
-    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<JobRow>>;
+    async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error>;
 
     /// See [`crate::admin::Admin::job`].
-    fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>>;
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;
 
     /// scheduled → ready. Returns the ids that changed.
-    fn run_now<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>>;
+    async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error>;
 
     /// scheduled or ready → scheduled or ready at another time (microseconds since 1970). Returns the ids that changed.
-    fn reschedule<'a>(&'a self, ids: &'a [i64], run_at: i64) -> Reply<'a, Vec<i64>>;
+    async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error>;
 
     /// scheduled or ready → cancelled at once. A running job is marked, and its worker learns of it with its next
     /// heartbeat. Returns the ids that were cancelled or marked.
-    fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>>;
+    async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error>;
 
     /// dead → ready with a fresh attempt count. Returns the ids that changed, and the unique jobs whose key is taken.
-    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, (Vec<i64>, Vec<Refusal>)>;
+    async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error>;
 
     /// The last job of a kind that took this key, whether or not it has it still.
-    fn last_of_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Option<i64>>;
+    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
 
     /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
-    fn release_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Result<bool, JobId>>;
+    async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error>;
 
     /// Replaces the arguments of a waiting or dead job. False: there is no such job.
-    fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool>;
+    async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error>;
 
     /// Pauses or resumes a queue.
-    fn set_paused<'a>(&'a self, queue: &'a str, paused: bool) -> Reply<'a, ()>;
+    async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error>;
 
     /// Every queue that has waiting or running jobs or is paused.
-    fn queues(&self) -> Reply<'_, Vec<QueueInfo>>;
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
 
     /// Live workers, and those that ended within the retention.
-    fn workers(&self) -> Reply<'_, Vec<WorkerInfo>>;
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;
 }
 
 /// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in
 /// tests.
 #[cfg(feature = "schedules")]
+#[async_trait]
 pub(crate) trait ScheduleStore: Send + Sync + 'static {
     /// The one statement that is sent again and again. Takes no locks.
-    fn look<'a>(&'a self, by: &'a Scheduler, kinds: &'a [String], ahead: i64) -> Reply<'a, Seen>;
+    async fn look(&self, by: &Scheduler, kinds: &[String], ahead: i64) -> Result<Seen, Error>;
 
     /// Makes the worker one of those that decide for its application. Since when: the last answer of
     /// [`look`](Self::look), or now.
-    fn register<'a>(&'a self, by: &'a Scheduler, since: Option<i64>) -> Reply<'a, ()>;
+    async fn register(&self, by: &Scheduler, since: Option<i64>) -> Result<(), Error>;
 
     /// Fires those schedules that are due and locked by nobody else. Their jobs, the history of their ticks and their
     /// next ticks are one transaction.
-    fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired>;
+    async fn fire(&self, ids: &[i64], kinds: &Kinds, ahead: i64) -> Result<Fired, Error>;
 
     /// Lets new and changed schedules count from now on, in a test's time.
     #[cfg(feature = "testing")]
-    fn adopt(&self, ahead: i64) -> Reply<'_, ()>;
+    async fn adopt(&self, ahead: i64) -> Result<(), Error>;
 
     /// Fires all ticks of a schedule up to so far ahead, as if each were on time. Returns how many.
     #[cfg(feature = "testing")]
-    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize>;
+    async fn fire_on_time(&self, id: i64, kinds: &Kinds, ahead: i64) -> Result<usize, Error>;
 
     /// Notes the error of schedules whose kind no live worker knows. Their ticks wait for one. Returns names and errors.
-    fn mark_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Vec<(String, String)>>;
+    async fn mark_orphans(&self, ids: &[i64], ahead: i64) -> Result<Vec<(String, String)>, Error>;
 
     /// Writes what an application declares, and retires what it does not declare any more, if the worker is still its
     /// latest one.
-    fn converge<'a>(
-        &'a self,
-        by: &'a Scheduler,
-        declared: &'a Arc<[Definition]>,
-        digest: &'a str,
-    ) -> Reply<'a, Converged>;
+    async fn converge(&self, by: &Scheduler, declared: &Arc<[Definition]>, digest: &str) -> Result<Converged, Error>;
 
     /// Names of some schedules whose last tick is still to come, because the clock was ahead.
-    fn silent(&self) -> Reply<'_, Vec<String>>;
+    async fn silent(&self) -> Result<Vec<String>, Error>;
 
     /// Removes up to `limit` ticks that are older than `keep`, and retired schedules without ticks.
-    fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64>;
+    async fn purge_ticks(&self, keep: Duration, limit: u32) -> Result<u64, Error>;
 
     /// Writes a schedule that no code declares.
-    fn define<'a>(&'a self, definition: &'a Definition) -> Reply<'a, Named<()>>;
+    async fn define(&self, definition: &Definition) -> Result<Named<()>, Error>;
 
-    fn change<'a>(&'a self, name: &'a str, change: Change) -> Reply<'a, Named<()>>;
+    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error>;
 
     /// Enqueues the job of a schedule now, whatever its ticks are. `max_retries`: if the row says nothing.
-    fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>>;
+    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error>;
 
     /// Schedules by name, and whether a live worker knows their kind.
-    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(ScheduleRow, bool)>>;
+    async fn list(&self, after: &str, limit: u32) -> Result<Vec<(ScheduleRow, bool)>, Error>;
 
-    fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>>;
+    async fn history(&self, name: &str, before: i64, limit: u32) -> Result<Named<Vec<Noted>>, Error>;
 
     /// The tick that a job stands for: the schedule's name, the tick, and its outcome.
-    fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>>;
+    async fn tick_of(&self, job: i64) -> Result<Option<(String, i64, String)>, Error>;
 }

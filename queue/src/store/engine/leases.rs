@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
+use crate::store::Leases;
 use crate::store::engine::connection::notify::{self, Signals};
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Bind, Cells, Dialect, execute, ids, json, rows};
 use crate::store::engine::statement::read::{list, number};
 use crate::store::engine::statement::script::{Script, When};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
-use crate::store::{Leases, Reply};
 
 /// The time limit of a heartbeat: its worker must soon know whether it failed.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(3);
@@ -160,51 +161,49 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
-    fn join<'a>(&'a self, worker: &'a NewWorker, lease: Duration) -> Reply<'a, WorkerId> {
-        async move {
-            let worker = worker.clone();
-            let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
-            let args = (worker, queues, kinds, micros(lease));
-            self.run(
-                Via::Heartbeats,
-                if DB::LEASES.join_heartbeat.is_some() { Mode::Transaction } else { Mode::Write },
-                "cannot register the worker",
-                args,
-                |conn, (worker, queues, kinds, lease)| {
-                    async move {
-                        let binds = [
-                            worker.host.as_str().into(),
-                            i64::from(worker.pid).into(),
-                            i64::from(worker.concurrency).into(),
-                            queues.as_str().into(),
-                            kinds.as_str().into(),
-                            (*lease).into(),
-                        ];
-                        let Some(beat) = DB::LEASES.join_heartbeat else {
-                            let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds)?;
-                            return DB::insert_row(conn, sql, arguments).await;
-                        };
-                        let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds[..5])?;
-                        let id = DB::insert_row(conn, sql, arguments).await?;
-                        execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
-                        Ok(id)
-                    }
-                    .boxed()
-                },
-            )
-            .await
-        }
-        .boxed()
+    async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error> {
+        let worker = worker.clone();
+        let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
+        let args = (worker, queues, kinds, micros(lease));
+        self.run(
+            Via::Heartbeats,
+            if DB::LEASES.join_heartbeat.is_some() { Mode::Transaction } else { Mode::Write },
+            "cannot register the worker",
+            args,
+            |conn, (worker, queues, kinds, lease)| {
+                async move {
+                    let binds = [
+                        worker.host.as_str().into(),
+                        i64::from(worker.pid).into(),
+                        i64::from(worker.concurrency).into(),
+                        queues.as_str().into(),
+                        kinds.as_str().into(),
+                        (*lease).into(),
+                    ];
+                    let Some(beat) = DB::LEASES.join_heartbeat else {
+                        let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds)?;
+                        return DB::insert_row(conn, sql, arguments).await;
+                    };
+                    let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds[..5])?;
+                    let id = DB::insert_row(conn, sql, arguments).await?;
+                    execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
+                    Ok(id)
+                }
+                .boxed()
+            },
+        )
+        .await
     }
 
-    fn heartbeat<'a>(
-        &'a self,
+    async fn heartbeat(
+        &self,
         worker: WorkerId,
         lease: Duration,
-        holding: Holding<'a>,
-        look_for: &'a [String],
-    ) -> Reply<'a, Heartbeat> {
+        holding: Holding<'_>,
+        look_for: &[String],
+    ) -> Result<Heartbeat, Error> {
         // the pool may have got other connect options meanwhile
         notify::introduce(self.pool());
         let Holding { any, running, settled, check, again_in } = holding;
@@ -255,27 +254,24 @@ impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
                 .boxed()
             },
         )
-        .boxed()
+        .await
     }
 
-    fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Reply<'_, bool> {
+    async fn declare_lost(&self, worker: WorkerId, heartbeat: i64, by_lease: bool) -> Result<bool, Error> {
         if !by_lease && DB::SESSIONS.is_none() {
-            return std::future::ready(Ok(false)).boxed();
+            return Ok(false);
         }
         let args = (worker, heartbeat, i64::from(by_lease));
-        async move {
-            let lost = self.find_then(
-                "cannot declare a worker lost",
-                DB::LEASES.declare_lost,
-                args,
-                |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
-            );
-            Ok(!lost.await?.is_empty())
-        }
-        .boxed()
+        let lost = self.find_then(
+            "cannot declare a worker lost",
+            DB::LEASES.declare_lost,
+            args,
+            |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
+        );
+        Ok(!lost.await?.is_empty())
     }
 
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
+    async fn holding(&self, worker: WorkerId) -> Result<Vec<Hold>, Error> {
         self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
             async move {
                 let held = rows::<DB>(conn, DB::LEASES.holding, &[(*worker).into()]).await?;
@@ -283,54 +279,48 @@ impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()> {
+    async fn leave(&self, worker: WorkerId, silent: Duration) -> Result<(), Error> {
         let args = (worker, micros(silent));
-        async move {
-            let left = self
-                .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
-                    let binds = [(*worker).into(), (*silent).into()];
-                    async move { execute::<DB>(conn, DB::LEASES.leave, &binds).await.map(drop) }.boxed()
-                })
-                .await;
-            self.release().await;
-            left
-        }
-        .boxed()
+        let left = self
+            .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
+                let binds = [(*worker).into(), (*silent).into()];
+                async move { execute::<DB>(conn, DB::LEASES.leave, &binds).await.map(drop) }.boxed()
+            })
+            .await;
+        self.release().await;
+        left
     }
 
-    fn rescue<'a>(&'a self, limit: u32, leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
-        async move {
-            let doing = "cannot find the jobs of lost workers";
-            if let Some(script) = DB::LEASES.forget_claims {
-                self.find_then(doing, script, (), |()| Vec::new()).await?;
-            }
-            let lost = self
-                .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
-                    async move {
-                        let lost = rows::<DB>(conn, DB::LEASES.lost, &[(*limit).into()]).await?;
-                        lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
-                    }
-                    .boxed()
-                })
-                .await;
-            let mut lost: Vec<Lost> = lost?;
-            lost.retain(|job| !leave_out.contains(&job.id));
-            if lost.is_empty() {
-                return Ok((Rescued::default(), Vec::new()));
-            }
-            lost.sort_unstable_by_key(|job| job.id);
-            match self.rescue_some(json(&lost)).await {
-                // one row that cannot be moved must not block the others
-                Err(error @ Error::Database { source: sqlx::Error::Database(_), .. }) => {
-                    tracing::warn!(%error, jobs = lost.len(), "cannot rescue lost jobs together; trying one by one");
-                    self.rescue_one_by_one(&lost).await
-                }
-                result => Ok((result?, Vec::new())),
-            }
+    async fn rescue(&self, limit: u32, leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error> {
+        let doing = "cannot find the jobs of lost workers";
+        if let Some(script) = DB::LEASES.forget_claims {
+            self.find_then(doing, script, (), |()| Vec::new()).await?;
         }
-        .boxed()
+        let lost = self
+            .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
+                async move {
+                    let lost = rows::<DB>(conn, DB::LEASES.lost, &[(*limit).into()]).await?;
+                    lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
+                }
+                .boxed()
+            })
+            .await;
+        let mut lost: Vec<Lost> = lost?;
+        lost.retain(|job| !leave_out.contains(&job.id));
+        if lost.is_empty() {
+            return Ok((Rescued::default(), Vec::new()));
+        }
+        lost.sort_unstable_by_key(|job| job.id);
+        match self.rescue_some(json(&lost)).await {
+            // one row that cannot be moved must not block the others
+            Err(error @ Error::Database { source: sqlx::Error::Database(_), .. }) => {
+                tracing::warn!(%error, jobs = lost.len(), "cannot rescue lost jobs together; trying one by one");
+                self.rescue_one_by_one(&lost).await
+            }
+            result => Ok((result?, Vec::new())),
+        }
     }
 }

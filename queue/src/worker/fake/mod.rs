@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sqlx::error::DatabaseError;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
@@ -28,7 +29,7 @@ use crate::store::values::{
     Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
     WorkerId,
 };
-use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Reply, Trouble, Upkeep};
+use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Trouble, Upkeep};
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
@@ -280,16 +281,7 @@ impl DatabaseError for Refusal {
     }
 }
 
-/// Verbs of a made-up store that none of its tests comes to.
-macro_rules! unused {
-    ($(fn $name:ident($($arg:ident: $type:ty),*) -> $reply:ty;)*) => {
-        $(fn $name<'a>(&'a self $(, $arg: $type)*) -> Reply<'a, $reply> {
-            $(let _ = $arg;)*
-            unreachable!("no test asks for {}", stringify!($name))
-        })*
-    };
-}
-
+#[async_trait]
 impl Access for MadeUp {
     fn capabilities(&self) -> Capabilities {
         let tables = self.tables();
@@ -325,8 +317,8 @@ impl Access for MadeUp {
         false
     }
 
-    fn open(&self) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
+    async fn open(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     fn abandon(&self) {}
@@ -346,106 +338,103 @@ impl Access for MadeUp {
         Box::new(self.rows.writers.listen())
     }
 
-    fn watch<'a>(&'a self, _wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
-        Box::pin(std::future::pending())
+    async fn watch(&self, _wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
+        std::future::pending().await
     }
 }
 
+#[async_trait]
 impl Jobs for MadeUp {
-    fn discover<'a>(&'a self, _scope: &'a Scope, behind: &'a [Lane], most: usize, _beside: bool) -> Reply<'a, Found> {
-        Box::pin(self.rows.look(behind, most))
+    async fn discover(&self, _scope: &Scope, behind: &[Lane], most: usize, _beside: bool) -> Result<Found, Error> {
+        self.rows.look(behind, most).await
     }
 
-    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
-        Box::pin(async move { Ok(self.rows.preview(asks, reach)) })
+    async fn preview(&self, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
+        Ok(self.rows.preview(asks, reach))
     }
 
-    fn take_claim_lock(&self) -> Reply<'_, bool> {
-        Box::pin(async { Ok(self.rows.take_claim_lock().await) })
+    async fn take_claim_lock(&self) -> Result<bool, Error> {
+        Ok(self.rows.take_claim_lock().await)
     }
 
-    fn release_claim_lock(&self) -> Reply<'_, ()> {
-        Box::pin(async {
-            self.rows.release_claim_lock();
-            Ok(())
-        })
+    async fn release_claim_lock(&self) -> Result<(), Error> {
+        self.rows.release_claim_lock();
+        Ok(())
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
-        Box::pin(async move {
-            self.answer(Asked::Claim(worker)).await?;
-            self.rows.claim(asks, alone.is_some()).await
-        })
+    async fn claim(&self, worker: WorkerId, asks: &[Ask], alone: Option<&[String]>) -> Result<Vec<Claimed>, Error> {
+        self.answer(Asked::Claim(worker)).await?;
+        self.rows.claim(asks, alone.is_some()).await
     }
 
-    fn started<'a>(&'a self, _worker: WorkerId, batch: &'a [crate::store::values::Start]) -> Reply<'a, Vec<i64>> {
-        Box::pin(std::future::ready(Ok(batch.iter().map(|start| start.hold.id).collect())))
+    async fn started(&self, _worker: WorkerId, batch: &[crate::store::values::Start]) -> Result<Vec<i64>, Error> {
+        std::future::ready(Ok(batch.iter().map(|start| start.hold.id).collect())).await
     }
 
-    fn end<'a>(&'a self, _worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>> {
+    async fn end(&self, _worker: WorkerId, batch: &[End]) -> Result<Vec<i64>, Error> {
         let ids = batch.iter().map(|end| end.hold.id).collect();
-        Box::pin(self.ended(match batch[0].to {
+        let asked = match batch[0].to {
             Destination::Finish { .. } => Asked::Finish(ids),
             Destination::Requeue { .. } => Asked::Requeue(ids),
             Destination::Bury => Asked::Bury(ids),
-        }))
+        };
+        self.ended(asked).await
     }
 
-    fn still_held<'a>(&'a self, _worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
-        Box::pin(async move {
-            self.answer(Asked::StillHeld(batch.iter().map(|hold| hold.id).collect())).await?;
-            let held = self.held.lock().unwrap();
-            Ok(batch.iter().filter(|hold| held.contains(&hold.key())).map(|hold| hold.id).collect())
-        })
+    async fn still_held(&self, _worker: WorkerId, batch: &[Hold]) -> Result<Vec<i64>, Error> {
+        self.answer(Asked::StillHeld(batch.iter().map(|hold| hold.id).collect())).await?;
+        let held = self.held.lock().unwrap();
+        Ok(batch.iter().filter(|hold| held.contains(&hold.key())).map(|hold| hold.id).collect())
     }
 
-    unused! {
-        fn args(worker: WorkerId, id: i64, fence: i32) -> Option<String>;
-        fn undecodable(id: i64) -> Duration;
+    async fn args(&self, _: WorkerId, _: i64, _: i32) -> Result<Option<String>, Error> {
+        unreachable!("no test asks for `args`")
+    }
+
+    async fn undecodable(&self, _: i64) -> Result<Duration, Error> {
+        unreachable!("no test asks for `undecodable`")
     }
 }
 
+#[async_trait]
 impl Leases for MadeUp {
-    fn join<'a>(&'a self, _worker: &'a NewWorker, _lease: Duration) -> Reply<'a, WorkerId> {
-        Box::pin(async { self.answer(Asked::Join).await.map(|()| 2) })
+    async fn join(&self, _worker: &NewWorker, _lease: Duration) -> Result<WorkerId, Error> {
+        self.answer(Asked::Join).await.map(|()| 2)
     }
 
-    fn heartbeat<'a>(
-        &'a self,
+    async fn heartbeat(
+        &self,
         worker: WorkerId,
         _lease: Duration,
-        _holding: Holding<'a>,
-        _look_for: &'a [String],
-    ) -> Reply<'a, Heartbeat> {
-        Box::pin(async move {
-            self.answer(Asked::Heartbeat(worker)).await?;
-            Ok(Heartbeat { alive: true, ..Heartbeat::default() })
-        })
+        _holding: Holding<'_>,
+        _look_for: &[String],
+    ) -> Result<Heartbeat, Error> {
+        self.answer(Asked::Heartbeat(worker)).await?;
+        Ok(Heartbeat { alive: true, ..Heartbeat::default() })
     }
 
-    fn holding(&self, worker: WorkerId) -> Reply<'_, Vec<Hold>> {
-        Box::pin(async move {
-            self.answer(Asked::Holding(worker)).await?;
-            Ok(self.held.lock().unwrap().iter().map(|&(id, fence)| Hold { id, fence }).collect())
-        })
+    async fn holding(&self, worker: WorkerId) -> Result<Vec<Hold>, Error> {
+        self.answer(Asked::Holding(worker)).await?;
+        Ok(self.held.lock().unwrap().iter().map(|&(id, fence)| Hold { id, fence }).collect())
     }
 
-    fn leave(&self, worker: WorkerId, silent: Duration) -> Reply<'_, ()> {
-        Box::pin(self.answer(Asked::Leave(worker, silent)))
+    async fn leave(&self, worker: WorkerId, silent: Duration) -> Result<(), Error> {
+        self.answer(Asked::Leave(worker, silent)).await
     }
 
-    fn rescue<'a>(&'a self, _limit: u32, _leave_out: &'a HashSet<i64>) -> Reply<'a, (Rescued, Vec<i64>)> {
-        Box::pin(async { Ok((Rescued::default(), Vec::new())) })
+    async fn rescue(&self, _limit: u32, _leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error> {
+        Ok((Rescued::default(), Vec::new()))
     }
 
-    unused! {
-        fn declare_lost(worker: WorkerId, heartbeat: i64, by_lease: bool) -> bool;
+    async fn declare_lost(&self, _: WorkerId, _: i64, _: bool) -> Result<bool, Error> {
+        unreachable!("no test asks for `declare_lost`")
     }
 }
 
+#[async_trait]
 impl Upkeep for MadeUp {
-    fn purge(&self, _keep: Duration, _limit: u32, _workers: bool) -> Reply<'_, u64> {
-        Box::pin(async { Ok(0) })
+    async fn purge(&self, _keep: Duration, _limit: u32, _workers: bool) -> Result<u64, Error> {
+        Ok(0)
     }
 
     #[cfg(feature = "schedules")]
@@ -453,11 +442,11 @@ impl Upkeep for MadeUp {
         Arc::new(schedules::NoSchedules::default())
     }
 
-    fn sweep_keys<'a>(&'a self, _hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()> {
-        Box::pin(self.answer(Asked::SweepKeys(is_its_turn)))
+    async fn sweep_keys(&self, _hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error> {
+        self.answer(Asked::SweepKeys(is_its_turn)).await
     }
 
-    unused! {
-        fn delete(ids: &'a [i64], state: Option<crate::JobState>) -> Vec<i64>;
+    async fn delete(&self, _: &[i64], _: Option<crate::JobState>) -> Result<Vec<i64>, Error> {
+        unreachable!("no test asks for `delete`")
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
+use crate::store::ScheduleStore;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
-use crate::store::{Reply, ScheduleStore};
+use async_trait::async_trait;
 
 /// Counts what it is asked.
 #[derive(Default)]
@@ -22,51 +24,71 @@ pub(in crate::worker) struct NoSchedules {
     pub(in crate::worker) next: Option<Duration>,
 }
 
-macro_rules! unused {
-    ($(fn $name:ident($($value:ident: $type:ty),*) -> $answer:ty;)*) => {$(
-        fn $name<'a>(&'a self, $(_: $type),*) -> Reply<'a, $answer> {
-            unimplemented!("there are no schedules")
-        }
-    )*};
-}
-
+#[async_trait]
 impl ScheduleStore for NoSchedules {
-    fn look<'a>(&'a self, _: &'a Scheduler, _: &'a [String], _: i64) -> Reply<'a, Seen> {
+    async fn look(&self, _: &Scheduler, _: &[String], _: i64) -> Result<Seen, Error> {
         self.looks.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async { Ok(Seen { since: Some(0), next: self.next, ..Seen::default() }) })
+        Ok(Seen { since: Some(0), next: self.next, ..Seen::default() })
     }
 
-    fn silent(&self) -> Reply<'_, Vec<String>> {
-        Box::pin(async move { Ok(self.silent.clone()) })
+    async fn silent(&self) -> Result<Vec<String>, Error> {
+        Ok(self.silent.clone())
     }
 
-    fn purge_ticks(&self, _: Duration, limit: u32) -> Reply<'_, u64> {
+    async fn purge_ticks(&self, _: Duration, limit: u32) -> Result<u64, Error> {
         self.purges.fetch_add(1, Ordering::Relaxed);
         let removed = self.ticks.load(Ordering::Relaxed).min(u64::from(limit));
         self.ticks.fetch_sub(removed, Ordering::Relaxed);
-        Box::pin(async move { Ok(removed) })
+        Ok(removed)
     }
 
     #[cfg(feature = "testing")]
-    fn adopt(&self, _: i64) -> Reply<'_, ()> {
+    async fn adopt(&self, _: i64) -> Result<(), Error> {
         unimplemented!("there are no schedules")
     }
 
     #[cfg(feature = "testing")]
-    fn fire_on_time<'a>(&'a self, _: i64, _: &'a Kinds, _: i64) -> Reply<'a, usize> {
+    async fn fire_on_time(&self, _: i64, _: &Kinds, _: i64) -> Result<usize, Error> {
         unimplemented!("there are no schedules")
     }
 
-    unused! {
-        fn register(by: &'a Scheduler, since: Option<i64>) -> ();
-        fn fire(ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Fired;
-        fn mark_orphans(ids: &'a [i64], ahead: i64) -> Vec<(String, String)>;
-        fn converge(by: &'a Scheduler, declared: &'a Arc<[Definition]>, digest: &'a str) -> Converged;
-        fn define(definition: &'a Definition) -> Named<()>;
-        fn change(name: &'a str, change: Change) -> Named<()>;
-        fn fire_by_hand(name: &'a str, max_retries: fn(&str) -> u32) -> Named<i64>;
-        fn list(after: &'a str, limit: u32) -> Vec<(ScheduleRow, bool)>;
-        fn history(name: &'a str, before: i64, limit: u32) -> Named<Vec<Noted>>;
-        fn tick_of(job: i64) -> Option<(String, i64, String)>;
+    async fn register(&self, _: &Scheduler, _: Option<i64>) -> Result<(), Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn fire(&self, _: &[i64], _: &Kinds, _: i64) -> Result<Fired, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn mark_orphans(&self, _: &[i64], _: i64) -> Result<Vec<(String, String)>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn converge(&self, _: &Scheduler, _: &Arc<[Definition]>, _: &str) -> Result<Converged, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn define(&self, _: &Definition) -> Result<Named<()>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn change(&self, _: &str, _: Change) -> Result<Named<()>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn fire_by_hand(&self, _: &str, _: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn list(&self, _: &str, _: u32) -> Result<Vec<(ScheduleRow, bool)>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn history(&self, _: &str, _: i64, _: u32) -> Result<Named<Vec<Noted>>, Error> {
+        unimplemented!("there are no schedules")
+    }
+
+    async fn tick_of(&self, _: i64) -> Result<Option<(String, i64, String)>, Error> {
+        unimplemented!("there are no schedules")
     }
 }

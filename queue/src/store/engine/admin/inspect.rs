@@ -1,5 +1,6 @@
 //! The reads of the administration. A read is a single statement, or several whose order makes them agree.
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
@@ -7,6 +8,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
+use crate::store::AdminStore;
 use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
@@ -14,7 +16,6 @@ use crate::store::engine::dialect::{Bind, Cells, Dialect, rows};
 use crate::store::engine::{migrate, unique};
 use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
-use crate::store::{AdminStore, Reply};
 
 /// Ordered by kind, queue and state.
 pub(crate) async fn stats<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
@@ -253,65 +254,66 @@ fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> AdminStore for SqlStore<DB> {
-    fn migrate(&self) -> Reply<'_, ()> {
-        migrate::run(self.pool().clone()).boxed()
+    async fn migrate(&self) -> Result<(), Error> {
+        migrate::run(self.pool().clone()).await
     }
 
-    fn stats(&self) -> Reply<'_, Vec<Stat>> {
-        stats(self).boxed()
+    async fn stats(&self) -> Result<Vec<Stat>, Error> {
+        stats(self).await
     }
 
-    fn jobs<'a>(&'a self, filter: &'a Filter) -> Reply<'a, Page<JobRow>> {
-        jobs(self, filter).boxed()
+    async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
+        jobs(self, filter).await
     }
 
-    fn job(&self, id: JobId) -> Reply<'_, Option<JobDetail>> {
-        job(self, id).boxed()
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
+        job(self, id).await
     }
 
-    fn run_now<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, Vec<i64>> {
-        run_now(self, ids).boxed()
+    async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
+        run_now(self, ids).await
     }
 
-    fn reschedule<'a>(&'a self, ids: &'a [i64], run_at: i64) -> Reply<'a, Vec<i64>> {
-        reschedule(self, ids, run_at).boxed()
+    async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error> {
+        reschedule(self, ids, run_at).await
     }
 
-    fn cancel<'a>(&'a self, ids: &'a [i64], reason: &'a str) -> Reply<'a, Vec<i64>> {
-        cancel(self, ids, reason).boxed()
+    async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error> {
+        cancel(self, ids, reason).await
     }
 
-    fn send_back<'a>(&'a self, ids: &'a [i64]) -> Reply<'a, (Vec<i64>, Vec<Refusal>)> {
-        send_back(self, ids).boxed()
+    async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
+        send_back(self, ids).await
     }
 
-    fn last_of_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Option<i64>> {
+    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error> {
         let args = (kind.to_owned(), key.to_owned());
         self.run(Via::Pool, Mode::Read, "cannot find a job by its key", args, |conn, (kind, key)| {
             unique::last_of::<DB>(conn, kind, key).boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn release_key<'a>(&'a self, kind: &'a str, key: &'a str) -> Reply<'a, Result<bool, JobId>> {
-        release_key(self, kind, key).boxed()
+    async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error> {
+        release_key(self, kind, key).await
     }
 
-    fn edit<'a>(&'a self, id: JobId, args: &'a str) -> Reply<'a, bool> {
-        edit(self, id, args).boxed()
+    async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error> {
+        edit(self, id, args).await
     }
 
-    fn set_paused<'a>(&'a self, queue: &'a str, paused: bool) -> Reply<'a, ()> {
-        set_paused(self, queue, paused).boxed()
+    async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error> {
+        set_paused(self, queue, paused).await
     }
 
-    fn queues(&self) -> Reply<'_, Vec<QueueInfo>> {
-        queues(self).boxed()
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        queues(self).await
     }
 
-    fn workers(&self) -> Reply<'_, Vec<WorkerInfo>> {
-        workers(self).boxed()
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        workers(self).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use async_trait::async_trait;
 use futures_util::future::try_join;
 use sqlx::Connection as _;
 
@@ -13,7 +13,7 @@ use crate::store::engine::connection::notify::{self, Signals, can_spare_one};
 use crate::store::engine::connection::operation::{LIMIT, SqlStore};
 use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
 use crate::store::engine::migrate;
-use crate::store::{Access, Capabilities, Guard, Reply, Trouble};
+use crate::store::{Access, Capabilities, Guard, Trouble};
 
 /// The error of a worker that finds itself behind a pooler.
 const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in \
@@ -56,6 +56,7 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> Access for SqlStore<DB> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -96,16 +97,13 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
         DB::BEGIN_LENT.is_some()
     }
 
-    fn open(&self) -> Reply<'_, ()> {
-        async move {
-            DB::warn_of_options(self.pool());
-            if !self.is_lent() && self.lends_unsaid().await? {
-                return Err(Error::config(LENT_UNSAID));
-            }
-            SqlStore::open(self).await?;
-            migrate::check(self).await
+    async fn open(&self) -> Result<(), Error> {
+        DB::warn_of_options(self.pool());
+        if !self.is_lent() && self.lends_unsaid().await? {
+            return Err(Error::config(LENT_UNSAID));
         }
-        .boxed()
+        SqlStore::open(self).await?;
+        migrate::check(self).await
     }
 
     fn abandon(&self) {
@@ -120,14 +118,11 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
         Box::new(SqlStore::listen(self))
     }
 
-    fn watch<'a>(&'a self, wake: &'a (dyn Fn() + Send + Sync)) -> Reply<'a, ()> {
-        async move {
-            if self.is_lent() {
-                // the pooler would lend the listening session to others, which would get the notifications
-                return std::future::pending().await;
-            }
-            DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
+    async fn watch(&self, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
+        if self.is_lent() {
+            // the pooler would lend the listening session to others, which would get the notifications
+            return std::future::pending().await;
         }
-        .boxed()
+        DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
     }
 }

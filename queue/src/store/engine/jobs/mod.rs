@@ -12,14 +12,15 @@ mod upkeep;
 
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::store::Jobs;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
 use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
-use crate::store::{Jobs, Reply};
 
 /// The time limit of a discovery that keeps nobody waiting.
 pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(30);
@@ -66,90 +67,79 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> Jobs for SqlStore<DB> {
-    fn discover<'a>(&'a self, scope: &'a Scope, behind: &'a [Lane], most: usize, beside: bool) -> Reply<'a, Found> {
-        async move {
-            if beside {
-                return self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).await;
-            }
-            self.end_discovery().await;
-            self.look(Via::Claims, LIMIT, scope, behind, most).await
+    async fn discover(&self, scope: &Scope, behind: &[Lane], most: usize, beside: bool) -> Result<Found, Error> {
+        if beside {
+            return self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).await;
         }
-        .boxed()
+        self.end_discovery().await;
+        self.look(Via::Claims, LIMIT, scope, behind, most).await
     }
 
-    fn preview<'a>(&'a self, asks: &'a [Ask], reach: Reach) -> Reply<'a, Vec<Share>> {
+    async fn preview(&self, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
         let args = (asks.to_vec(), reach);
         self.run(Via::Claims, Mode::Read, "cannot preview jobs", args, |conn, (asks, reach)| {
             DB::preview(conn, asks, *reach).boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn take_claim_lock(&self) -> Reply<'_, bool> {
-        async move {
-            let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
-            self.run(Via::Claims, Mode::Read, "cannot take the claim lock", lock, |conn, lock| {
-                async move {
-                    match rows::<DB>(conn, lock.take, &[]).await {
-                        Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
-                        // It took too long, or this server has no such locks. The lock may still have been granted at
-                        // the last moment.
-                        Err(sqlx::Error::Database(error)) => {
-                            tracing::debug!(%error, "did not get the claim lock");
-                            rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(|_| false)
-                        }
-                        Err(error) => Err(error),
+    async fn take_claim_lock(&self) -> Result<bool, Error> {
+        let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
+        self.run(Via::Claims, Mode::Read, "cannot take the claim lock", lock, |conn, lock| {
+            async move {
+                match rows::<DB>(conn, lock.take, &[]).await {
+                    Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
+                    // It took too long, or this server has no such locks. The lock may still have been granted at
+                    // the last moment.
+                    Err(sqlx::Error::Database(error)) => {
+                        tracing::debug!(%error, "did not get the claim lock");
+                        rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(|_| false)
                     }
+                    Err(error) => Err(error),
                 }
-                .boxed()
-            })
-            .await
-        }
-        .boxed()
-    }
-
-    fn release_claim_lock(&self) -> Reply<'_, ()> {
-        async move {
-            // the lock ended with its connection
-            let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
-            if !self.keeps_claims().await {
-                return Ok(());
             }
-            self.run(Via::Claims, Mode::Read, "cannot release the claim lock", lock, |conn, lock| {
-                async move { rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(drop) }.boxed()
-            })
-            .await
-        }
-        .boxed()
+            .boxed()
+        })
+        .await
     }
 
-    fn claim<'a>(&'a self, worker: WorkerId, asks: &'a [Ask], alone: Option<&'a [String]>) -> Reply<'a, Vec<Claimed>> {
+    async fn release_claim_lock(&self) -> Result<(), Error> {
+        // the lock ended with its connection
+        let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
+        if !self.keeps_claims().await {
+            return Ok(());
+        }
+        self.run(Via::Claims, Mode::Read, "cannot release the claim lock", lock, |conn, lock| {
+            async move { rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(drop) }.boxed()
+        })
+        .await
+    }
+
+    async fn claim(&self, worker: WorkerId, asks: &[Ask], alone: Option<&[String]>) -> Result<Vec<Claimed>, Error> {
         const DOING: &str = "cannot claim jobs";
-        async move {
-            match (alone, DB::CLAIM_ALONE, asks) {
-                _ if asks.iter().all(|ask| ask.take == 0) => Ok(Vec::new()),
-                (None, _, _) => {
-                    let args = (worker, asks.to_vec(), self.whose());
-                    self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks, whose)| {
-                        DB::claim(conn, *worker, asks, *whose).boxed()
-                    })
-                    .await
-                }
-                (Some(kinds), Some(claim), [ask, ..]) => {
-                    let args = (worker, ask.clone(), kinds.to_vec());
-                    self.run(Via::Claims, Mode::Write, DOING, args, move |conn, (worker, ask, kinds)| {
-                        claim(conn, *worker, ask, kinds)
-                    })
-                    .await
-                }
-                (Some(_), ..) => Ok(Vec::new()),
+        match (alone, DB::CLAIM_ALONE, asks) {
+            _ if asks.iter().all(|ask| ask.take == 0) => Ok(Vec::new()),
+            (None, _, _) => {
+                let args = (worker, asks.to_vec(), self.whose());
+                self.run(Via::Claims, Mode::Write, DOING, args, |conn, (worker, asks, whose)| {
+                    DB::claim(conn, *worker, asks, *whose).boxed()
+                })
+                .await
             }
+            (Some(kinds), Some(claim), [ask, ..]) => {
+                let args = (worker, ask.clone(), kinds.to_vec());
+                self.run(Via::Claims, Mode::Write, DOING, args, move |conn, (worker, ask, kinds)| {
+                    claim(conn, *worker, ask, kinds)
+                })
+                .await
+            }
+            (Some(_), ..) => Ok(Vec::new()),
         }
-        .boxed()
     }
 
-    fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Reply<'_, Option<String>> {
+    async fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Result<Option<String>, Error> {
         let args = (id, worker, i64::from(fence));
         self.run(Via::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
             async move {
@@ -158,10 +148,10 @@ impl<DB: Dialect + Signals> Jobs for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn undecodable(&self, id: i64) -> Reply<'_, Duration> {
+    async fn undecodable(&self, id: i64) -> Result<Duration, Error> {
         self.run(Via::Duties, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
             async move {
                 let found = rows::<DB>(conn, DB::ATTEMPTS.undecodable, &[(*id).into()]).await?;
@@ -170,23 +160,23 @@ impl<DB: Dialect + Signals> Jobs for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn started<'a>(&'a self, worker: WorkerId, batch: &'a [Start]) -> Reply<'a, Vec<i64>> {
-        self.write_starts(worker, batch).boxed()
+    async fn started(&self, worker: WorkerId, batch: &[Start]) -> Result<Vec<i64>, Error> {
+        self.write_starts(worker, batch).await
     }
 
-    fn end<'a>(&'a self, worker: WorkerId, batch: &'a [End]) -> Reply<'a, Vec<i64>> {
-        self.write_ends(worker, batch).boxed()
+    async fn end(&self, worker: WorkerId, batch: &[End]) -> Result<Vec<i64>, Error> {
+        self.write_ends(worker, batch).await
     }
 
-    fn still_held<'a>(&'a self, worker: WorkerId, batch: &'a [Hold]) -> Reply<'a, Vec<i64>> {
+    async fn still_held(&self, worker: WorkerId, batch: &[Hold]) -> Result<Vec<i64>, Error> {
         let args = (worker, json(batch));
         self.run(Via::Ends, Mode::Read, "cannot look whether jobs are still held", args, |conn, (worker, list)| {
             async move { ids::<DB>(conn, DB::ATTEMPTS.still_held, &[(*worker).into(), list.as_str().into()]).await }
                 .boxed()
         })
-        .boxed()
+        .await
     }
 }

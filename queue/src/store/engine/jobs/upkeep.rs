@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::limits::micros;
 use crate::state::JobState;
+use crate::store::Upkeep;
 use crate::store::engine::admin::changes::delete;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
@@ -16,7 +18,6 @@ use crate::store::engine::dialect::{Dialect, execute, ids};
 use crate::store::engine::statement::runs::Runs;
 use crate::store::engine::statement::script::When;
 use crate::store::engine::unique::sweep;
-use crate::store::{Reply, Upkeep};
 
 impl<DB: Dialect> SqlStore<DB> {
     async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
@@ -69,21 +70,19 @@ impl<DB: Dialect> SqlStore<DB> {
     }
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> Upkeep for SqlStore<DB> {
-    fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Reply<'_, u64> {
-        async move {
-            let keep = micros(keep);
-            let removed = self.purge_jobs(keep, limit).await?;
-            if workers {
-                self.purge_workers(keep).await?;
-            }
-            Ok(removed)
+    async fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Result<u64, Error> {
+        let keep = micros(keep);
+        let removed = self.purge_jobs(keep, limit).await?;
+        if workers {
+            self.purge_workers(keep).await?;
         }
-        .boxed()
+        Ok(removed)
     }
 
-    fn delete<'a>(&'a self, ids: &'a [i64], state: Option<JobState>) -> Reply<'a, Vec<i64>> {
-        delete(self, ids, state).boxed()
+    async fn delete(&self, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
+        delete(self, ids, state).await
     }
 
     #[cfg(feature = "schedules")]
@@ -91,7 +90,7 @@ impl<DB: Dialect + Signals> Upkeep for SqlStore<DB> {
         Arc::new(self.clone())
     }
 
-    fn sweep_keys<'a>(&'a self, hand: &'a mut Option<i64>, is_its_turn: bool) -> Reply<'a, ()> {
-        sweep::round(self, hand, is_its_turn).boxed()
+    async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error> {
+        sweep::round(self, hand, is_its_turn).await
     }
 }

@@ -8,18 +8,20 @@ mod fire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 
+use crate::error::Error;
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
+use crate::store::ScheduleStore;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, json, rows};
 use crate::store::engine::statement::read::{list, number, time};
 use crate::store::engine::statement::script::When;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
-use crate::store::{Reply, ScheduleStore};
 
 /// The most schedules that one look finds.
 const MOST_DUE: i64 = 1_000;
@@ -78,8 +80,9 @@ fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
     })
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
-    fn look<'a>(&'a self, by: &'a Scheduler, kinds: &'a [String], ahead: i64) -> Reply<'a, Seen> {
+    async fn look(&self, by: &Scheduler, kinds: &[String], ahead: i64) -> Result<Seen, Error> {
         let args = (by.app.clone(), json(kinds), by.worker, ahead);
         self.run(Via::Schedules, Mode::Read, "cannot look for schedules", args, |conn, (app, kinds, worker, ahead)| {
             async move {
@@ -90,10 +93,10 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn register<'a>(&'a self, by: &'a Scheduler, since: Option<i64>) -> Reply<'a, ()> {
+    async fn register(&self, by: &Scheduler, since: Option<i64>) -> Result<(), Error> {
         let args = (by.clone(), since);
         self.run(Via::Schedules, Mode::Transaction, "cannot register for schedules", args, |conn, (by, since)| {
             async move {
@@ -104,40 +107,35 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn fire<'a>(&'a self, ids: &'a [i64], kinds: &'a Kinds, ahead: i64) -> Reply<'a, Fired> {
-        fire::fire(self, ids, kinds, ahead).boxed()
+    async fn fire(&self, ids: &[i64], kinds: &Kinds, ahead: i64) -> Result<Fired, Error> {
+        fire::fire(self, ids, kinds, ahead).await
     }
 
     #[cfg(feature = "testing")]
-    fn adopt(&self, ahead: i64) -> Reply<'_, ()> {
+    async fn adopt(&self, ahead: i64) -> Result<(), Error> {
         self.run(Via::Schedules, Mode::Write, "cannot move schedules in time", ahead, |conn, ahead| {
             async move { execute::<DB>(conn, DB::TESTING.adopt, &[(*ahead).into()]).await.map(drop) }.boxed()
         })
-        .boxed()
+        .await
     }
 
     #[cfg(feature = "testing")]
-    fn fire_on_time<'a>(&'a self, id: i64, kinds: &'a Kinds, ahead: i64) -> Reply<'a, usize> {
-        fire::fire_on_time(self, id, kinds, ahead).boxed()
+    async fn fire_on_time(&self, id: i64, kinds: &Kinds, ahead: i64) -> Result<usize, Error> {
+        fire::fire_on_time(self, id, kinds, ahead).await
     }
 
-    fn mark_orphans<'a>(&'a self, ids: &'a [i64], ahead: i64) -> Reply<'a, Vec<(String, String)>> {
-        fire::mark_orphans(self, ids, ahead).boxed()
+    async fn mark_orphans(&self, ids: &[i64], ahead: i64) -> Result<Vec<(String, String)>, Error> {
+        fire::mark_orphans(self, ids, ahead).await
     }
 
-    fn converge<'a>(
-        &'a self,
-        by: &'a Scheduler,
-        declared: &'a Arc<[Definition]>,
-        digest: &'a str,
-    ) -> Reply<'a, Converged> {
-        converge::converge(self, by, declared, digest).boxed()
+    async fn converge(&self, by: &Scheduler, declared: &Arc<[Definition]>, digest: &str) -> Result<Converged, Error> {
+        converge::converge(self, by, declared, digest).await
     }
 
-    fn silent(&self) -> Reply<'_, Vec<String>> {
+    async fn silent(&self) -> Result<Vec<String>, Error> {
         self.run(Via::Schedules, Mode::Read, "cannot look for silent schedules", (), |conn, ()| {
             async move {
                 let found = rows::<DB>(conn, DB::SCHEDULES.silent, &[]).await?;
@@ -145,10 +143,10 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn purge_ticks(&self, keep: Duration, limit: u32) -> Reply<'_, u64> {
+    async fn purge_ticks(&self, keep: Duration, limit: u32) -> Result<u64, Error> {
         let args = (micros(keep), i64::from(limit));
         self.run(Via::Schedules, Mode::Transaction, "cannot remove old ticks", args, |conn, (keep, limit)| {
             async move {
@@ -162,30 +160,30 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 
-    fn define<'a>(&'a self, definition: &'a Definition) -> Reply<'a, Named<()>> {
-        admin::define(self, definition).boxed()
+    async fn define(&self, definition: &Definition) -> Result<Named<()>, Error> {
+        admin::define(self, definition).await
     }
 
-    fn change<'a>(&'a self, name: &'a str, change: Change) -> Reply<'a, Named<()>> {
-        admin::change(self, name, change).boxed()
+    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error> {
+        admin::change(self, name, change).await
     }
 
-    fn fire_by_hand<'a>(&'a self, name: &'a str, max_retries: fn(&str) -> u32) -> Reply<'a, Named<i64>> {
-        admin::fire_by_hand(self, name, max_retries).boxed()
+    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
+        admin::fire_by_hand(self, name, max_retries).await
     }
 
-    fn list<'a>(&'a self, after: &'a str, limit: u32) -> Reply<'a, Vec<(ScheduleRow, bool)>> {
-        admin::list(self, after, limit).boxed()
+    async fn list(&self, after: &str, limit: u32) -> Result<Vec<(ScheduleRow, bool)>, Error> {
+        admin::list(self, after, limit).await
     }
 
-    fn history<'a>(&'a self, name: &'a str, before: i64, limit: u32) -> Reply<'a, Named<Vec<Noted>>> {
-        admin::history(self, name, before, limit).boxed()
+    async fn history(&self, name: &str, before: i64, limit: u32) -> Result<Named<Vec<Noted>>, Error> {
+        admin::history(self, name, before, limit).await
     }
 
-    fn tick_of(&self, job: i64) -> Reply<'_, Option<(String, i64, String)>> {
+    async fn tick_of(&self, job: i64) -> Result<Option<(String, i64, String)>, Error> {
         // a handler may hold the pool's last connection
         self.run(Via::Schedules, Mode::Read, "cannot read the job's tick", job, |conn, job| {
             async move {
@@ -194,6 +192,6 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 
+use crate::error::Error;
+use crate::store::TestStore;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
 use crate::store::engine::statement::script::When;
 use crate::store::engine::testing::given::{Given, Requests};
 use crate::store::values::Whose;
-use crate::store::{Reply, TestStore};
 
 /// A store on a lent connection.
 pub(crate) fn lent<DB: Dialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
@@ -18,30 +20,28 @@ pub(crate) fn lent<DB: Dialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>
     (Arc::new(SqlStore::<DB>::on(given)), requests)
 }
 
+#[async_trait]
 impl<DB: Dialect + Signals> TestStore for SqlStore<DB> {
     fn is_given(&self) -> bool {
         self.whose() == Whose::InTransaction
     }
 
-    fn standstill(&self) -> Reply<'_, (i64, i64)> {
-        async move {
-            let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok((0, 0)) };
-            self.run(Via::Pool, Mode::Read, "cannot read the time", (), move |conn, ()| {
-                async move {
-                    let found = rows::<DB>(conn, sql, &[]).await?;
-                    found.first().map_or(Ok((0, 0)), |row| match row.int(2)? {
-                        0 => Ok((0, 0)),
-                        _ => Ok((row.int(0)?, row.int(1)?)),
-                    })
-                }
-                .boxed()
-            })
-            .await
-        }
-        .boxed()
+    async fn standstill(&self) -> Result<(i64, i64), Error> {
+        let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok((0, 0)) };
+        self.run(Via::Pool, Mode::Read, "cannot read the time", (), move |conn, ()| {
+            async move {
+                let found = rows::<DB>(conn, sql, &[]).await?;
+                found.first().map_or(Ok((0, 0)), |row| match row.int(2)? {
+                    0 => Ok((0, 0)),
+                    _ => Ok((row.int(0)?, row.int(1)?)),
+                })
+            }
+            .boxed()
+        })
+        .await
     }
 
-    fn shift(&self, micros: i64, after: i64) -> Reply<'_, ()> {
+    async fn shift(&self, micros: i64, after: i64) -> Result<(), Error> {
         const DOING: &str = "cannot move the jobs in time";
         self.run(Via::Pool, Mode::Transaction, DOING, (micros, after), |conn, (micros, after)| {
             async move {
@@ -60,6 +60,6 @@ impl<DB: Dialect + Signals> TestStore for SqlStore<DB> {
             }
             .boxed()
         })
-        .boxed()
+        .await
     }
 }
