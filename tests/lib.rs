@@ -12,7 +12,7 @@ pub use db::{AnyPool, AnyTransaction, Db, Running, on};
 pub use probe::{Event, Probe, Step, What};
 
 /// How long a test waits for anything. A busy machine needs far less, so only a real failure exceeds it.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(240);
 
 /// Waits for a future, at most until the deadline.
 ///

@@ -6,7 +6,7 @@ use queue::admin::{Filter, JobDetail};
 use queue::{Error, Job, JobContext, JobError, JobId, JobState, State, Worker, job};
 use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
-use queue_tests::{AnyPool, Db, Probe, Step, What, eventually};
+use queue_tests::{AnyPool, DEADLINE, Db, Probe, Step, What, eventually};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -375,7 +375,8 @@ async fn a_transaction_that_stays_open_holds_up_no_other_end(db: Db) {
 /// P36: The emergency brake for a queue, while a handler of it holds its row.
 async fn a_change_waits_in_the_server_for_no_guarded_job(db: Db) {
     with_effects(&db).await;
-    let worker = db.start(db.worker());
+    // a worker that loses its lease on a busy machine gives the row up
+    let worker = db.start(db.worker().lease(DEADLINE));
     let plan = Plan { guard: true, inside: Some("go".into()), ..Plan::default() };
     let guarded = db.enqueue(Settle::new("guarded", plan)).await;
     db.probe.wait_for(What::Started, "guarded waits", 1).await;

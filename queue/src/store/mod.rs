@@ -45,8 +45,12 @@ pub(crate) struct Capabilities {
     pub(crate) connections_kept: u32,
     /// How many connections the pool may open.
     pub(crate) connections_allowed: u32,
-    /// Only one connection can write at a time. So no worker can take over from one that waits to write.
-    pub(crate) one_writer: bool,
+    /// A heartbeat may wait for another writer for as long as it likes: meanwhile nobody else can write either, so no
+    /// worker can take over.
+    pub(crate) heartbeats_wait: bool,
+    /// How long a handler lets a statement for several jobs end before it locks its own job's row. It takes a round
+    /// trip. Zero where that statement would wait for the handler's transaction, which has begun already.
+    pub(crate) lock_patience: Duration,
     /// Heartbeats report whether jobs wait, so an idle worker needs no other query.
     pub(crate) heartbeats_discover: bool,
     /// The engine can [claim](Jobs::claim) alone.

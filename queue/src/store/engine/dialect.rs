@@ -265,6 +265,9 @@ pub(crate) trait Dialect: Database<Row: Cells> + UniqueDialect {
     /// set no name.
     fn named(options: &Options<Self>) -> Options<Self>;
 
+    /// The values of a statement for the runs of these ids, which are sorted and distinct, behind its other values.
+    /// None: the statement for single ids does it.
+    fn runs<'a>(ids: &[i64], others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>>;
     /// Ends, as [`finish`](AttemptStatements::finish) reads them.
     fn finish_list(batch: &[End]) -> List;
 

@@ -18,6 +18,7 @@ use crate::store::engine::dialect::{
 use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::mysql::insert::Refused;
+use crate::store::mysql::runs::Runs;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -101,6 +102,10 @@ impl Dialect for MySql {
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
         options.clone()
+    }
+
+    fn runs<'a>(ids: &[i64], others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        Runs::of(ids).map(|runs| runs.behind(others))
     }
 
     fn finish_list(batch: &[End]) -> List {

@@ -8,6 +8,8 @@ mod dialect;
 mod discovery;
 #[cfg(feature = "mysql")]
 mod insert;
+#[cfg(feature = "mysql")]
+mod runs;
 pub(super) mod schema;
 #[cfg(feature = "mysql")]
 pub(super) mod settings;

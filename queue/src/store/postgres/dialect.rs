@@ -208,6 +208,10 @@ impl Dialect for Postgres {
         }
     }
 
+    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        None
+    }
+
     fn finish_list(batch: &[End]) -> List {
         // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
         // thousand million claims lie between them)

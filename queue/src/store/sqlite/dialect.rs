@@ -164,6 +164,10 @@ impl Dialect for Sqlite {
         options.clone()
     }
 
+    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        None
+    }
+
     fn finish_list(batch: &[End]) -> List {
         // not a map: the same job may be in the batch under two fences
         let mut list = Vec::with_capacity(batch.len() * 32);

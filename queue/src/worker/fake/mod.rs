@@ -289,7 +289,8 @@ impl Access for MadeUp {
             engine: "made up",
             connections_kept: 1,
             connections_allowed: 1,
-            one_writer: self.one_writer.load(Ordering::Relaxed),
+            heartbeats_wait: self.one_writer.load(Ordering::Relaxed),
+            lock_patience: Duration::from_secs(1),
             heartbeats_discover: tables.only_signals,
             claims_alone: tables.claims_alone,
             purge_batch: 1_000,
@@ -307,7 +308,7 @@ impl Access for MadeUp {
     fn trouble(&self, error: &Error) -> Trouble {
         let locked = error.to_string().contains(LOCKED_TEXT);
         match error {
-            _ if locked && self.capabilities().one_writer => Trouble::KeptWaiting,
+            _ if locked && self.capabilities().heartbeats_wait => Trouble::KeptWaiting,
             Error::Database { source, .. } if !locked && refused_by_sqlstate(source) => Trouble::Refused,
             _ => Trouble::Away,
         }

@@ -245,7 +245,7 @@ impl Heart {
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
         self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-        if shared.config.store.capabilities().one_writer && sent.elapsed() > shared.config.timing.lease / 6 {
+        if shared.config.store.capabilities().heartbeats_wait && sent.elapsed() > shared.config.timing.lease / 6 {
             // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
             self.is_safe = true;
             self.ticks.reset_immediately();
@@ -256,9 +256,8 @@ impl Heart {
     }
 }
 
-/// One heartbeat. None: no answer came before the lease must be assumed lost. With a single writer, the lease is not
-/// lost while another writer blocks this heartbeat: nobody else can write either. `is_safe`: that has been so since the
-/// last answer. If not, the process may have been suspended beyond its lease.
+/// One heartbeat. None: no answer came before the lease must be assumed lost. Where heartbeats may wait for another
+/// writer, the lease is not lost meanwhile. `is_safe`: that has been so since the last answer. If not, the process may have been suspended beyond its lease.
 async fn send(
     shared: &Shared,
     id: WorkerId,
@@ -269,7 +268,7 @@ async fn send(
     let store = &shared.config.store;
     let lease = shared.config.timing.lease;
     let look_for: &[String] = if shared.notices.is_quiet() { &shared.scope.kinds } else { &[] };
-    let may_wait = store.capabilities().one_writer && (is_safe || Instant::now() < deadline);
+    let may_wait = store.capabilities().heartbeats_wait && (is_safe || Instant::now() < deadline);
     tokio::select! {
         biased;
         answer = store.heartbeat(id, lease, holding, look_for) => match answer {

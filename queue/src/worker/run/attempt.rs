@@ -22,9 +22,6 @@ use crate::telemetry::Event;
 use crate::worker::run::ended::{Ended, Raw, panic_text};
 use crate::worker::run::switch::{Stop, Switch};
 
-/// How long a handler lets a statement end before it locks its job's row. The statement takes a round trip.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// What the attempts of a worker have in common.
 pub(crate) struct Env {
     pub(crate) store: Arc<dyn Store>,
@@ -218,9 +215,7 @@ impl OwnRow for Attempt {
     }
 
     fn lock_soon(&self) -> BoxFuture<'_, ()> {
-        // one writer: the statement would wait for the handler's transaction, which has begun already
-        let patience = if self.env.store.capabilities().one_writer { Duration::ZERO } else { PATIENCE };
-        self.switch.handler_locks_row(patience).boxed()
+        self.switch.handler_locks_row(self.env.store.capabilities().lock_patience).boxed()
     }
 
     fn is_held(&self) -> BoxFuture<'_, Result<bool, Error>> {

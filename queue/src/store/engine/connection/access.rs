@@ -65,7 +65,8 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
             connections_kept: DB::CONNECTIONS - u32::from(self.is_lent())
                 + u32::from(cfg!(feature = "schedules") && !DB::ONE_WRITER),
             connections_allowed: self.pool().options().get_max_connections(),
-            one_writer: DB::ONE_WRITER,
+            heartbeats_wait: DB::ONE_WRITER,
+            lock_patience: if DB::ONE_WRITER { Duration::ZERO } else { Duration::from_secs(1) },
             heartbeats_discover: DB::HEARTBEAT_DISCOVERS && !self.is_lent(),
             claims_alone: DB::CLAIM_ALONE.is_some(),
             // with one writer, nobody else can write during a purge

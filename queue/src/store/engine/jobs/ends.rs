@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, List, execute, ids, json};
-use crate::store::engine::statement::runs::Runs;
 use crate::store::engine::statement::script::{Script, When};
 use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
 
@@ -79,7 +78,7 @@ impl<DB: Dialect> SqlStore<DB> {
         self.run(Via::Ends, mode, doing, (worker, list, jobs), move |conn, (worker, list, jobs)| {
             async move {
                 let binds = list.behind(*worker);
-                let runs = Runs::of(jobs);
+                let runs = DB::runs(jobs, &binds);
                 let (mut accepted, mut refused) = (Vec::new(), false);
                 for (when, sql) in script.steps() {
                     match when {
@@ -88,7 +87,7 @@ impl<DB: Dialect> SqlStore<DB> {
                         When::Refused if !refused => {}
                         When::Scattered if !refused && runs.is_some() => {}
                         When::Runs => match &runs {
-                            Some(runs) if !refused => execute::<DB>(conn, sql, &runs.behind(&binds)).await.map(drop)?,
+                            Some(runs) if !refused => execute::<DB>(conn, sql, runs).await.map(drop)?,
                             _ => {}
                         },
                         When::Each => match execute::<DB>(conn, sql, &binds).await? {

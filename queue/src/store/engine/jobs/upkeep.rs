@@ -15,7 +15,6 @@ use crate::store::engine::admin::changes::delete;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, execute, ids};
-use crate::store::engine::statement::runs::Runs;
 use crate::store::engine::statement::script::When;
 use crate::store::engine::unique::sweep;
 
@@ -39,11 +38,11 @@ impl<DB: Dialect> SqlStore<DB> {
                     let mut over = ids::<DB>(conn, DB::RETENTION.over, &[(*keep).into(), (*limit).into()]).await?;
                     over.sort_unstable();
                     let binds = [over.as_slice().into()];
-                    let runs = Runs::of(&over);
+                    let runs = DB::runs(&over, &binds);
                     let mut removed = None;
                     for (when, sql) in DB::RETENTION.purge.steps() {
                         let touched = match (when, &runs) {
-                            (When::Runs, Some(runs)) => execute::<DB>(conn, sql, &runs.behind(&binds)).await?,
+                            (When::Runs, Some(runs)) => execute::<DB>(conn, sql, runs).await?,
                             (When::Runs, None) | (When::Scattered, Some(_)) => continue,
                             _ => execute::<DB>(conn, sql, &binds).await?,
                         };

@@ -3,6 +3,5 @@
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod many_lanes;
 pub(crate) mod read;
-pub(crate) mod runs;
 pub(crate) mod script;
 pub(crate) mod topics;

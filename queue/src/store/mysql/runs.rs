@@ -13,11 +13,11 @@ const MOST: usize = 8;
 const LEAST: usize = 32;
 
 /// The first and last id of each run. If there are fewer runs, the last one is repeated.
-pub(crate) struct Runs([(i64, i64); MOST]);
+pub(super) struct Runs([(i64, i64); MOST]);
 
 impl Runs {
     /// `numbers` are sorted and distinct. None: they are too few, or too many runs for one statement.
-    pub(crate) fn of(numbers: &[i64]) -> Option<Self> {
+    pub(super) fn of(numbers: &[i64]) -> Option<Self> {
         if numbers.len() < LEAST {
             return None;
         }
@@ -33,7 +33,7 @@ impl Runs {
     }
 
     /// As binds of a statement, behind its others.
-    pub(crate) fn behind<'a>(&self, others: &[Bind<'a>]) -> Vec<Bind<'a>> {
+    pub(super) fn behind<'a>(&self, others: &[Bind<'a>]) -> Vec<Bind<'a>> {
         let ends = self.0.iter().flat_map(|(first, last)| [*first, *last]).map(Bind::from);
         others.iter().copied().chain(ends).collect()
     }
