@@ -10,60 +10,8 @@ use super::record::{PeerRow, Record, Row};
 use super::workload::{Beside, Better, Figure, WORKLOADS, find};
 use queue_test_servers::Engine;
 
-/// How everything is measured.
-const HEAD: &str = "# Benchmarks
-
-`cargo xtask bench` writes this page. It shows medians. [benchmarks.json](benchmarks.json) has all figures, with minimum,
-maximum, date and number of rounds. Treat differences under 25 % as noise. Compare figures only within one run.
-
-## How it is measured
-
-- **Servers.** The command starts them with their own default settings, except for the address and a limit of 500
-  connections. Client and server share the machine.
-- **Durability is on.** PostgreSQL: `fsync` and `synchronous_commit`. MySQL and MariaDB:
-  `innodb_flush_log_at_trx_commit = 1`, MySQL with its binary log. SQLite: write-ahead log and its default
-  `synchronous = FULL`.
-- **Rounds.** A round runs every workload on every engine. The sides take turns: the floor, ours, then each peer with
-  its defaults and with its best settings. Each run is a process of its own on a new database, without warm-up unless
-  noted.
-- **Ours.** The defaults, with pools of sqlx's default size. Concurrency is 32 unless the workload says otherwise.
-- **Payload.** `{\"n\": i64, \"s\": 32 characters}`.
-- **Peers.** The programs are in [tests/bench/peers](../tests/bench/peers). Their README describes each workload. Each
-  peer sets the number of jobs of its drain, because some defaults run only thirty a second.
-- **Not measured.** hammerwork on MariaDB: its migrations need `DROP CHECK`, which MariaDB lacks. `bulk` of fang and
-  ruststream-sqlx: they have no call for many.
-
-### Workloads
-
-| Workload | What is measured |
-|---|---|
-| `enqueue-1`, `enqueue-16`, `enqueue-tx` | Single enqueues for 3 s. |
-| `unique-new`, `unique-taken`, `unique-bulk` | Unique jobs: single enqueues with a new key each time, or all with one key; 50,000 in one call, each with its own key. |
-| `by-hand`, `complete-in` | 2,000 jobs, one at a time. Each handler begins a transaction, writes one row and ends a job in it: by hand with an INSERT and a DELETE, or by `complete_in`. The rate is that of these transactions alone. |
-| `drain` | 50,000 jobs wait. The time from the start of the worker until the database has recorded all of them. |
-| `drain-1`, `drain-4`, `drain-16` | Worker processes that have been idle for a second get 50,000 jobs at once. The time from the first start of a job to the last end, by the database's clock. |
-| `pickup`, `pickup-other` | 200 jobs, one every 50 ms. The producer's two connections are open before. The time from the enqueue call to the first line of the handler. |
-| `idle` | The statements that sqlx logs in the worker's process, from one second after the start and from 75 s, and CPU as Linux counts it. |
-| `drain-ready`, `drain-future`, `drain-foreign`, `drain-history`, `drain-dead` | SQL writes the other rows once for all rounds, and the database settles (vacuum, checkpoint). Then 50,000 jobs are enqueued and drained. In `drain-ready` a date puts them before the other jobs of their lane. |
-| `closed-64`, `closed-256`, `closed-pinned` | In the worker's process, two tasks enqueue 500 jobs at a time whenever fewer than 5,000 would wait. The handler sleeps for 1 ms. The first 2 s do not count. The rate is by the database's completion times. Times are from the enqueue call to the end of the handler. |
-| `paced-64`, `paced-256` | The same jobs arrive in groups, one every 5 ms, whether or not earlier groups are written. A thread of its own tells when a group is due. Times start at that moment. |
-| `cost` | 50,000 jobs, enqueued at once and drained: bytes of the database's log, commits, CPU, and what is kept. |
-| `memory` | `VmRSS` and `VmHWM` of a process that only works. |
-| `steady` | Arrival as in `paced-256`, with a retention of two minutes. |
-
-### The floor
-
-The floor uses the plainest table that a queue needs, with one index. Finished rows move to a history table.
-
-| Workload | Floor |
-|---|---|
-| `enqueue-1`, `enqueue-16` | A prepared INSERT on each of 1 or 16 connections. On SQLite 16 tasks hand their rows to one task, which commits whatever waits. |
-| `enqueue-tx` | Begin, INSERT and commit through a pool of sqlx, as on our side. |
-| `bulk` | UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB), `json_each` of 5,000 rows (SQLite). |
-| `drain` | Claim 500 rows, then delete them and write their history rows. Two connections (SQLite: one). |
-| `pickup`, `pickup-other` | PostgreSQL: INSERT with NOTIFY, then the listener claims. Elsewhere the claim follows at once on a second connection. |
-| `paced-64`, `paced-256` | A worker by hand that runs 64 or 256 jobs at a time, with one connection each for INSERT, claim and end (SQLite: one for all). It hears of each group within the process, claims 500 jobs ahead, and writes ends together. It has no lease, fence, retry or timeout. |
-";
+/// How everything is measured. Its links are those of docs/benchmarks.md.
+const HEAD: &str = include_str!("head.md");
 
 /// The whole page.
 pub(super) fn page(record: &Record) -> String {
