@@ -33,7 +33,8 @@ enum Command {
     Servers(servers::Args),
 }
 
-fn run(command: Command) -> Result<ExitCode> {
+/// Whether everything went well.
+fn run(command: Command) -> Result<bool> {
     queue_test_servers::process::watch_for_interrupts()?;
     match command {
         Command::Test(args) => test::run(&args),
@@ -48,7 +49,8 @@ fn run(command: Command) -> Result<ExitCode> {
 
 fn main() -> ExitCode {
     match run(Command::parse()) {
-        Ok(code) => code,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) if error.is::<queue_test_servers::process::Interrupted>() => {
             eprintln!("interrupted");
             ExitCode::from(130)

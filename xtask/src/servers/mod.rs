@@ -4,7 +4,6 @@ mod detached;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::thread::sleep;
 
 use anyhow::Result;
@@ -35,7 +34,7 @@ pub(crate) struct Args {
     report: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let engines = Engine::selection(&args.engines);
     if args.stop {
         detached::stop()?;
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             sleep(process::TICK);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 fn exports(servers: &Servers) -> String {
