@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::tool::{Tool, in_workspace, succeeds};
+use crate::tool::{Tool, program, succeeds};
 
 const DENY: Tool = Tool {
     name: "cargo-deny",
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
-    let mut command = in_workspace(DENY.program()?, ["check", "--hide-inclusion-graph", "--allow", "duplicate"]);
+    let mut command = program(DENY.program()?, ["check", "--hide-inclusion-graph", "--allow", "duplicate"]);
     command.args(["licenses", "bans", "sources"]).args(args.advisories.then_some("advisories"));
     succeeds(command)
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use clap::ValueEnum as _;
-use queue_test_servers::{Engine, postgres};
+use queue_test_servers::Engine;
 
 use crate::install::install;
 use crate::tool::{cargo, succeeds};
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
     if !args.words.iter().any(|word| ["--help", "-h", "--list"].contains(&word.as_str())) {
-        install(&Engine::selection(&engines(&args.words)), postgres::version())?;
+        install(&Engine::selection(&engines(&args.words)))?;
     }
     succeeds(suite(&args.words))
 }

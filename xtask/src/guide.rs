@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         println!("\n==> the guide on {engine}");
         // always a server of its own: the guide begins with an empty database
         let to_start: Vec<Engine> = Some(engine).filter(|engine| engine.variable().is_some()).into_iter().collect();
-        install(&to_start, postgres::version())?;
+        install(&to_start)?;
         let servers = Servers::start(&to_start, &Settings::new(Durability::Relaxed).postgres(postgres::version()))?;
         follow(&page, engine, servers.url(engine))?;
     }

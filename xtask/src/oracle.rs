@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::install::install_oracle;
+use crate::install::{install_all, needs_of_oracle};
 use crate::tool::{cargo, succeeds};
 
 /// Holds the ticks of schedules in all time zones against a program in Python; --help tells the words.
@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<bool> {
     if !args.words.iter().any(|word| ["--help", "-h"].contains(&word.as_str())) {
-        install_oracle()?;
+        install_all(needs_of_oracle())?;
     }
     // optimized, for there are some ten million ticks
     let mut command = cargo(["run", "--quiet", "--release", "--package", "queue-oracle", "--"]);

@@ -13,7 +13,7 @@ use quick_junit::Report;
 
 use crate::faults;
 use crate::install::{has_zoneinfo, install_for_tests};
-use crate::tool::{Tool, cargo, in_workspace, succeeds};
+use crate::tool::{Tool, cargo, program, succeeds};
 use queue_test_servers::Engine;
 use queue_test_servers::{Durability, PgBouncer, Servers, Settings, paths, pgbouncer, postgres};
 
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 }
 
 fn build(nextest: &PathBuf) -> Result<()> {
-    let mut command = in_workspace(nextest, ["nextest", "run", "--no-run"]);
+    let mut command = program(nextest, ["nextest", "run", "--no-run"]);
     command.args(ALL);
     ensure!(succeeds(command)?, "the tests do not build");
     Ok(())
@@ -253,7 +253,7 @@ impl Run<'_> {
     fn nextest(&self, suite: &Suite, variables: &[(&str, String)], log: File) -> Result<(bool, Option<Report>)> {
         let path = paths::target().join("nextest/default/junit.xml");
         let _ = fs::remove_file(&path);
-        let mut command = in_workspace(&self.nextest, ["nextest", "run", "--cargo-quiet", "--no-tests", "pass"]);
+        let mut command = program(&self.nextest, ["nextest", "run", "--cargo-quiet", "--no-tests", "pass"]);
         command.args(&suite.packages);
         let names: Vec<String> = self.filters.iter().map(|name| format!("test({name})")).collect();
         let named = if names.is_empty() { String::new() } else { format!(" & ({})", names.join(" + ")) };

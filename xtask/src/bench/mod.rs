@@ -15,7 +15,7 @@ use crate::install::install;
 use queue_test_servers::Engine;
 use queue_test_servers::paths;
 use queue_test_servers::process::Interrupted;
-use queue_test_servers::{Durability, Servers, Settings, postgres};
+use queue_test_servers::{Durability, Servers, Settings};
 
 mod compile;
 mod machine;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let workloads: Vec<&Workload> = workloads.into_iter().filter(|workload| workload.name != "compile").collect();
     let mut failures = Vec::new();
     if !workloads.is_empty() {
-        install(&engines, postgres::version())?;
+        install(&engines)?;
         let (peers, unbuilt) = peers::build(peers, &engines);
         let mut bench = start(args, &engines, workloads, peers)?;
         for (peer, message) in unbuilt {

@@ -13,7 +13,6 @@ use nix::unistd::Pid;
 use crate::install::install;
 use queue_test_servers::Engine;
 use queue_test_servers::paths;
-use queue_test_servers::postgres;
 use queue_test_servers::process::{self, check_interrupted};
 
 /// The first line of the report, which names the process that keeps the servers.
@@ -78,7 +77,7 @@ pub(super) fn start(engines: &[Engine], durable: bool) -> Result<String> {
         };
     }
     // Here, where the person who may have to type a password sits.
-    install(engines, postgres::version())?;
+    install(engines)?;
     let _ = fs::remove_file(path());
     let log_path = paths::servers().join("detached.log");
     let log = File::create(&log_path).with_context(|| format!("creating {}", log_path.display()))?;

@@ -10,7 +10,6 @@ use anyhow::Result;
 
 use crate::install::install;
 use queue_test_servers::Engine;
-use queue_test_servers::postgres;
 use queue_test_servers::process::{self, check_interrupted};
 use queue_test_servers::{Durability, Servers, Settings};
 
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     } else if args.detach {
         print!("{}", detached::start(&engines, args.durable)?);
     } else {
-        install(&engines, postgres::version())?;
+        install(&engines)?;
         eprintln!("starting the servers ...");
         let durability = if args.durable { Durability::Stock } else { Durability::Relaxed };
         let mut servers = Servers::start(&engines, &Settings::new(durability))?;
