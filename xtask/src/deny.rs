@@ -1,12 +1,8 @@
 //! `cargo xtask deny`: licences, sources and bans of all dependencies, by cargo-deny.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
-use nix::sys::signal::Signal;
-use queue_test_servers::{paths, process};
 
-use crate::tool::Tool;
+use crate::tool::{Tool, program, succeeds};
 
 const DENY: Tool = Tool {
     name: "cargo-deny",
@@ -26,13 +22,8 @@ pub(crate) struct Args {
     advisories: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut command = process::command(DENY.program()?, None, Signal::SIGTERM);
-    command.current_dir(paths::workspace()).args(["check", "--hide-inclusion-graph", "--allow", "duplicate"]);
-    command.args(["licenses", "bans", "sources"]);
-    if args.advisories {
-        command.arg("advisories");
-    }
-    let mut deny = process::Supervised::spawn(command, Signal::SIGTERM)?;
-    Ok(if deny.wait()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let mut command = program(DENY.program()?, ["check", "--hide-inclusion-graph", "--allow", "duplicate"]);
+    command.args(["licenses", "bans", "sources"]).args(args.advisories.then_some("advisories"));
+    succeeds(command)
 }

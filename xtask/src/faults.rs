@@ -1,15 +1,13 @@
 //! `cargo xtask faults`: the fault suite, built and run with the words given.
 
-use std::env;
-use std::process::ExitCode;
+use std::process::Command;
 
 use anyhow::Result;
 use clap::ValueEnum as _;
-use nix::sys::signal::Signal;
-use queue_test_servers::process::{self, Supervised};
-use queue_test_servers::{Engine, paths, postgres};
+use queue_test_servers::Engine;
 
 use crate::install::install;
+use crate::tool::{cargo, succeeds};
 
 /// Tries the promises of delivery by faults on servers of its own; --help tells the words.
 #[derive(Debug, clap::Args)]
@@ -20,24 +18,21 @@ pub(crate) struct Args {
     words: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     if !args.words.iter().any(|word| ["--help", "-h", "--list"].contains(&word.as_str())) {
-        install(&Engine::selection(&engines(&args.words)), postgres::version())?;
+        install(&Engine::selection(&engines(&args.words)))?;
     }
-    // cargo becomes the program: what ends the one ends the other
-    let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGTERM);
-    let mut words = CARGO_WORDS.to_vec();
-    if args.words.iter().any(|word| word == "--long") {
-        // its promises about time are those of an optimized build
-        words.insert(1, "--release");
-    }
-    command.current_dir(paths::workspace()).args(words).args(&args.words);
-    let status = Supervised::spawn(command, Signal::SIGTERM)?.wait()?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    succeeds(suite(&args.words))
 }
 
-/// What makes cargo build and run the suite; the suite's own words come behind.
-pub(crate) const CARGO_WORDS: [&str; 5] = ["run", "--quiet", "--package", "queue-faults", "--"];
+/// The suite, built and run with these words. Cargo becomes the program: what ends the one ends the other.
+pub(crate) fn suite(words: &[String]) -> Command {
+    // the long form's promises about time are those of an optimized build
+    let release = words.iter().any(|word| word == "--long").then_some("--release");
+    let mut command = cargo(["run", "--quiet", "--package", "queue-faults"]);
+    command.args(release).arg("--").args(words);
+    command
+}
 
 /// The engines asked for. What is no engine is told by the suite.
 fn engines(words: &[String]) -> Vec<Engine> {

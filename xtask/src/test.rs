@@ -4,19 +4,17 @@ use std::env;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::signal::Signal;
 use quick_junit::Report;
 
 use crate::faults;
 use crate::install::{has_zoneinfo, install_for_tests};
-use crate::tool::{Tool, cargo};
+use crate::tool::{Tool, cargo, program, succeeds};
 use queue_test_servers::Engine;
-use queue_test_servers::process::{self, Supervised};
 use queue_test_servers::{Durability, PgBouncer, Servers, Settings, paths, pgbouncer, postgres};
 
 /// Installs what is missing, starts a server of each kind, runs the tests, and stops the servers again.
@@ -147,7 +145,7 @@ struct Run<'a> {
     outcomes: Vec<(String, Outcome)>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let engines = Engine::selection(&args.engines);
     let given = |engine: &Engine| engine.variable().is_some_and(|name| env::var_os(name).is_some());
     let to_start: Vec<Engine> = engines.iter().copied().filter(|engine| !given(engine)).collect();
@@ -180,10 +178,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn build(nextest: &PathBuf) -> Result<()> {
-    let mut command = process::command(nextest, None, Signal::SIGTERM);
-    command.current_dir(paths::workspace()).args(["nextest", "run", "--no-run"]).args(ALL);
-    let status = Supervised::spawn(command, Signal::SIGTERM)?.wait()?;
-    ensure!(status.success(), "the tests do not build");
+    let mut command = program(nextest, ["nextest", "run", "--no-run"]);
+    command.args(ALL);
+    ensure!(succeeds(command)?, "the tests do not build");
     Ok(())
 }
 
@@ -195,8 +192,8 @@ impl Run<'_> {
         }
         self.all(suites(self.engines, oracle), &[])?;
         if self.filters.is_empty() {
-            let mut doc = process::command(cargo(), None, Signal::SIGTERM);
-            doc.args(["test", "--quiet", "--doc", "--no-fail-fast"]).args(ALL);
+            let mut doc = cargo(["test", "--quiet", "--doc", "--no-fail-fast"]);
+            doc.args(ALL);
             self.tell("examples in the documentation", |run, log| run.plain(doc, log))?;
         }
         Ok(())
@@ -217,10 +214,8 @@ impl Run<'_> {
         }
         if self.filters.is_empty() {
             // it starts servers of its own, since it kills them
-            let mut command = process::command(cargo(), None, Signal::SIGTERM);
-            command.args(faults::CARGO_WORDS);
-            command.args(self.engines.iter().flat_map(|engine| ["--engine", engine.name()]));
-            self.tell("faults, in their short form", |run, log| run.plain(command, log))?;
+            let words: Vec<_> = self.engines.iter().map(|engine| format!("--engine={}", engine.name())).collect();
+            self.tell("faults, in their short form", |run, log| run.plain(faults::suite(&words), log))?;
         }
         Ok(())
     }
@@ -258,8 +253,8 @@ impl Run<'_> {
     fn nextest(&self, suite: &Suite, variables: &[(&str, String)], log: File) -> Result<(bool, Option<Report>)> {
         let path = paths::target().join("nextest/default/junit.xml");
         let _ = fs::remove_file(&path);
-        let mut command = process::command(&self.nextest, None, Signal::SIGTERM);
-        command.args(["nextest", "run", "--cargo-quiet", "--no-tests", "pass"]).args(&suite.packages);
+        let mut command = program(&self.nextest, ["nextest", "run", "--cargo-quiet", "--no-tests", "pass"]);
+        command.args(&suite.packages);
         let names: Vec<String> = self.filters.iter().map(|name| format!("test({name})")).collect();
         let named = if names.is_empty() { String::new() } else { format!(" & ({})", names.join(" + ")) };
         command.arg("--filterset").arg(format!("({}){named}", suite.filter));
@@ -280,24 +275,23 @@ impl Run<'_> {
 
     fn spawn(&self, mut command: Command, log: File) -> Result<bool> {
         let names: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
-        command.current_dir(paths::workspace());
         command.env("QUEUE_TEST_ENGINES", names.join(",")).env("QUEUE_TEST_REQUIRE_ALL", "1");
         command.envs(self.servers.variables());
         // some tests start servers of their own
         command.envs(self.postgres.map(|version| (postgres::VERSION_VARIABLE, version.to_string())));
         command.stdout(log.try_clone()?).stderr(log);
-        Ok(Supervised::spawn(command, Signal::SIGTERM)?.wait()?.success())
+        succeeds(command)
     }
 
     /// What failed is told last, for that is what is read.
-    fn end(self) -> ExitCode {
+    fn end(self) -> bool {
         for (name, Outcome { story, .. }) in self.outcomes.iter().filter(|(_, outcome)| outcome.failed > 0) {
             println!("\n==> {name}\n{}", story.trim_end());
         }
         let sum = |count: fn(&Outcome) -> usize| self.outcomes.iter().map(|(_, outcome)| count(outcome)).sum::<usize>();
         let (passed, failed) = (sum(|it| it.passed), sum(|it| it.failed));
         println!("\n{passed} passed, {failed} failed");
-        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        failed == 0
     }
 }
 

@@ -1,15 +1,17 @@
 //! Programs of others that the commands need: from PATH, or installed below `target/tools`.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 
+use queue_test_servers::paths;
+use queue_test_servers::process::{self, Supervised};
 use queue_test_servers::programs::{in_path, is_program};
-use queue_test_servers::{paths, process};
 
 /// A subcommand of cargo that is not part of Rust.
 pub(crate) struct Tool {
@@ -48,22 +50,33 @@ impl Tool {
         let Self { name, version, wheel, sha256 } = self;
         let requirements = tools.join(format!("{name}.txt"));
         fs::write(&requirements, format!("{wheel}=={version} --hash=sha256:{sha256}\n"))?;
-        let mut command = process::command("python3", None, Signal::SIGTERM);
-        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        command.args(["--only-binary=:all:", "--require-hashes"]);
+        let mut command = program("python3", ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command.args(["--no-deps", "--only-binary=:all:", "--require-hashes"]);
         command.arg("--target").arg(folder).arg("--requirement").arg(&requirements);
         process::run(command)
     }
 
     fn build(&self, folder: &Path) -> Result<()> {
         let Self { name, version, .. } = self;
-        let mut command = process::command(cargo(), None, Signal::SIGTERM);
-        command.args(["install", "--quiet", "--locked", name, "--version", version, "--root"]).arg(folder);
+        let mut command = cargo(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
+        command.arg(folder);
         process::run(command).with_context(|| format!("building {name} failed: install it by hand, into PATH"))
     }
 }
 
+/// A program that ends with this one, to be run in the workspace.
+pub(crate) fn program(program: impl AsRef<OsStr>, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
+    let mut command = process::command(program, None, Signal::SIGTERM);
+    command.current_dir(paths::workspace()).args(args);
+    command
+}
+
 /// The cargo that runs this program.
-pub(crate) fn cargo() -> OsString {
-    env::var_os("CARGO").unwrap_or("cargo".into())
+pub(crate) fn cargo(args: impl IntoIterator<Item: AsRef<OsStr>>) -> Command {
+    program(env::var_os("CARGO").unwrap_or("cargo".into()), args)
+}
+
+/// Runs a command whose output is seen.
+pub(crate) fn succeeds(command: Command) -> Result<bool> {
+    Ok(Supervised::spawn(command, Signal::SIGTERM)?.wait()?.success())
 }

@@ -1,164 +1,145 @@
 //! The workload `compile`: 200 jobs by `#[job]`, and 200 by hand with serde and a `match`.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 
-use super::machine::today;
-use super::numbers::{Spread, round};
-use super::record::Row;
-use super::workload::COMPILE;
+use super::record::{Measured, Side};
+use super::workload::Workload;
+use crate::tool::cargo;
 use queue_test_servers::paths;
 use queue_test_servers::process::check_interrupted;
+
+/// Of the workload. No side of it needs a database.
+pub(crate) const NAME: &str = "compile";
 
 /// Files in a crate, and jobs in each.
 const FILES: usize = 10;
 const JOBS: usize = 20;
 
-/// How a crate is written.
-#[derive(Clone, Copy)]
-enum By {
-    Macro,
-    Hand,
+const MANIFEST: &str = r#"[package]
+name = "NAME"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+serde = { version = "1", features = ["derive"] }
+serde_json = "1"
+"#;
+/// Before a job's function by hand. `FILE` and `JOB` are numbers, also below.
+const STRUCT: &str = "
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobFILExJOB {
+    pub n: i64,
+    pub s: String,
 }
-
-impl By {
-    fn name(self) -> &'static str {
-        match self {
-            By::Macro => "compile-macro",
-            By::Hand => "compile-hand",
-        }
-    }
-
-    fn dependencies(self) -> String {
-        let serde = "serde = { version = \"1\", features = [\"derive\"] }\nserde_json = \"1\"";
-        match self {
-            By::Macro => format!("queue = {{ path = \"{}\" }}\n{serde}", paths::workspace().join("queue").display()),
-            By::Hand => serde.into(),
-        }
-    }
-
-    /// One file; `mark` is a number in the first of its functions.
-    fn file(self, file: usize, mark: usize) -> String {
-        let mut text = String::from(match self {
-            By::Macro => "use queue::job;\n\n",
-            By::Hand => "use serde::{Deserialize, Serialize};\n\n",
-        });
-        for job in 0..JOBS {
-            let name = format!("job_{file}_{job}");
-            let mark = if job == 0 { mark } else { 0 };
-            let body = format!("println!(\"{mark} {name}: {{n}} {{s}}\");\n    Ok(())");
-            let function =
-                format!("pub async fn {name}(n: i64, s: String) -> Result<(), std::io::Error> {{\n    {body}\n}}\n\n");
-            let _ = match self {
-                By::Macro => write!(text, "#[job(max_retries = 3)]\n{function}"),
-                By::Hand => write!(
-                    text,
-                    "#[derive(Debug, Clone, Serialize, Deserialize)]\npub struct Job{file}x{job} {{\n    \
-                     pub n: i64,\n    pub s: String,\n}}\n\n{function}"
-                ),
-            };
-        }
-        text
-    }
-
-    /// The root: for the jobs by hand, their dispatch.
-    fn root(self) -> String {
-        let mut text: String = (0..FILES).map(|file| format!("pub mod part_{file};\n")).collect();
-        if let By::Hand = self {
-            text += "\npub async fn run(kind: &str, args: &str) -> Result<(), Box<dyn std::error::Error>> {\n    \
-                     match kind {\n";
-            for (file, job) in (0..FILES).flat_map(|file| (0..JOBS).map(move |job| (file, job))) {
-                let _ = writeln!(
-                    text,
-                    "        \"job_{file}_{job}\" => {{\n            let part_{file}::Job{file}x{job} {{ n, s }} = \
-                     serde_json::from_str(args)?;\n            part_{file}::job_{file}_{job}(n, s).await?;\n        }}"
-                );
-            }
-            text += "        _ => return Err(\"unknown kind\".into()),\n    }\n    Ok(())\n}\n";
-        }
-        text
-    }
+";
+/// `MARK` is a number, by which one build differs from another.
+const FUNCTION: &str = r#"
+pub async fn job_FILE_JOB(n: i64, s: String) -> Result<(), std::io::Error> {
+    println!("MARK job_FILE_JOB: {n} {s}");
+    Ok(())
 }
+"#;
+const ARM: &str = r#"
+        "job_FILE_JOB" => {
+            let part_FILE::JobFILExJOB { n, s } = serde_json::from_str(args)?;
+            part_FILE::job_FILE_JOB(n, s).await?;
+        }"#;
+const MATCH: &str = r#"
+pub async fn run(kind: &str, args: &str) -> Result<(), Box<dyn std::error::Error>> {
+    match kind {ARMS
+        _ => return Err("unknown kind".into()),
+    }
+    Ok(())
+}
+"#;
 
-/// A crate below the target folder.
+/// One of the two crates, below the target folder.
 struct Crate {
-    by: By,
-    folder: PathBuf,
+    name: &'static str,
+    side: Side,
+    /// Besides serde.
+    dependency: String,
+    /// Each of the files.
+    file: String,
+    /// What the root has besides its modules.
+    root: String,
 }
 
 impl Crate {
-    fn write(by: By) -> Result<Crate> {
-        let folder = paths::target().join("bench-compile").join(by.name());
-        let source = folder.join("src");
-        fs::create_dir_all(&source).with_context(|| format!("creating {}", source.display()))?;
-        let manifest = format!(
-            "[package]\nname = \"{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{}\n\n[workspace]\n",
-            by.name(),
-            by.dependencies()
-        );
-        fs::write(folder.join("Cargo.toml"), manifest)?;
-        fs::copy(paths::workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
-        fs::write(source.join("lib.rs"), by.root())?;
-        let it = Crate { by, folder };
-        for file in 0..FILES {
-            it.touch(file, 0)?;
-        }
-        Ok(it)
+    fn folder(&self) -> PathBuf {
+        paths::target().join("bench-compile").join(self.name)
     }
 
-    fn touch(&self, file: usize, mark: usize) -> Result<()> {
-        let path = self.folder.join(format!("src/part_{file}.rs"));
-        fs::write(&path, self.by.file(file, mark)).with_context(|| format!("writing {}", path.display()))
+    fn write(&self) -> Result<()> {
+        fs::create_dir_all(self.folder().join("src"))?;
+        fs::write(self.folder().join("Cargo.toml"), MANIFEST.replace("NAME", self.name) + &self.dependency)?;
+        fs::copy(paths::workspace().join("Cargo.lock"), self.folder().join("Cargo.lock"))?;
+        let modules: String = (0..FILES).map(|file| format!("pub mod part_{file};\n")).collect();
+        fs::write(self.folder().join("src/lib.rs"), modules + &self.root)?;
+        (0..FILES).try_for_each(|file| self.write_file(file, 0))
     }
 
+    /// Writes one file; `mark` comes into the first of its functions.
+    fn write_file(&self, file: usize, mark: usize) -> Result<()> {
+        let text = self.file.replacen("MARK", &mark.to_string(), 1).replace("MARK", "0");
+        let path = self.folder().join(format!("src/part_{file}.rs"));
+        Ok(fs::write(path, text.replace("FILE", &file.to_string()))?)
+    }
+
+    /// How many seconds it takes.
     fn cargo(&self, args: &[&str]) -> Result<f64> {
         check_interrupted()?;
-        let target: &Path = &paths::target().join("bench-compile/target");
+        let mut command = cargo(args);
+        command.arg("--quiet").current_dir(self.folder());
+        command.env("CARGO_TARGET_DIR", paths::target().join("bench-compile/target"));
         let start = Instant::now();
-        let mut command = Command::new("cargo");
-        command.args(args).arg("--quiet").current_dir(&self.folder).env("CARGO_TARGET_DIR", target);
         let status = command.status().context("running cargo")?;
-        ensure!(status.success(), "cargo {} failed in {}", args.join(" "), self.folder.display());
+        ensure!(status.success(), "cargo {} failed in {}", args.join(" "), self.folder().display());
         Ok(start.elapsed().as_secs_f64())
     }
 }
 
 /// Both in turn; the dependencies are built before.
-pub(crate) fn run(rounds: usize) -> Result<Vec<Row>> {
-    let crates = [Crate::write(By::Hand)?, Crate::write(By::Macro)?];
+pub(crate) fn run(workload: &'static Workload, rounds: usize) -> Result<Measured> {
+    let jobs = |text: &str| (0..JOBS).map(|job| text.replace("JOB", &job.to_string())).collect::<String>();
+    let arms: String = (0..FILES).map(|file| jobs(ARM).replace("FILE", &file.to_string())).collect();
+    let by_hand = Crate {
+        name: "compile-hand",
+        side: Side::Floor,
+        dependency: String::new(),
+        file: format!("use serde::{{Deserialize, Serialize}};\n{}", jobs(&[STRUCT, FUNCTION].concat())),
+        root: MATCH.replace("ARMS", &arms),
+    };
+    let by_macro = Crate {
+        name: "compile-macro",
+        side: Side::Ours,
+        dependency: format!("queue = {{ path = \"{}\" }}\n", paths::workspace().join("queue").display()),
+        file: format!("use queue::job;\n{}", jobs(&["\n#[job(max_retries = 3)]", FUNCTION].concat())),
+        root: String::new(),
+    };
+    let crates = [by_hand, by_macro];
     for it in &crates {
+        it.write().with_context(|| format!("writing {}", it.folder().display()))?;
         it.cargo(&["build"])?;
     }
-    // by figure and side
-    let mut seconds = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
-    for mark in 1..=rounds {
-        for (side, it) in crates.iter().enumerate() {
-            it.cargo(&["clean", "--package", it.by.name()])?;
-            seconds[0][side].push(it.cargo(&["build"])?);
-            it.touch(FILES / 2, mark)?;
-            seconds[1][side].push(it.cargo(&["build"])?);
-            let [clean, incremental] = [0, 1].map(|figure| seconds[figure][side].last().copied().unwrap_or_default());
-            println!("round {mark} {}: clean {clean:.2} s, incremental {incremental:.2} s", it.by.name());
+    let mut measured = Measured::default();
+    for round in 1..=rounds {
+        for it in &crates {
+            it.cargo(&["clean", "--package", it.name])?;
+            let clean = it.cargo(&["build"])?;
+            it.write_file(FILES / 2, round)?;
+            let incremental = it.cargo(&["build"])?;
+            println!("round {round} {}: clean {clean:.2} s, incremental {incremental:.2} s", it.name);
+            let figures = json!({ "clean_s": clean, "incremental_s": incremental });
+            measured.put("none", workload, it.side.clone(), &figures);
         }
     }
-    let date = today();
-    let row = |(figure, sides): (usize, &[Vec<f64>; 2])| {
-        let (floor, ours) = (Spread::of(&sides[0]), Spread::of(&sides[1]));
-        Row {
-            engine: "none".into(),
-            workload: "compile".into(),
-            figure: COMPILE[figure].key.into(),
-            date: date.clone(),
-            rounds,
-            floor,
-            ours,
-            ratio: ours.zip(floor).map(|(ours, floor)| round(ours.median / floor.median)),
-        }
-    };
-    Ok(seconds.iter().enumerate().map(row).collect())
+    Ok(measured)
 }

@@ -1,21 +1,13 @@
 //! `cargo xtask bench`: the library beside hand-written SQL and its peers on the same servers, in turn, in one run.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use self::measure::Bench;
-use self::peers::Peer;
 use self::record::Record;
-use self::workload::Workload;
 use crate::install::install;
-use queue_test_servers::Engine;
-use queue_test_servers::paths;
-use queue_test_servers::process::Interrupted;
-use queue_test_servers::{Durability, Servers, Settings, postgres};
+use queue_test_servers::{Engine, paths};
 
 mod compile;
 mod machine;
@@ -26,6 +18,9 @@ mod program;
 mod record;
 mod render;
 mod workload;
+
+/// Where the figures are kept.
+const JSON: &str = "docs/benchmarks.json";
 
 /// Measures the library, hand-written SQL and other job libraries in turn, and writes docs/benchmarks.md and
 /// the figures of README.md.
@@ -53,11 +48,11 @@ pub(crate) struct Args {
     #[arg(long)]
     no_peers: bool,
     /// How often everything is measured; 3 by default
-    #[arg(long)]
-    rounds: Option<usize>,
+    #[arg(long, default_value = "3", default_value_if("quick", "true", "1"), hide_default_value = true)]
+    rounds: usize,
     /// The length of each loop in seconds; 60 by default
-    #[arg(long)]
-    seconds: Option<u64>,
+    #[arg(long, default_value = "60", default_value_if("quick", "true", "20"), hide_default_value = true)]
+    seconds: u64,
     /// The length of the workload `steady`
     #[arg(long, default_value_t = 30)]
     minutes: u64,
@@ -75,105 +70,60 @@ pub(crate) struct Args {
     check: bool,
 }
 
-impl Args {
-    fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 1 } else { 3 }).max(1)
-    }
-
-    fn seconds(&self) -> u64 {
-        self.seconds.unwrap_or(if self.quick { 20 } else { 60 }).max(1)
-    }
-}
-
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let engines = Engine::selection(&args.engines);
-    let workloads = workload::selection(&args.workloads, args.all)?;
-    let peers = if args.no_peers { Vec::new() } else { peers::find(&args.peers)? };
-    let recorded = Record::load(&path("json"))?;
-    let mut record = recorded.clone();
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let before = fs::read(paths::workspace().join(JSON)).with_context(|| format!("reading {JSON}"))?;
+    let before: Record = serde_json::from_slice(&before).with_context(|| format!("reading {JSON}"))?;
     if args.render {
-        write(&record)?;
-        return Ok(ExitCode::SUCCESS);
+        return write(&before).map(|()| true);
     }
+    let engines = Engine::selection(&args.engines);
+    let mut workloads = workload::selection(&args.workloads, args.all)?;
+    let mut peers = if args.no_peers { Vec::new() } else { peers::find(&args.peers)? };
+    let mut record = before.clone();
 
-    if workloads.iter().any(|workload| workload.name == "compile") {
-        let rows = compile::run(args.rounds())?;
-        record.put(rows);
+    for workload in workloads.extract_if(.., |it| it.name == compile::NAME) {
+        compile::run(workload, args.rounds)?.record(&mut record, args.rounds);
     }
-    let workloads: Vec<&Workload> = workloads.into_iter().filter(|workload| workload.name != "compile").collect();
     let mut failures = Vec::new();
     if !workloads.is_empty() {
-        install(&engines, postgres::version())?;
-        let (peers, unbuilt) = peers::build(peers, &engines);
-        let mut bench = start(args, &engines, workloads, peers)?;
-        for (peer, message) in unbuilt {
-            bench.measured.fail_peer(&engines, &peer, &message);
-        }
-        for round in 1..=args.rounds() {
-            bench.round(round)?;
-            bench.record(&mut record);
+        install(&engines)?;
+        peers::build(&mut peers, &engines);
+        let mut bench = Bench::start(args, &engines, peers)?;
+        for round in 1..=args.rounds {
+            for &engine in &engines {
+                for workload in &workloads {
+                    bench.turn(round, engine, workload)?;
+                }
+            }
+            bench.record(&mut record, round);
             if !args.dry {
                 write(&record)?;
             }
         }
-        failures = bench.failures();
+        failures = bench.measured.failures();
     }
-    println!("\n{}", render::tables(&record, args.dry.then_some(&recorded)));
-    if !args.dry {
+    let regressions = record.regressions(&before);
+    if args.dry {
+        println!("\n{}", render::tables(&record.since(&before)));
+    } else {
+        println!("\n{}", render::tables(&record));
         write(&record)?;
         println!("written to docs/benchmarks.md, docs/benchmarks.json and README.md");
     }
-    let regressions = record.regressions(&recorded);
     for line in failures.iter().chain(&regressions) {
         println!("{line}");
     }
-    let bad = !failures.is_empty() || (args.check && !regressions.is_empty());
-    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn path(extension: &str) -> PathBuf {
-    paths::workspace().join("docs/benchmarks").with_extension(extension)
+    Ok(failures.is_empty() && (regressions.is_empty() || !args.check))
 }
 
 fn write(record: &Record) -> Result<()> {
-    record.save(&path("json"))?;
-    fs::write(path("md"), render::page(record)).context("writing docs/benchmarks.md")?;
-    let readme = paths::workspace().join("README.md");
-    let text = fs::read_to_string(&readme).context("reading README.md")?;
-    fs::write(&readme, render::readme(record, &text)?).context("writing README.md")
-}
-
-/// Builds the program, starts the servers.
-fn start(args: &Args, engines: &[Engine], workloads: Vec<&'static Workload>, peers: Vec<Peer>) -> Result<Bench> {
-    println!("building the benchmark");
-    let built = Command::new("cargo")
-        .args(["build", "--release", "--package", "queue-bench"])
-        .current_dir(paths::workspace())
-        .status()
-        .context("running cargo")?;
-    if !built.success() {
-        bail!("the benchmark does not build");
-    }
-    let settings = Settings::new(Durability::Stock);
-    let servers = Servers::start(engines, &settings).map_err(|error| match error.is::<Interrupted>() {
-        true => error,
-        false => error.context("starting the servers"),
-    })?;
-    let addresses: BTreeMap<_, _> = servers.variables().into_iter().collect();
-    let folder =
-        tempfile::Builder::new().prefix("queue-bench").tempdir_in(paths::target()).context("a folder for SQLite")?;
-    let mut urls = Vec::new();
-    for engine in engines {
-        // with NAME in place of the database's name
-        let url = match engine.variable() {
-            Some(variable) => {
-                let admin = addresses.get(variable).context("a server has no address")?;
-                let (server, _) = admin.rsplit_once('/').context("a server's address has no database")?;
-                format!("{server}/NAME")
-            }
-            None => format!("sqlite://{}/NAME.sqlite", folder.path().display()),
-        };
-        urls.push((*engine, url));
-    }
-    Ok(Bench::new(servers, folder, urls, workloads, peers, args.seconds(), args.minutes))
+    let readme = fs::read_to_string(paths::workspace().join("README.md")).context("reading README.md")?;
+    let files = [
+        (JSON, serde_json::to_string_pretty(record)? + "\n"),
+        ("docs/benchmarks.md", render::page(record)),
+        ("README.md", render::readme(record, &readme)?),
+    ];
+    files.into_iter().try_for_each(|(file, text)| {
+        fs::write(paths::workspace().join(file), text).with_context(|| format!("writing {file}"))
+    })
 }

@@ -16,11 +16,8 @@ impl Spread {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median = match values.len() % 2 {
-            0 => (values[middle - 1] + values[middle]) / 2.0,
-            _ => values[middle],
-        };
+        // the same one twice, if their number is odd
+        let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
         Some(Spread { median: round(median), least: round(least), most: round(most) })
     }
 
@@ -33,34 +30,31 @@ impl Spread {
     }
 }
 
+/// How often the second goes into the first.
+pub(crate) fn ratio(one: Option<Spread>, other: Option<Spread>) -> Option<f64> {
+    let (one, other) = (one?, other.filter(|it| it.median > 0.0)?);
+    Some(round(one.median / other.median))
+}
+
 /// To four digits behind the point, or none if it is large: the rest is noise.
-pub(crate) fn round(value: f64) -> f64 {
+fn round(value: f64) -> f64 {
     if value.abs() >= 1000.0 { value.round() } else { (value * 1e4).round() / 1e4 }
 }
 
 /// A number for people.
 pub(crate) fn short(value: f64) -> String {
-    if value == 0.0 {
-        "0".into()
-    } else if value.abs() < 0.1 {
-        format!("{value:.3}")
-    } else if value.abs() < 100.0 {
-        format!("{value:.2}")
-    } else {
-        thousands(value)
+    match value.abs() {
+        0.0 => "0".into(),
+        ..0.1 => format!("{value:.3}"),
+        ..100.0 => format!("{value:.2}"),
+        _ => thousands(value),
     }
 }
 
 fn thousands(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::from(if value < 0.0 { "-" } else { "" });
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let digits = format!("{value:.0}");
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 #[cfg(test)]

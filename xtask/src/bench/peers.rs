@@ -4,24 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::rc::Rc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use queue_test_servers::Engine;
-use queue_test_servers::paths::{self, entries};
-use queue_test_servers::process::command;
-use queue_test_servers::programs::in_path;
+use crate::tool::{cargo, program};
+use queue_test_servers::process::{self, command};
+use queue_test_servers::{Engine, paths};
 
 /// With its defaults, and with the best settings that it documents.
 pub(crate) const VARIANTS: [&str; 2] = ["default", "best"];
-/// Jobs of a bulk enqueue, and of a drain where the peer says nothing.
-const MANY: u64 = 50_000;
 
 /// A folder's `peer.toml`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
     engines: Vec<String>,
@@ -29,14 +25,10 @@ struct Manifest {
     /// Whose versions in Cargo.lock are shown.
     #[serde(default)]
     crates: Vec<String>,
-    /// Jobs that its drain takes, by variant.
-    #[serde(default)]
+    /// Jobs that its drain takes, by variant. The programs know what the other workloads take.
     jobs: BTreeMap<String, u64>,
     /// In words, by variant.
-    #[serde(default)]
     settings: BTreeMap<String, String>,
-    /// A program that must be there.
-    needs: Option<String>,
     /// How to start it, where it is not Rust.
     command: Option<Vec<String>>,
     /// Whose versions in package-lock.json are shown.
@@ -45,11 +37,12 @@ struct Manifest {
 }
 
 /// A peer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) name: String,
     folder: PathBuf,
-    manifest: Rc<Manifest>,
+    manifest: Manifest,
+    built: bool,
 }
 
 /// What the page says of a peer.
@@ -62,12 +55,12 @@ pub(crate) struct About {
 /// Those asked for, or all.
 pub(crate) fn find(names: &[String]) -> Result<Vec<Peer>> {
     let mut peers = Vec::new();
-    for folder in entries(&paths::workspace().join("tests/bench/peers")) {
+    for folder in paths::entries(&paths::workspace().join("tests/bench/peers")) {
         let path = folder.join("peer.toml");
         let Ok(text) = fs::read_to_string(&path) else { continue };
-        let manifest: Manifest = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let manifest = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        peers.push(Peer { name, folder, manifest: Rc::new(manifest) });
+        peers.push(Peer { name, folder, manifest, built: false });
     }
     if let Some(name) = names.iter().find(|name| !peers.iter().any(|peer| peer.name == **name)) {
         let names: Vec<_> = peers.iter().map(|peer| peer.name.as_str()).collect();
@@ -77,23 +70,16 @@ pub(crate) fn find(names: &[String]) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Builds those that serve one of the engines. Returns what could not be built with the reason.
-pub(crate) fn build(peers: Vec<Peer>, engines: &[Engine]) -> (Vec<Peer>, Vec<(Peer, String)>) {
-    let (mut built, mut failed) = (Vec::new(), Vec::new());
+/// Builds those that serve one of the engines, and forgets the others.
+pub(crate) fn build(peers: &mut Vec<Peer>, engines: &[Engine]) {
+    peers.retain(|peer| engines.iter().any(|engine| peer.serves(*engine)));
     for peer in peers {
-        if !engines.iter().any(|engine| peer.serves(*engine)) {
-            continue;
-        }
         println!("building {}", peer.name);
         match peer.build() {
-            Ok(()) => built.push(peer),
-            Err(error) => {
-                println!("{}: {error:#}", peer.name);
-                failed.push((peer, format!("{error:#}")));
-            }
+            Ok(()) => peer.built = true,
+            Err(error) => println!("{}: {error:#}", peer.name),
         }
     }
-    (built, failed)
 }
 
 /// What all peers are built into.
@@ -102,7 +88,7 @@ fn target() -> PathBuf {
 }
 
 impl Peer {
-    pub(crate) fn serves(&self, engine: Engine) -> bool {
+    fn serves(&self, engine: Engine) -> bool {
         self.manifest.engines.iter().any(|name| name == engine.name())
     }
 
@@ -110,33 +96,20 @@ impl Peer {
         self.serves(engine) && self.manifest.workloads.iter().any(|name| name == workload)
     }
 
-    pub(crate) fn workloads(&self) -> &[String] {
-        &self.manifest.workloads
-    }
-
-    /// How many jobs the workload takes.
-    pub(crate) fn jobs(&self, variant: &str, workload: &str) -> u64 {
-        let own = self.manifest.jobs.get(variant).filter(|_| workload.starts_with("drain"));
-        own.copied().unwrap_or(MANY)
-    }
-
     fn build(&self) -> Result<()> {
-        if let Some(program) = self.manifest.needs.as_deref()
-            && !in_path(program)
-        {
-            bail!("{program} is not there");
+        if self.manifest.command.is_none() {
+            let mut build = cargo(["build", "--release", "--quiet", "--manifest-path"]);
+            build.arg(self.folder.join("Cargo.toml")).env("CARGO_TARGET_DIR", target());
+            return process::run(build);
         }
-        if self.manifest.command.is_some() {
-            return self.install();
+        fs::create_dir_all(self.copy())?;
+        for file in paths::entries(&self.folder).iter().filter(|path| path.is_file()) {
+            // follows links
+            fs::copy(file, self.copy().join(file.file_name().unwrap_or_default()))?;
         }
-        let status = Command::new("cargo")
-            .args(["build", "--release", "--quiet", "--manifest-path"])
-            .arg(self.folder.join("Cargo.toml"))
-            .env("CARGO_TARGET_DIR", target())
-            .status()
-            .context("running cargo")?;
-        ensure!(status.success(), "it does not build");
-        Ok(())
+        let mut npm = program("npm", ["ci", "--silent", "--no-audit", "--no-fund"]);
+        npm.current_dir(self.copy());
+        process::run(npm)
     }
 
     /// In node, what is run is a copy, so that its packages do not come to lie in the source.
@@ -144,22 +117,8 @@ impl Peer {
         target().join("node").join(&self.name)
     }
 
-    fn install(&self) -> Result<()> {
-        let copy = self.copy();
-        fs::create_dir_all(&copy)?;
-        for file in entries(&self.folder).iter().filter(|path| path.is_file()) {
-            // follows links
-            fs::copy(file, copy.join(file.file_name().unwrap_or_default()))?;
-        }
-        if copy.join("package-lock.json").is_file() {
-            let status =
-                Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&copy).status();
-            ensure!(status.context("running npm")?.success(), "npm could not install its packages");
-        }
-        Ok(())
-    }
-
-    pub(crate) fn command(&self, variant: &str, workload: &str) -> Command {
+    pub(crate) fn command(&self, variant: &str, workload: &str) -> Result<Command> {
+        ensure!(self.built, "it does not build");
         let mut run = match self.manifest.command.as_deref() {
             Some([program, args @ ..]) => {
                 let mut run = command(program, None, Signal::SIGKILL);
@@ -168,18 +127,18 @@ impl Peer {
             }
             _ => command(target().join("release").join(format!("peer-{}", self.name)), None, Signal::SIGKILL),
         };
-        run.args([variant, workload]);
-        run
+        let jobs = self.manifest.jobs.get(variant).filter(|_| workload.starts_with("drain"));
+        run.args([variant, workload]).envs(jobs.map(|jobs| ("BENCH_JOBS", jobs.to_string())));
+        Ok(run)
     }
 
     pub(crate) fn about(&self) -> About {
-        let locked = |file: &str, names: &[String], find: fn(&str, &str) -> Option<String>| {
-            let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
-            names.iter().filter_map(|name| Some(format!("{name} {}", find(&text, name)?))).collect::<Vec<_>>()
-        };
-        let mut versions = locked("Cargo.lock", &self.manifest.crates, crate_version);
-        versions.extend(locked("package-lock.json", &self.manifest.packages, package_version));
-        About { versions: versions.join(", "), settings: self.manifest.settings.clone() }
+        let lock = |file: &str| fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        let crates = self.manifest.crates.iter().map(|name| (name, crate_version(&lock("Cargo.lock"), name)));
+        let packages = self.manifest.packages.iter();
+        let packages = packages.map(|name| (name, package_version(&lock("package-lock.json"), name)));
+        let versions = crates.chain(packages).filter_map(|(name, version)| Some(format!("{name} {}", version?)));
+        About { versions: versions.collect::<Vec<_>>().join(", "), settings: self.manifest.settings.clone() }
     }
 }
 
@@ -191,12 +150,6 @@ fn crate_version(lock: &str, name: &str) -> Option<String> {
 fn package_version(lock: &str, name: &str) -> Option<String> {
     let lock: serde_json::Value = serde_json::from_str(lock).ok()?;
     Some(lock["packages"][format!("node_modules/{name}")]["version"].as_str()?.to_owned())
-}
-
-impl std::fmt::Display for Peer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name)
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! One run of a program that measures: its time is limited, and its last line is JSON.
 
-use std::io::{Read as _, Seek as _};
+use std::fs;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use queue_test_servers::process::{Supervised, TICK, check_interrupted, tail};
 
@@ -16,35 +17,26 @@ const NOT_OFFERED: i32 = 3;
 
 /// The figures; `null` if there are none.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Value> {
-    let (mut output, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let (output, errors) = (NamedTempFile::new()?, NamedTempFile::new()?);
     // in a message, the cause is the last line
     command.env("RUST_BACKTRACE", "0");
-    command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
+    command.stdout(output.reopen()?).stderr(errors.reopen()?);
     let mut child = Supervised::spawn(command, Signal::SIGKILL)?;
-    let end = Instant::now() + limit;
+    let start = Instant::now();
     let status = loop {
         if let Some(status) = child.ended()? {
             break status;
         }
-        if Instant::now() > end {
-            drop(child);
-            bail!("not done after {} s", limit.as_secs());
-        }
+        ensure!(start.elapsed() < limit, "not done after {} s", limit.as_secs());
         check_interrupted()?;
         sleep(TICK);
-    };
-    let text = |file: &mut std::fs::File| {
-        let mut text = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut text)).context("reading what it wrote")?;
-        anyhow::Ok(String::from_utf8_lossy(&text).into_owned())
     };
     if status.code() == Some(NOT_OFFERED) {
         return Ok(Value::Null);
     }
-    if !status.success() {
-        bail!("{status}: {}", tail(&text(&mut errors)?));
-    }
-    let text = text(&mut output)?;
+    let text = |file: NamedTempFile| anyhow::Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned());
+    ensure!(status.success(), "{status}: {}", tail(&text(errors)?));
+    let text = text(output)?;
     let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("null");
     serde_json::from_str(line).with_context(|| format!("reading `{line}`"))
 }

@@ -2,36 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::machine::today;
-use super::numbers::{Spread, round};
-use super::peers::{About, Peer, VARIANTS};
-use super::workload::{Beside, Better, Figure, WORKLOADS, Workload, find};
-use queue_test_servers::Engine;
+use super::numbers::{Spread, ratio};
+use super::peers::{About, VARIANTS};
+use super::workload::{FLOOR, RATE, Workload, figure, find, workloads};
 
 /// More than this share lost is a regression.
 const TOLERATED: f64 = 0.1;
 
 /// Who was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Floor,
     Ours,
-    Peer(Peer, &'static str),
+    Peer { name: String, variant: &'static str },
 }
 
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Side::Floor => f.write_str("floor"),
+            Side::Floor => f.write_str(FLOOR),
             Side::Ours => f.write_str("ours"),
-            Side::Peer(peer, variant) => write!(f, "{peer} ({variant})"),
+            Side::Peer { name, variant } => write!(f, "{name} ({variant})"),
         }
     }
 }
@@ -44,13 +40,19 @@ pub(crate) struct Row {
     pub(crate) figure: String,
     pub(crate) date: String,
     pub(crate) rounds: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) floor: Option<Spread>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ours: Option<Spread>,
     /// Ours by the floor, or by ours of the workload that it is measured beside.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn key(&self) -> [&str; 3] {
+        [&self.engine, &self.workload, &self.figure]
+    }
 }
 
 /// A figure of a peer.
@@ -63,13 +65,24 @@ pub(crate) struct PeerRow {
     pub(crate) variant: String,
     pub(crate) date: String,
     pub(crate) rounds: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<Spread>,
     /// Ours by the peer's, of the same run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ours_by_it: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failed: Option<String>,
+}
+
+impl PeerRow {
+    pub(crate) fn key(&self) -> [&str; 3] {
+        [&self.engine, &self.workload, &self.figure]
+    }
+
+    /// Without the figure: one that failed has no figures, and takes the place of all.
+    fn run(&self) -> [&str; 4] {
+        [&self.engine, &self.workload, &self.peer, &self.variant]
+    }
 }
 
 /// The file.
@@ -82,215 +95,146 @@ pub(crate) struct Record {
     pub(crate) peers: Vec<PeerRow>,
 }
 
-fn position(workload: &str, figure: &str) -> (usize, usize) {
-    let at = WORKLOADS.iter().position(|it| it.name == workload).unwrap_or(usize::MAX);
-    let figures = find(workload).map_or(&[][..], |it| it.figures);
-    (at, figures.iter().position(|it| it.key == figure).unwrap_or(usize::MAX))
+/// Where a figure stands among those of an engine.
+fn position([_, workload, figure]: [&str; 3]) -> Option<(usize, Option<usize>)> {
+    let at = workloads().iter().position(|it| it.name == workload)?;
+    Some((at, workloads()[at].figures.iter().position(|key| key == figure)))
 }
 
 impl Record {
-    /// Empty if there is no file yet.
-    pub(crate) fn load(path: &Path) -> Result<Record> {
-        match fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Record::default()),
-            Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
-        }
-    }
-
-    pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
-    }
-
     /// Replaces what these rows measure anew.
     pub(crate) fn put(&mut self, rows: Vec<Row>) {
-        self.rows.retain(|old| {
-            !rows
-                .iter()
-                .any(|new| (&new.engine, &new.workload, &new.figure) == (&old.engine, &old.workload, &old.figure))
-        });
+        self.rows.retain(|old| rows.iter().all(|new| new.key() != old.key()));
         self.rows.extend(rows);
-        self.rows.sort_by_key(|row| (row.engine.clone(), position(&row.workload, &row.figure)));
+        self.rows.sort_by_key(|row| (row.engine.clone(), position(row.key())));
     }
 
-    pub(crate) fn put_peers(&mut self, rows: Vec<PeerRow>) {
-        // by workload, not by figure: one that failed has no figures, and takes the place of all
-        let key = |row: &PeerRow| (row.engine.clone(), row.workload.clone(), row.peer.clone(), row.variant.clone());
-        self.peers.retain(|old| !rows.iter().any(|new| key(new) == key(old)));
+    fn put_peers(&mut self, rows: Vec<PeerRow>) {
+        self.peers.retain(|old| rows.iter().all(|new| new.run() != old.run()));
         self.peers.extend(rows);
-        self.peers.sort_by_key(|row| {
-            (row.engine.clone(), position(&row.workload, &row.figure), row.peer.clone(), row.variant == VARIANTS[1])
-        });
+        self.peers
+            .sort_by_key(|row| (row.engine.clone(), position(row.key()), row.peer.clone(), row.variant == VARIANTS[1]));
+    }
+
+    /// Without the rows that stood in it before.
+    pub(crate) fn since(&self, before: &Record) -> Record {
+        let mut new = self.clone();
+        new.rows.retain(|row| !before.rows.contains(row));
+        new.peers.retain(|row| !before.peers.contains(row));
+        new
     }
 
     /// What is worse than before by more than a tenth.
     pub(crate) fn regressions(&self, before: &Record) -> Vec<String> {
-        let mut lines = Vec::new();
-        for new in &self.rows {
-            let key =
-                |row: &&Row| (&row.engine, &row.workload, &row.figure) == (&new.engine, &new.workload, &new.figure);
-            let Some(old) = before.rows.iter().find(key) else { continue };
-            let Some(figure) =
-                find(&new.workload).and_then(|it| it.figures.iter().find(|figure| figure.key == new.figure))
-            else {
-                continue;
-            };
-            let watched = |row: &Row| match figure.beside {
-                Beside::Floor | Beside::Ours(_) => row.ratio,
-                Beside::Itself => row.ours.map(|it| it.median),
-                Beside::Nothing => None,
-            };
-            let (Some(was), Some(is)) = (watched(old), watched(new)) else { continue };
-            let lost = match figure.better {
-                Better::More => is < was * (1.0 - TOLERATED),
-                Better::Less => is > was * (1.0 + TOLERATED),
-            };
-            if lost {
-                let (engine, workload, label) = (&new.engine, &new.workload, figure.label);
-                let what = if figure.beside == Beside::Itself { "" } else { "the ratio " };
-                lines.push(format!("regression: {engine} {workload}, {label}: {what}was {was:.3}, is {is:.3}"));
-            }
-        }
-        lines
+        let old = |new: &Row| before.rows.iter().find(|old| old.key() == new.key());
+        self.rows.iter().filter_map(|new| regression(old(new)?, new)).collect()
     }
 }
 
-/// One figure of one side.
-type Key = (&'static str, &'static str, &'static str, String);
+fn regression(old: &Row, new: &Row) -> Option<String> {
+    let figure = figure(&new.figure)?;
+    let watched = |row: &Row| if figure.alone { row.ours.map(|it| it.median) } else { row.ratio };
+    let (was, is) = (watched(old)?, watched(new)?);
+    let lost = if figure.more { is < was * (1.0 - TOLERATED) } else { is > was * (1.0 + TOLERATED) };
+    let what = if figure.alone { "" } else { "the ratio " };
+    let Row { engine, workload, .. } = new;
+    lost.then(|| format!("regression: {engine} {workload}, {}: {what}was {was:.3}, is {is:.3}", figure.label))
+}
 
-/// What this run has measured.
+/// What this run has measured. Engines are known by their names; what needs no database has "none".
 #[derive(Default)]
 pub(crate) struct Measured {
-    values: BTreeMap<Key, Vec<f64>>,
-    peers: BTreeMap<String, (Peer, &'static str)>,
-    failed: BTreeMap<(&'static str, &'static str, String), (Side, String)>,
+    /// By engine, workload and figure, then by side: a value for each round.
+    values: BTreeMap<[&'static str; 3], BTreeMap<Side, Vec<f64>>>,
+    /// By engine, workload and side: the last message.
+    failed: BTreeMap<(&'static str, &'static str, Side), String>,
 }
 
 impl Measured {
-    pub(crate) fn put(&mut self, engine: Engine, workload: &'static Workload, side: Side, figures: &Value) {
-        for figure in workload.figures {
-            if let Some(value) = figures.get(figure.key).and_then(Value::as_f64) {
-                let key = (engine.name(), workload.name, figure.key, side.to_string());
-                self.values.entry(key).or_default().push(value);
-            }
-        }
-        if let Side::Peer(peer, variant) = side {
-            self.peers.insert(format!("{peer} ({variant})"), (peer, variant));
-        }
-    }
-
-    pub(crate) fn fail(&mut self, engine: Engine, workload: &'static Workload, side: Side, message: String) {
-        self.failed.insert((engine.name(), workload.name, side.to_string()), (side, message));
-    }
-
-    /// It did not even build.
-    pub(crate) fn fail_peer(&mut self, engines: &[Engine], peer: &Peer, message: &str) {
-        for workload in peer.workloads().iter().filter_map(|name| find(name)) {
-            for engine in engines.iter().filter(|engine| peer.serves(**engine)) {
-                self.fail(*engine, workload, Side::Peer(peer.clone(), VARIANTS[0]), message.into());
+    pub(crate) fn put(&mut self, engine: &'static str, workload: &'static Workload, side: Side, figures: &Value) {
+        for key in &workload.figures {
+            if let Some(value) = figures[key].as_f64() {
+                let sides = self.values.entry([engine, &workload.name, key]).or_default();
+                sides.entry(side.clone()).or_default().push(value);
             }
         }
     }
 
-    fn spread(&self, engine: &'static str, workload: &'static str, figure: &'static str, side: &str) -> Option<Spread> {
-        Spread::of(self.values.get(&(engine, workload, figure, side.to_owned()))?)
+    pub(crate) fn fail(&mut self, engine: &'static str, workload: &'static Workload, side: Side, message: String) {
+        self.failed.insert((engine, &workload.name, side), message);
     }
 
-    /// The last value of ours.
-    pub(crate) fn last(&self, engine: Engine, workload: &'static str, figure: &'static str) -> Option<f64> {
-        self.values.get(&(engine.name(), workload, figure, Side::Ours.to_string()))?.last().copied()
+    fn spread(&self, key: [&str; 3], side: &Side) -> Option<Spread> {
+        Spread::of(self.values.get(&key)?.get(side)?)
     }
 
-    pub(crate) fn rows(&self, rounds: usize) -> Vec<Row> {
-        let date = today();
-        let mut rows = Vec::new();
-        for (engine, workload, figure) in self.figures() {
-            let ours = self.spread(engine, workload.name, figure.key, "ours");
-            let floor = self.spread(engine, workload.name, figure.key, "floor");
-            if ours.is_none() && floor.is_none() {
-                continue;
-            }
-            let base = match figure.beside {
-                Beside::Floor => floor,
-                Beside::Ours(base) => self.spread(engine, base, figure.key, "ours"),
-                Beside::Itself | Beside::Nothing => None,
-            };
-            let ratio = ours.zip(base).map(|(ours, base)| round(ours.median / base.median));
-            rows.push(Row {
-                engine: engine.into(),
-                workload: workload.name.into(),
-                figure: figure.key.into(),
-                date: date.clone(),
-                rounds,
-                floor,
-                ours,
-                ratio,
-            });
-        }
-        rows
+    /// The last rate of ours.
+    pub(crate) fn rate(&self, engine: &str, workload: &str) -> Option<f64> {
+        self.values.get(&[engine, workload, RATE])?.get(&Side::Ours)?.last().copied()
     }
 
-    pub(crate) fn peer_rows(&self, rounds: usize) -> Vec<PeerRow> {
-        let date = today();
-        let mut rows = Vec::new();
-        let row = |engine: &str, workload: &str, figure: &str, peer: &Peer, variant: &str| PeerRow {
-            engine: engine.into(),
-            workload: workload.into(),
-            figure: figure.into(),
-            peer: peer.name.clone(),
-            variant: variant.into(),
-            date: date.clone(),
-            rounds,
-            value: None,
-            ours_by_it: None,
-            failed: None,
-        };
-        for (engine, workload, figure) in self.figures() {
-            // peers ask the server how much they ask
-            let compared = if figure.key == "idle_per_second" { "idle_server_per_second" } else { figure.key };
-            let ours = self.spread(engine, workload.name, compared, "ours");
-            for (side, (peer, variant)) in &self.peers {
-                let Some(value) = self.spread(engine, workload.name, figure.key, side) else { continue };
-                let ours_by_it = ours.filter(|_| value.median > 0.0).map(|ours| round(ours.median / value.median));
-                rows.push(PeerRow {
-                    value: Some(value),
+    /// What has been measured so far takes the place of what was recorded of the same.
+    pub(crate) fn record(&self, record: &mut Record, rounds: usize) {
+        let (date, mut rows, mut peers) = (today(), Vec::new(), Vec::new());
+        let mut peer = |[engine, workload, figure]: [&str; 3], side: &Side, value, ours_by_it, failed| {
+            if let Side::Peer { name, variant } = side {
+                peers.push(PeerRow {
+                    engine: engine.into(),
+                    workload: workload.into(),
+                    figure: figure.into(),
+                    peer: name.clone(),
+                    variant: (*variant).into(),
+                    date: date.clone(),
+                    rounds,
+                    value,
                     ours_by_it,
-                    ..row(engine, workload.name, figure.key, peer, variant)
+                    failed,
                 });
             }
-        }
-        for ((engine, workload, _), (side, message)) in &self.failed {
-            if let Side::Peer(peer, variant) = side
-                && !rows.iter().any(|it| {
-                    (it.engine.as_str(), it.workload.as_str()) == (*engine, *workload)
-                        && it.peer == peer.name
-                        && it.variant == *variant
-                })
-            {
-                let first = find(workload).and_then(|it| it.figures.first()).map_or("", |figure| figure.key);
-                rows.push(PeerRow { failed: Some(message.clone()), ..row(engine, workload, first, peer, variant) });
+        };
+        for (&key, sides) in &self.values {
+            let [engine, workload, figure] = key;
+            let [floor, ours] = [Side::Floor, Side::Ours].map(|side| self.spread(key, &side));
+            if floor.is_some() || ours.is_some() {
+                let base = match find(workload).and_then(|it| it.base(figure)) {
+                    Some(FLOOR) => floor,
+                    Some(other) => self.spread([engine, other, figure], &Side::Ours),
+                    None => None,
+                };
+                rows.push(Row {
+                    engine: engine.into(),
+                    workload: workload.into(),
+                    figure: figure.into(),
+                    date: date.clone(),
+                    rounds,
+                    floor,
+                    ours,
+                    ratio: ratio(ours, base),
+                });
+            }
+            // peers ask the server how much they ask
+            let compared = if figure == "idle_per_second" { "idle_server_per_second" } else { figure };
+            let ours = self.spread([engine, workload, compared], &Side::Ours);
+            for (side, values) in sides {
+                let value = Spread::of(values);
+                peer(key, side, value, ratio(ours, value), None);
             }
         }
-        rows
-    }
-
-    /// Those of which there is a value, of whomever.
-    fn figures(&self) -> Vec<(&'static str, &'static Workload, &'static Figure)> {
-        let mut all = Vec::new();
-        let mut engines: Vec<_> = self.values.keys().map(|(engine, ..)| *engine).collect();
-        engines.dedup();
-        for engine in engines {
-            for workload in WORKLOADS {
-                all.extend(workload.figures.iter().map(|figure| (engine, workload, figure)));
+        for ((engine, workload, side), message) in &self.failed {
+            let figures = find(workload).map_or(&[][..], |it| &it.figures);
+            let has = |figure: &String| self.spread([engine, workload, figure], side).is_some();
+            if !figures.iter().any(has) {
+                peer([engine, workload, &figures[0]], side, None, None, Some(message.clone()));
             }
         }
-        all
+        record.put(rows);
+        record.put_peers(peers);
     }
 
+    /// What of ours and of the floor has failed.
     pub(crate) fn failures(&self) -> Vec<String> {
-        let own = self.failed.iter().filter(|(_, (side, _))| !matches!(side, Side::Peer(..)));
-        own.map(|((engine, workload, side), (_, message))| format!("failed: {engine} {workload} {side}: {message}"))
+        let own = self.failed.iter().filter(|((.., side), _)| !matches!(side, Side::Peer { .. }));
+        own.map(|((engine, workload, side), message)| format!("failed: {engine} {workload} {side}: {message}"))
             .collect()
     }
 }

@@ -1,177 +1,130 @@
 //! docs/benchmarks.md, out of the record.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context as _, Result};
 
+use super::compile;
 use super::numbers::{Spread, short};
 use super::peers::VARIANTS;
 use super::record::{PeerRow, Record, Row};
-use super::workload::{Beside, Better, Figure, WORKLOADS, find};
+use super::workload::{FLOOR, RATE, figure, find, workloads};
 use queue_test_servers::Engine;
 
-/// How everything is measured.
-const HEAD: &str = "# Benchmarks
-
-`cargo xtask bench` writes this page. It shows medians. [benchmarks.json](benchmarks.json) has all figures, with minimum,
-maximum, date and number of rounds. Treat differences under 25 % as noise. Compare figures only within one run.
-
-## How it is measured
-
-- **Servers.** The command starts them with their own default settings, except for the address and a limit of 500
-  connections. Client and server share the machine.
-- **Durability is on.** PostgreSQL: `fsync` and `synchronous_commit`. MySQL and MariaDB:
-  `innodb_flush_log_at_trx_commit = 1`, MySQL with its binary log. SQLite: write-ahead log and its default
-  `synchronous = FULL`.
-- **Rounds.** A round runs every workload on every engine. The sides take turns: the floor, ours, then each peer with
-  its defaults and with its best settings. Each run is a process of its own on a new database, without warm-up unless
-  noted.
-- **Ours.** The defaults, with pools of sqlx's default size. Concurrency is 32 unless the workload says otherwise.
-- **Payload.** `{\"n\": i64, \"s\": 32 characters}`.
-- **Peers.** The programs are in [tests/bench/peers](../tests/bench/peers). Their README describes each workload. Each
-  peer sets the number of jobs of its drain, because some defaults run only thirty a second.
-- **Not measured.** hammerwork on MariaDB: its migrations need `DROP CHECK`, which MariaDB lacks. `bulk` of fang and
-  ruststream-sqlx: they have no call for many.
-
-### Workloads
-
-| Workload | What is measured |
-|---|---|
-| `enqueue-1`, `enqueue-16`, `enqueue-tx` | Single enqueues for 3 s. |
-| `unique-new`, `unique-taken`, `unique-bulk` | Unique jobs: single enqueues with a new key each time, or all with one key; 50,000 in one call, each with its own key. |
-| `by-hand`, `complete-in` | 2,000 jobs, one at a time. Each handler begins a transaction, writes one row and ends a job in it: by hand with an INSERT and a DELETE, or by `complete_in`. The rate is that of these transactions alone. |
-| `drain` | 50,000 jobs wait. The time from the start of the worker until the database has recorded all of them. |
-| `drain-1`, `drain-4`, `drain-16` | Worker processes that have been idle for a second get 50,000 jobs at once. The time from the first start of a job to the last end, by the database's clock. |
-| `pickup`, `pickup-other` | 200 jobs, one every 50 ms. The producer's two connections are open before. The time from the enqueue call to the first line of the handler. |
-| `idle` | The statements that sqlx logs in the worker's process, from one second after the start and from 75 s, and CPU as Linux counts it. |
-| `drain-ready`, `drain-future`, `drain-foreign`, `drain-history`, `drain-dead` | SQL writes the other rows once for all rounds, and the database settles (vacuum, checkpoint). Then 50,000 jobs are enqueued and drained. In `drain-ready` a date puts them before the other jobs of their lane. |
-| `closed-64`, `closed-256`, `closed-pinned` | In the worker's process, two tasks enqueue 500 jobs at a time whenever fewer than 5,000 would wait. The handler sleeps for 1 ms. The first 2 s do not count. The rate is by the database's completion times. Times are from the enqueue call to the end of the handler. |
-| `paced-64`, `paced-256` | The same jobs arrive in groups, one every 5 ms, whether or not earlier groups are written. A thread of its own tells when a group is due. Times start at that moment. |
-| `cost` | 50,000 jobs, enqueued at once and drained: bytes of the database's log, commits, CPU, and what is kept. |
-| `memory` | `VmRSS` and `VmHWM` of a process that only works. |
-| `steady` | Arrival as in `paced-256`, with a retention of two minutes. |
-
-### The floor
-
-The floor uses the plainest table that a queue needs, with one index. Finished rows move to a history table.
-
-| Workload | Floor |
-|---|---|
-| `enqueue-1`, `enqueue-16` | A prepared INSERT on each of 1 or 16 connections. On SQLite 16 tasks hand their rows to one task, which commits whatever waits. |
-| `enqueue-tx` | Begin, INSERT and commit through a pool of sqlx, as on our side. |
-| `bulk` | UNNEST (PostgreSQL), INSERT of 1,000 rows in one transaction (MySQL, MariaDB), `json_each` of 5,000 rows (SQLite). |
-| `drain` | Claim 500 rows, then delete them and write their history rows. Two connections (SQLite: one). |
-| `pickup`, `pickup-other` | PostgreSQL: INSERT with NOTIFY, then the listener claims. Elsewhere the claim follows at once on a second connection. |
-| `paced-64`, `paced-256` | A worker by hand that runs 64 or 256 jobs at a time, with one connection each for INSERT, claim and end (SQLite: one for all). It hears of each group within the process, claims 500 jobs ahead, and writes ends together. It has no lease, fence, retry or timeout. |
-";
+/// How everything is measured. Its links are those of docs/benchmarks.md.
+const HEAD: &str = include_str!("head.md");
 
 /// The whole page.
 pub(super) fn page(record: &Record) -> String {
-    let mut text = format!("{HEAD}\nMachine: {}\n\n", record.machine);
-    text += &overview(record);
-    text += &peers_overview(record);
-    if !record.peers_about.is_empty() {
-        text += "\n## Peers: versions and settings\n\n| peer | versions | defaults | best |\n|---|---|---|---|\n";
-        for (name, about) in &record.peers_about {
-            let setting = |variant: &str| about.settings.get(variant).map_or("–", String::as_str);
-            let _ =
-                writeln!(text, "| {name} | {} | {} | {} |", about.versions, setting(VARIANTS[0]), setting(VARIANTS[1]));
-        }
-    }
-    text
+    let head = format!("{HEAD}\nMachine: {}\n", record.machine);
+    sections([Some(head), Some(overview(record)), compiler(record), Some(peers_overview(record)), settings(record)])
+}
+
+fn sections(sections: impl IntoIterator<Item = Option<String>>) -> String {
+    sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// A table in Markdown, unless it is empty.
+fn table(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> Option<String> {
+    let rows: String = rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | "))).collect();
+    (!rows.is_empty()).then(|| format!("{head}\n{}|\n{rows}", "|---".repeat(head.matches('|').count() - 1)))
+}
+
+/// A cell of a table, which may have nothing to show.
+fn or_dash(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| "–".into())
+}
+
+fn label(key: &str) -> &str {
+    figure(key).map_or(key, |it| &it.label)
 }
 
 /// Figures of these keys are shown, and the first figure of a workload that has none of them.
-const SHOWN: [&str; 3] = ["jobs_per_second", "p50_ms", "p99_ms"];
+const SHOWN: [&str; 3] = [RATE, "p50_ms", "p99_ms"];
 /// Workloads of peers that are shown, each with its figure.
-const OF_PEERS: [(&str, &str); 4] =
-    [("enqueue-1", "jobs_per_second"), ("bulk", "jobs_per_second"), ("drain", "jobs_per_second"), ("pickup", "p50_ms")];
+const OF_PEERS: [(&str, &str); 4] = [("enqueue-1", RATE), ("bulk", RATE), ("drain", RATE), ("pickup", "p50_ms")];
 
 /// Ours: each figure once, with a column for each engine.
 fn overview(record: &Record) -> String {
-    let engines = Engine::selection(&[]);
-    let mut text = String::from(
-        "## Ours\n\nIn brackets: divided by the floor, or by ours in the workload that the second column names. For \
-         times, less is better.\n\n",
-    );
-    let versions = engines.iter().filter_map(|engine| record.versions.get(engine.name()));
-    let short = versions.map(|version| version.split(" (").next().unwrap_or_default());
-    let _ = writeln!(text, "{}.\n", short.collect::<Vec<_>>().join(", "));
-    let columns = engines.iter().fold(String::new(), |text, engine| format!("{text} {engine} |"));
-    let _ = writeln!(text, "| workload | figure |{columns}\n|---|---|{}", "---|".repeat(engines.len()));
-    for workload in WORKLOADS {
-        // the rate of a paced workload is that of its arrivals
-        let is_set = |key: &str| workload.paced.is_some() && key == SHOWN[0];
-        let named = workload.figures.iter().filter(|it| SHOWN.contains(&it.key) && !is_set(it.key));
-        let shown: Vec<_> = match named.clone().next() {
-            Some(_) => named.collect(),
-            None => workload.figures.iter().take(1).collect(),
-        };
-        let mut is_first = true;
-        for figure in shown {
-            let of = |engine: &Engine| {
-                let is_it = |row: &&Row| {
-                    (&*row.engine, &*row.workload, &*row.figure) == (engine.name(), workload.name, figure.key)
-                };
-                record.rows.iter().find(is_it)
-            };
-            let cells: Vec<_> = engines.iter().map(|engine| of(engine).map_or("–".into(), cell)).collect();
-            if cells.iter().any(|cell| cell != "–") {
-                let base = match figure.beside {
-                    Beside::Ours(base) => format!(", ÷ `{base}`"),
-                    _ => String::new(),
-                };
-                let named = format!("{} (`{}`)", workload.about, workload.name);
-                let what = if is_first { named } else { "…".into() };
-                let _ = writeln!(text, "| {what} | {}{base} | {} |", figure.label, cells.join(" | "));
-                is_first = false;
+    let versions = Engine::all().into_iter().filter_map(|engine| record.versions.get(engine.name()));
+    let versions: Vec<_> = versions.map(|version| version.split(" (").next().unwrap_or_default()).collect();
+    let mut lines = Vec::new();
+    for workload in workloads() {
+        let mut shown: Vec<_> = workload.figures.iter().filter(|key| SHOWN.contains(&&***key)).collect();
+        if shown.is_empty() {
+            shown.extend(workload.figures.first());
+        }
+        let mut what = format!("{} (`{}`)", workload.about, workload.name);
+        for key in shown.into_iter().filter(|key| !workload.sets(key)) {
+            let row = |engine: Engine| record.rows.iter().find(|row| row.key() == [engine.name(), &workload.name, key]);
+            let cells = Engine::all().map(|engine| row(engine).and_then(cell));
+            if cells.iter().any(Option::is_some) {
+                let base = workload.base(key).filter(|base| *base != FLOOR);
+                let base = base.map(|base| format!(", ÷ `{base}`")).unwrap_or_default();
+                let mut line = vec![what, format!("{}{base}", label(key))];
+                line.extend(cells.map(or_dash));
+                lines.push(line);
+                what = "…".into();
             }
         }
     }
-    if let Some(rows) = compile_rows(record, None) {
-        text += "\n";
-        text += &rows;
-    }
-    text
+    let engines = Engine::all().map(|engine| engine.to_string()).join(" | ");
+    format!(
+        "## Ours\n\nIn brackets: divided by the floor, or by ours in the workload that the second column names. For \
+         times, less is better.\n\n{}.\n\n{}",
+        versions.join(", "),
+        table(&format!("| workload | figure | {engines} |"), lines).unwrap_or_default()
+    )
 }
 
-fn cell(row: &Row) -> String {
-    let ours = row.ours.as_ref().map_or("–".into(), |spread| short(spread.median));
-    row.ratio.map_or(ours.clone(), |ratio| format!("{ours} ({ratio:.2})"))
+fn cell(row: &Row) -> Option<String> {
+    let ratio = row.ratio.map(|ratio| format!(" ({ratio:.2})")).unwrap_or_default();
+    Some(short(row.ours?.median) + &ratio)
+}
+
+/// What needs no database.
+fn compiler(record: &Record) -> Option<String> {
+    let rows = record.rows.iter().filter(|row| row.workload == compile::NAME);
+    let head = "| workload | figure | by hand | `#[job]` | ratio | measured |";
+    Some(format!("## The compiler\n\n{}", table(head, rows.map(line))?))
 }
 
 /// Peers: their figures, and ours of the same run divided by theirs.
 fn peers_overview(record: &Record) -> String {
-    let mut text = String::from(
-        "\n## Peers\n\nIn brackets: ours divided by theirs, in the same run.\n\n\
-         | workload | figure | engine | peer | default settings | best settings |\n|---|---|---|---|---|---|\n",
-    );
+    let mut lines = Vec::new();
     for (workload, key) in OF_PEERS {
-        for engine in Engine::selection(&[]) {
-            let of = |row: &&PeerRow| (&*row.engine, &*row.workload) == (engine.name(), workload);
-            let rows: Vec<_> =
-                record.peers.iter().filter(of).filter(|row| row.figure == key || row.failed.is_some()).collect();
-            let is_first = |(at, row): &(usize, &&PeerRow)| rows[..*at].iter().all(|it| it.peer != row.peer);
-            for (_, row) in rows.iter().enumerate().filter(is_first) {
-                let cells = VARIANTS.map(|variant| {
-                    let found = rows.iter().find(|it| it.peer == row.peer && it.variant == variant);
-                    match found.map(|it| (it.value.as_ref(), it.ours_by_it)) {
-                        Some((Some(value), Some(ratio))) => format!("{} ({})", short(value.median), short(ratio)),
-                        Some((Some(value), None)) => short(value.median),
-                        Some((None, _)) => "failed".into(),
-                        None => "–".into(),
-                    }
-                });
-                let label = figure(workload, key).map_or(key, |it| it.label);
-                let _ = writeln!(
-                    text,
-                    "| `{workload}` | {label} | {engine} | {} | {} | {} |",
-                    row.peer, cells[0], cells[1]
-                );
+        for engine in Engine::all() {
+            let rows = record.peers.iter().filter(|row| row.key() == [engine.name(), workload, key]);
+            for (peer, rows) in by_peer(rows) {
+                let mut line = vec![format!("`{workload}`"), label(key).into(), engine.to_string(), peer.peer.clone()];
+                line.extend(rows.map(|row| or_dash(row.map(peer_cell))));
+                lines.push(line);
             }
         }
     }
-    text
+    let head = "| workload | figure | engine | peer | default settings | best settings |";
+    let table = table(head, lines).unwrap_or_default();
+    format!("## Peers\n\nIn brackets: ours divided by theirs, in the same run.\n\n{table}")
+}
+
+fn peer_cell(row: &PeerRow) -> String {
+    let ratio = row.ours_by_it.map(|ratio| format!(" ({})", short(ratio))).unwrap_or_default();
+    row.value.map_or("failed".into(), |value| short(value.median) + &ratio)
+}
+
+/// The rows of a figure of a peer stand beside each other: those of its variants.
+fn by_peer<'a>(rows: impl Iterator<Item = &'a PeerRow>) -> Vec<(&'a PeerRow, [Option<&'a PeerRow>; 2])> {
+    let rows: Vec<_> = rows.collect();
+    let lines = rows.chunk_by(|one, other| (one.key(), &one.peer) == (other.key(), &other.peer));
+    let variants = |line: &[&'a PeerRow]| VARIANTS.map(|variant| line.iter().find(|it| it.variant == variant).copied());
+    lines.map(|line| (line[0], variants(line))).collect()
+}
+
+fn settings(record: &Record) -> Option<String> {
+    let lines = record.peers_about.iter().map(|(name, about)| {
+        let [default, best] = VARIANTS.map(|variant| or_dash(about.settings.get(variant).cloned()));
+        vec![name.clone(), about.versions.clone(), default, best]
+    });
+    let table = table("| peer | versions | defaults | best |", lines)?;
+    Some(format!("## Peers: versions and settings\n\n{table}"))
 }
 
 /// The lines of README.md between which its figures stand.
@@ -181,145 +134,76 @@ const FIGURES: [&str; 2] = ["<!-- figures: written by `cargo xtask bench` -->\n"
 pub(super) fn readme(record: &Record, text: &str) -> Result<String> {
     let between = text.split_once(FIGURES[0]).and_then(|(head, rest)| Some((head, rest.split_once(FIGURES[1])?.1)));
     let (head, tail) = between.context("README.md has no place for the figures")?;
-    Ok([head, FIGURES[0], &drained(record), FIGURES[1], tail].concat())
+    Ok([head, FIGURES[0], &drained(record).unwrap_or_default(), FIGURES[1], tail].concat())
 }
 
 /// What all drained on PostgreSQL, in one run. Ours of that run too: it may have been measured again since.
-fn drained(record: &Record) -> String {
-    let is_drain = |row: &&PeerRow| {
-        (&*row.engine, &*row.workload, &*row.figure) == (Engine::Postgres.name(), "drain", "jobs_per_second")
-    };
-    let peers: Vec<_> = record.peers.iter().filter(is_drain).collect();
-    let date = peers.iter().map(|row| &row.date).max();
-    let of_the_run = peers.iter().filter(|row| Some(&row.date) == date);
-    let values: Vec<_> = of_the_run.filter_map(|row| Some((*row, row.value?.median, row.ours_by_it?))).collect();
-    let (Some(date), Some((_, value, ours))) = (date, values.first()) else { return String::new() };
-    let mut text = format!(
-        "Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}.\n{}\n\n\
-         | | default settings | best settings |\n|---|---|---|\n| queue | {} | nothing to tune |\n",
-        record.machine,
-        short((value * ours).round())
-    );
-    for (row, ..) in values.iter().filter(|(row, ..)| row.variant == VARIANTS[0]) {
-        let name = record.peers_about.get(&row.peer).map_or(&row.peer, |about| &about.versions);
-        let cells = VARIANTS.map(|variant| {
-            let cell = values.iter().find(|(it, ..)| it.peer == row.peer && it.variant == variant);
-            cell.map_or("–".into(), |(_, value, _)| short(value.round()).trim_end_matches(".00").to_owned())
-        });
-        let _ = writeln!(text, "| {name} | {} | {} |", cells[0], cells[1]);
+fn drained(record: &Record) -> Option<String> {
+    let rows = record.peers.iter().filter(|row| row.key() == [Engine::Postgres.name(), "drain", RATE]);
+    let date = rows.clone().map(|row| &row.date).max()?;
+    let rows = rows.filter(|row| row.date == *date && row.ours_by_it.is_some());
+    let whole = |value: f64| short(value.round()).trim_end_matches(".00").to_owned();
+    let ours = rows.clone().find_map(|row| Some(whole(row.value?.median * row.ours_by_it?)))?;
+    let mut lines = vec![vec!["queue".into(), ours, "nothing to tune".into()]];
+    for (peer, rows) in by_peer(rows) {
+        let [default, best] = rows.map(|row| or_dash(row.and_then(|it| Some(whole(it.value?.median)))));
+        let name = record.peers_about.get(&peer.peer).map_or(&peer.peer, |about| &about.versions);
+        lines.push(vec![name.clone(), default, best]);
     }
-    text
+    let what = format!("Draining waiting jobs on PostgreSQL, jobs/s. One run on {date}.\n{}", record.machine);
+    Some(format!("{what}\n\n{}", table("| | default settings | best settings |", lines)?))
 }
 
-/// The tables of all engines; only what is not in `known`, if given.
-pub(super) fn tables(record: &Record, known: Option<&Record>) -> String {
-    let mut text = String::new();
-    for engine in Engine::selection(&[]) {
-        let rows: Vec<_> = record
-            .rows
-            .iter()
-            .filter(|row| row.engine == engine.name() && !known.is_some_and(|known| known.rows.contains(row)))
-            .collect();
-        let peers: Vec<_> = record
-            .peers
-            .iter()
-            .filter(|row| row.engine == engine.name() && !known.is_some_and(|known| known.peers.contains(row)))
-            .collect();
-        if rows.is_empty() && peers.is_empty() {
-            continue;
-        }
-        let version = record.versions.get(engine.name()).map_or("", String::as_str);
-        let _ = writeln!(text, "## {engine}\n\nVersion: {version}\n");
-        text += "| workload | figure | floor | ours | ratio | measured |\n|---|---|---|---|---|---|\n";
-        rows.iter().for_each(|row| text += &line(row));
-        if !peers.is_empty() {
-            let _ = writeln!(text, "\n### Peers on {engine}\n");
-            text += "| workload | figure | peer | defaults | ours ÷ peer | best settings | ours ÷ peer | measured |\n";
-            text += "|---|---|---|---|---|---|---|---|\n";
-            text += &peer_lines(&peers);
-        }
-        text.push('\n');
-    }
-    if let Some(rows) = compile_rows(record, known) {
-        text += &rows;
-    }
-    text.truncate(text.trim_end().len());
-    text.push('\n');
-    text
+/// All figures, for the terminal.
+pub(super) fn tables(record: &Record) -> String {
+    sections(Engine::all().map(|engine| of_engine(record, engine)).into_iter().chain([compiler(record)]))
 }
 
-/// What needs no database.
-fn compile_rows(record: &Record, known: Option<&Record>) -> Option<String> {
-    let rows: Vec<_> = record
-        .rows
-        .iter()
-        .filter(|row| row.workload == "compile" && !known.is_some_and(|known| known.rows.contains(row)))
-        .collect();
-    (!rows.is_empty()).then(|| {
-        let head = "## The compiler\n\n\
-                    | workload | figure | by hand | `#[job]` | ratio | measured |\n|---|---|---|---|---|---|\n";
-        rows.iter().fold(head.to_owned(), |text, row| text + &line(row))
-    })
-}
-
-fn figure(workload: &str, key: &str) -> Option<&'static Figure> {
-    find(workload)?.figures.iter().find(|figure| figure.key == key)
+fn of_engine(record: &Record, engine: Engine) -> Option<String> {
+    let rows = record.rows.iter().filter(|row| row.engine == engine.name());
+    let ours = table("| workload | figure | floor | ours | ratio | measured |", rows.map(line));
+    let peers = by_peer(record.peers.iter().filter(|row| row.engine == engine.name()));
+    let head = "| workload | figure | peer | defaults | ours ÷ peer | best settings | ours ÷ peer | measured |";
+    let theirs = table(head, peers.iter().map(peer_line)).map(|table| format!("### Peers on {engine}\n\n{table}"));
+    let version = record.versions.get(engine.name()).map_or("", String::as_str);
+    let title = format!("## {engine}\n\nVersion: {version}\n");
+    (ours.is_some() || theirs.is_some()).then(|| sections([Some(title), ours, theirs]))
 }
 
 fn measured(date: &str, rounds: usize) -> String {
     format!("{date}, {rounds} round{}", if rounds == 1 { "" } else { "s" })
 }
 
-fn line(row: &Row) -> String {
-    let about = find(&row.workload).map_or("", |it| it.about);
-    let figure = figure(&row.workload, &row.figure);
-    let times = if figure.is_some_and(|it| it.better == Better::Less) { " × the time" } else { "" };
-    let ratio = match (row.ratio, figure.map(|it| it.beside)) {
-        (Some(ratio), Some(Beside::Ours(base))) => format!("{ratio:.2}{times} of `{base}`"),
-        (Some(ratio), _) => format!("{ratio:.2}{times}"),
-        (None, _) => "–".into(),
-    };
-    format!(
-        "| {about} (`{}`) | {} | {} | {} | {ratio} | {} |\n",
-        row.workload,
-        figure.map_or(row.figure.as_str(), |it| it.label),
+fn line(row: &Row) -> Vec<String> {
+    let workload = find(&row.workload);
+    let times = if figure(&row.figure).is_some_and(|it| !it.more) { " × the time" } else { "" };
+    let base = workload.and_then(|it| it.base(&row.figure)).filter(|base| *base != FLOOR);
+    let of = base.map(|base| format!(" of `{base}`")).unwrap_or_default();
+    vec![
+        format!("{} (`{}`)", workload.map_or("", |it| &it.about), row.workload),
+        label(&row.figure).into(),
         Spread::show(row.floor.as_ref()),
         Spread::show(row.ours.as_ref()),
+        or_dash(row.ratio.map(|ratio| format!("{ratio:.2}{times}{of}"))),
         measured(&row.date, row.rounds),
-    )
+    ]
 }
 
 /// Both variants of a peer on one line.
-fn peer_lines(rows: &[&PeerRow]) -> String {
-    let same = |one: &PeerRow, other: &PeerRow| {
-        (&one.workload, &one.figure, &one.peer) == (&other.workload, &other.figure, &other.peer)
-    };
-    let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        if rows[..at].iter().any(|earlier| same(earlier, row)) {
-            continue;
-        }
-        let label = figure(&row.workload, &row.figure).map_or(row.figure.as_str(), |it| it.label);
-        let _ = write!(text, "| `{}` | {label} | {} |", row.workload, row.peer);
-        for variant in VARIANTS {
-            let cells = match rows.iter().find(|it| same(it, row) && it.variant == variant) {
-                None => ["–".into(), "–".into()],
-                Some(it) => match &it.failed {
-                    Some(message) => [failed(message), "–".into()],
-                    None => [Spread::show(it.value.as_ref()), it.ours_by_it.map_or("–".into(), short)],
-                },
-            };
-            let _ = write!(text, " {} | {} |", cells[0], cells[1]);
-        }
-        let _ = writeln!(text, " {} |", measured(&row.date, row.rounds));
+fn peer_line((first, rows): &(&PeerRow, [Option<&PeerRow>; 2])) -> Vec<String> {
+    let mut cells = vec![format!("`{}`", first.workload), label(&first.figure).into(), first.peer.clone()];
+    for row in rows {
+        let failure = row.and_then(|it| it.failed.as_deref()).map(failed);
+        cells.push(failure.unwrap_or_else(|| Spread::show(row.and_then(|it| it.value.as_ref()))));
+        cells.push(or_dash(row.and_then(|it| it.ours_by_it).map(short)));
     }
-    text
+    cells.push(measured(&first.date, first.rounds));
+    cells
 }
 
 /// A message as a table's cell.
 fn failed(message: &str) -> String {
-    let line = message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(message);
-    let short: String = line.trim().chars().take(120).collect();
+    let short: String = message.lines().last().unwrap_or_default().trim().chars().take(120).collect();
     format!("failed: {}", short.replace('|', "/"))
 }
 
@@ -347,7 +231,7 @@ mod tests {
         let mut record = Record::default();
         record.put(vec![row(0.5)]);
         assert!(page(&record).contains("| jobs/s | 1,000 (0.50) | – | – | – |"), "{}", page(&record));
-        let all = tables(&record, None);
+        let all = tables(&record);
         assert!(all.contains("| jobs/s | 2,000 | 1,000 | 0.50 | 2024-02-29, 1 round |"), "{all}");
     }
 

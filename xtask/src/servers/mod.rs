@@ -2,18 +2,13 @@
 
 mod detached;
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::thread::sleep;
 
 use anyhow::Result;
 
 use crate::install::install;
-use queue_test_servers::Engine;
-use queue_test_servers::postgres;
 use queue_test_servers::process::{self, check_interrupted};
-use queue_test_servers::{Durability, Servers, Settings};
+use queue_test_servers::{Durability, Engine, Servers, Settings};
 
 /// Starts database servers for development, prints the variables that point the tests at them, and waits for Ctrl-C.
 #[derive(Debug, clap::Args)]
@@ -30,24 +25,25 @@ pub(crate) struct Args {
     /// Stop the servers that --detach left running
     #[arg(long)]
     stop: bool,
-    /// Where the process in the background reports that the servers are ready
+    /// Report that the servers are ready, as the process in the background does
     #[arg(long, hide = true)]
-    report: Option<PathBuf>,
+    report: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<bool> {
     let engines = Engine::selection(&args.engines);
     if args.stop {
         detached::stop()?;
     } else if args.detach {
         print!("{}", detached::start(&engines, args.durable)?);
     } else {
-        install(&engines, postgres::version())?;
+        install(&engines)?;
         eprintln!("starting the servers ...");
         let durability = if args.durable { Durability::Stock } else { Durability::Relaxed };
         let mut servers = Servers::start(&engines, &Settings::new(durability))?;
-        let variables = exports(&servers);
-        let _report = args.report.as_deref().map(|path| detached::Report::write(path, &variables)).transpose()?;
+        let exports = |(name, url)| format!("export {name}={url}\n");
+        let variables: String = servers.variables().into_iter().map(exports).collect();
+        let _report = args.report.then(|| detached::report(&variables)).transpose()?;
         print!("{variables}");
         eprintln!("running; Ctrl-C stops them");
         while check_interrupted().is_ok() {
@@ -55,12 +51,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             sleep(process::TICK);
         }
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn exports(servers: &Servers) -> String {
-    servers.variables().into_iter().fold(String::new(), |mut text, (name, url)| {
-        let _ = writeln!(text, "export {name}={url}");
-        text
-    })
+    Ok(true)
 }
