@@ -7,6 +7,7 @@ use sqlx::Connection as _;
 
 use crate::enqueue::group;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::notify;
 use crate::store::engine::connection::operation::SqlStore;
 use crate::store::engine::connection::write_queue::Turns;
@@ -244,7 +245,7 @@ macro_rules! database {
 
             impl sealed::SealedTarget for &mut Tx<$db> {
                 async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
-                    if !<$db as Dialect>::ENDS_BY_ITSELF && !<$db as Dialect>::is_open(self).await? {
+                    if !<$db as Connecting>::ENDS_BY_ITSELF && !<$db as Connecting>::is_open(self).await? {
                         return Err(Unwritten::TransactionOver);
                     }
                     write::<$db>(self, &jobs).await

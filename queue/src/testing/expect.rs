@@ -87,7 +87,7 @@ fn told(error: &Error) -> String {
 }
 
 /// Fails the test unless a matching job waits, and gives back the first one as an
-/// [`EnqueuedJob`](crate::testing::EnqueuedJob). The job need not be due. Failed jobs that wait for their retry count, jobs
+/// [`EnqueuedJob`]. The job need not be due. Failed jobs that wait for their retry count, jobs
 /// that have ended do not.
 ///
 /// The second argument is a pattern of the job's struct, with an optional condition. All bindings are references. On

@@ -11,7 +11,8 @@ use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
-use crate::store::engine::dialect::{Cells, Dialect, execute, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Cells, execute, rows};
 use crate::store::engines::schema;
 use crate::store::schema::{LATEST, Migration};
 

@@ -3,6 +3,7 @@
 //! | Room | |
 //! |---|---|
 //! | [`dialect`] | What engines differ in |
+//! | [`driver`] | How to run a statement on any of them |
 //! | [`statement`] | Where statements lie, how they are put together, how rows are read |
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
@@ -14,6 +15,7 @@
 pub(crate) mod admin;
 pub(crate) mod connection;
 pub(crate) mod dialect;
+pub(crate) mod driver;
 pub(crate) mod jobs;
 mod leases;
 pub(crate) mod migrate;

@@ -8,7 +8,8 @@ use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 
-use crate::store::engine::dialect::{Bind, Cells, Dialect, MOST_ARGS, execute, json, question_marks, rows};
+use crate::store::engine::driver::Driver;
+use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, execute, json, question_marks, rows};
 use crate::store::engine::statement::many_lanes::{LANES, LanePart, ask_of, united};
 use crate::store::engine::statement::read::{claimed, lane_of, shares};
 use crate::store::engine::statement::script::sql;

@@ -9,11 +9,12 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
+use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping, without_signals};
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::savepoint::SET_AND_RELEASED;
-use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, Seen, add_binds, assembled, driver, json,
-    question_marks, refused_by_sqlstate, rows, topics, without_signals,
+use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::driver::{
+    Bind, Cells, Driver, List, add_binds, assembled, driver, json, question_marks, refused_by_sqlstate, rows,
 };
 use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
@@ -48,13 +49,30 @@ impl Signals for MySql {
     }
 }
 
-impl Dialect for MySql {
-    const KIND: Engine = Engine::MySql;
-    const ENGINE: &'static str = "MySQL or MariaDB";
+// without autocommit, the session may be in a transaction: START TRANSACTION alone would commit that too
+macro_rules! begin_anew {
+    () => {
+        "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION"
+    };
+}
+
+impl Driver for MySql {
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
+        let (sql, places) = question_marks(sql);
+        Ok((assembled(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
+    }
+
+    driver!();
+
+    async fn insert_row(conn: &mut MySqlConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
+        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
+        Ok(done.last_insert_id().cast_signed())
+    }
+}
+
+impl Connecting for MySql {
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
-    const BEGIN_TO_WRITE: Option<&'static str> = None;
-    const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
     const ENDS_BY_ITSELF: bool = true;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "mysql://nowhere/nowhere";
@@ -83,18 +101,6 @@ impl Dialect for MySql {
     const UNLOCK_MIGRATION: Option<&'static str> =
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("mysql", "claims", "claim_lock"),
-        release: sql!("mysql", "claims", "claim_unlock"),
-    });
-    const INSERT_AND_NOTIFY: Option<&'static str> = None;
-    // workers poll often, because there is no signal
-    const HEARTBEAT_DISCOVERS: bool = false;
-    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
-        Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
-
-    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("mysql", "sessions")));
-    topics!("mysql");
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
         pool.acquire().await
@@ -102,29 +108,6 @@ impl Dialect for MySql {
 
     fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
         options.clone()
-    }
-
-    fn runs<'a>(ids: &[i64], others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        Runs::of(ids).map(|runs| runs.behind(others))
-    }
-
-    fn finish_list(batch: &[End]) -> List {
-        let rows = batch
-            .iter()
-            .map(|end| (end.hold.id, end.hold.fence, end.ran_us, end.outcome, end.result(), end.error.as_deref()));
-        json(&rows.collect::<Vec<_>>()).into()
-    }
-
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
-        let (sql, places) = question_marks(sql);
-        Ok((assembled(sql), add_binds!(Self, places.iter().map(|place| &binds[*place]), json)))
-    }
-
-    driver!();
-
-    async fn insert_row(conn: &mut MySqlConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
-        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
-        Ok(done.last_insert_id().cast_signed())
     }
 
     async fn savepoint(conn: &mut MySqlConnection) -> Result<bool, Error> {
@@ -154,6 +137,67 @@ impl Dialect for MySql {
 
     fn poll_interval(idle: Duration) -> Duration {
         without_signals(idle)
+    }
+
+    async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
+        let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
+        Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
+    }
+
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        Ok(None)
+    }
+
+    async fn watch(
+        _pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        _wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        std::future::pending().await
+    }
+
+    const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+    const BEGIN_ANEW: &'static str = begin_anew!();
+    // without autocommit: after a rollback of the server's own, further statements stay uncommitted
+    const BEGIN_TX: &'static str = concat!(
+        begin_anew!(),
+        "; SET @queue_autocommit = @@autocommit, SESSION autocommit = 0; SAVEPOINT queue_attempt"
+    );
+    const END_TX: Option<(&'static str, &'static str)> = Some((
+        "COMMIT AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
+        "ROLLBACK AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
+    ));
+    const COMMIT_IN_POOL: &'static str = settings::COMMIT;
+    const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;
+}
+
+impl Dialect for MySql {
+    const KIND: Engine = Engine::MySql;
+    const ENGINE: &'static str = "MySQL or MariaDB";
+    const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
+    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
+        take: sql!("mysql", "claims", "claim_lock"),
+        release: sql!("mysql", "claims", "claim_unlock"),
+    });
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    // workers poll often, because there is no signal
+    const HEARTBEAT_DISCOVERS: bool = false;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim::claim_lane(conn, worker, ask, Some(kinds), Whose::Pools).boxed());
+
+    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("mysql", "sessions")));
+    topics!("mysql");
+
+    fn runs<'a>(ids: &[i64], others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        Runs::of(ids).map(|runs| runs.behind(others))
+    }
+
+    fn finish_list(batch: &[End]) -> List {
+        let rows = batch
+            .iter()
+            .map(|end| (end.hold.id, end.hold.fence, end.ran_us, end.outcome, end.result(), end.error.as_deref()));
+        json(&rows.collect::<Vec<_>>()).into()
     }
 
     async fn discover(
@@ -190,23 +234,6 @@ impl Dialect for MySql {
             }
             result => result.map_err(Refused::into_error),
         }
-    }
-
-    async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
-        let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
-        Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
-    }
-
-    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        Ok(None)
-    }
-
-    async fn watch(
-        _pool: &Pool<Self>,
-        _housekeeping: &Housekeeping,
-        _wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
-        std::future::pending().await
     }
 }
 

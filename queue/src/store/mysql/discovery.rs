@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use sqlx::{Error, MySql, MySqlConnection};
 
-use crate::store::engine::dialect::{Bind, Cells, Seen, add_binds, assembled, json, question_marks};
+use crate::store::engine::dialect::Seen;
+use crate::store::engine::driver::{Bind, Cells, add_binds, assembled, json, question_marks};
 use crate::store::engine::statement::many_lanes::{LANES, united};
 use crate::store::engine::statement::read::lane_head;
 use crate::store::engine::statement::script::sql;

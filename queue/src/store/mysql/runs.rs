@@ -4,7 +4,7 @@
 //! one pass, for half the work. Jobs that were claimed together end together and expire together, so their ids form few
 //! runs.
 
-use crate::store::engine::dialect::Bind;
+use crate::store::engine::driver::Bind;
 
 /// A statement has places for this many runs.
 const MOST: usize = 8;

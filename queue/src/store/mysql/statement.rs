@@ -4,7 +4,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::YEAR_1;
-use crate::store::engine::dialect::{Bind, Dialect, add_binds, assembled, json};
+use crate::store::engine::driver::Driver;
+use crate::store::engine::driver::{Bind, add_binds, assembled, json};
 use crate::store::values::{Ask, Place};
 
 /// Around each part of a union, which has an order, a limit and locks of its own.

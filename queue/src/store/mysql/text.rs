@@ -5,7 +5,7 @@
 
 use sqlx::SqlStr;
 
-use crate::store::engine::dialect::{assembled, question_marks};
+use crate::store::engine::driver::{assembled, question_marks};
 
 /// A value that is written into a text: a number, or a JSON list of numbers.
 pub(crate) struct Digits(String);

@@ -6,12 +6,11 @@ use std::collections::HashSet;
 use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Bind, Cells};
+use crate::store::engine::driver::{Bind, Cells};
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
-use crate::store::mysql::settings;
 use crate::store::mysql::statement::{fetch, with_places};
 use crate::store::values::{NewJob, Whose};
 
@@ -39,28 +38,7 @@ const NOTE: Rows = Rows {
 /// Keys in one list. MariaDB makes a table of a thousand.
 const MOST_AT_ONCE: usize = 512;
 
-// without autocommit, the session may be in a transaction: START TRANSACTION alone would commit that too
-macro_rules! begin_anew {
-    () => {
-        "COMMIT AND NO CHAIN NO RELEASE; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION"
-    };
-}
-
 impl UniqueDialect for MySql {
-    const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-    const BEGIN_ANEW: &'static str = begin_anew!();
-    // without autocommit: after a rollback of the server's own, further statements stay uncommitted
-    const BEGIN_TX: &'static str = concat!(
-        begin_anew!(),
-        "; SET @queue_autocommit = @@autocommit, SESSION autocommit = 0; SAVEPOINT queue_attempt"
-    );
-    const END_TX: Option<(&'static str, &'static str)> = Some((
-        "COMMIT AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
-        "ROLLBACK AND NO CHAIN NO RELEASE; SET SESSION autocommit = @queue_autocommit",
-    ));
-    const COMMIT_IN_POOL: &'static str = settings::COMMIT;
-    const ROLLBACK_IN_POOL: &'static str = settings::ROLLBACK;
-
     /// A batch does not bet: if it lost, it would roll new keys back, and InnoDB deadlocks those who wait for one. Nor
     /// does a caller: it would lock a holder without the key, and then wait for its next key.
     fn shortest(whose: Whose) -> Way {

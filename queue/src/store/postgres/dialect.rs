@@ -12,12 +12,13 @@ use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef}
 use crate::engine::Engine;
 use crate::store::engine::connection::notify::{self, Signals};
 
+use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
 use crate::store::engine::connection::line::alone;
 use crate::store::engine::connection::operation::LIMIT;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
-use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, add_binds, driver, ids,
-    refused_by_sqlstate, rows, topics,
+use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::driver::{
+    Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, refused_by_sqlstate, rows,
 };
 use crate::store::engine::jobs::insert::{alike, fitting};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
@@ -153,13 +154,21 @@ impl Signals for Postgres {
     }
 }
 
-impl Dialect for Postgres {
-    const KIND: Engine = Engine::Postgres;
-    const ENGINE: &'static str = "PostgreSQL";
+impl Driver for Postgres {
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
+        Ok((SqlStr::from_static(sql), add_binds!(Self, binds, std::convert::identity)))
+    }
+
+    driver!();
+
+    async fn insert_row(conn: &mut PgConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
+        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
+    }
+}
+
+impl Connecting for Postgres {
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
-    const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = false;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "postgres://nowhere/nowhere";
@@ -185,17 +194,6 @@ impl Dialect for Postgres {
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("postgres", "claims", "claim_lock"),
-        release: sql!("postgres", "claims", "claim_unlock"),
-    });
-    const INSERT_AND_NOTIFY: Option<&'static str> = Some(sql!("postgres", "enqueue", "insert_and_notify"));
-    const HEARTBEAT_DISCOVERS: bool = true;
-    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
-        Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
-
-    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
-    topics!("postgres");
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
         pool.acquire().await
@@ -206,35 +204,6 @@ impl Dialect for Postgres {
             Some(_) => options.clone(),
             None => options.clone().application_name(APPLICATION),
         }
-    }
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
-
-    fn finish_list(batch: &[End]) -> List {
-        // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
-        // thousand million claims lie between them)
-        let mut ends: Vec<&End> = Vec::with_capacity(batch.len());
-        for end in batch {
-            ends.pop_if(|before| before.hold.id == end.hold.id);
-            ends.push(end);
-        }
-        let numbers = |of: fn(&End) -> i64| ends.iter().map(|end| of(end)).collect();
-        List {
-            numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
-            text: Rare::of(&ends),
-        }
-    }
-
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
-        Ok((SqlStr::from_static(sql), add_binds!(Self, binds, std::convert::identity)))
-    }
-
-    driver!();
-
-    async fn insert_row(conn: &mut PgConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
-        Self::fetch(conn, sql, arguments).await?.first().ok_or(Error::RowNotFound)?.int(0)
     }
 
     async fn savepoint(conn: &mut PgConnection) -> Result<bool, Error> {
@@ -271,6 +240,93 @@ impl Dialect for Postgres {
 
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
+    }
+
+    async fn unusable(_pool: &Pool<Self>, conn: &mut PgConnection) -> Result<Option<String>, Error> {
+        let hidden: Vec<String> = sqlx::query_scalar(settings::HIDDEN).fetch_all(conn).await?;
+        let why = |table: &String| {
+            format!(
+                "row level security hides rows of `{table}` from this account: connect as the owner of the tables or \
+                 as a role with BYPASSRLS, run `ALTER TABLE {table} DISABLE ROW LEVEL SECURITY`, or create a policy \
+                 with `USING (true)` for this account"
+            )
+        };
+        Ok(hidden.first().map(why))
+    }
+
+    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        Ok(None)
+    }
+
+    async fn watch(
+        pool: &Pool<Self>,
+        _housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
+        listener.eager_reconnect(false);
+        sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
+        listener.listen(CHANNEL).await?;
+        wake(); // for earlier enqueues
+        loop {
+            match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
+                Ok(Ok(Some(signal))) if notify::is_known(pool, signal.payload()) => {}
+                Ok(Ok(Some(_))) => wake(),
+                Ok(Ok(None)) => return Err(lost("the connection was closed")),
+                Ok(Err(error)) => return Err(error),
+                // A half-open connection looks like a quiet one. Only a round trip can tell.
+                Err(_quiet) => {
+                    match tokio::time::timeout(Duration::from_secs(5), sqlx::raw_sql("").execute(&mut listener)).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => return Err(error),
+                        Err(_) => return Err(lost("the connection does not answer")),
+                    }
+                }
+            }
+        }
+    }
+
+    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
+    const BEGIN_ANEW: &'static str = Self::BEGIN;
+    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
+    const COMMIT_IN_POOL: &'static str = "COMMIT";
+    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
+}
+
+impl Dialect for Postgres {
+    const KIND: Engine = Engine::Postgres;
+    const ENGINE: &'static str = "PostgreSQL";
+    const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
+    const TRIES_FIRST: Option<&'static AtomicBool> = None;
+    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
+        take: sql!("postgres", "claims", "claim_lock"),
+        release: sql!("postgres", "claims", "claim_unlock"),
+    });
+    const INSERT_AND_NOTIFY: Option<&'static str> = Some(sql!("postgres", "enqueue", "insert_and_notify"));
+    const HEARTBEAT_DISCOVERS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> =
+        Some(|conn, worker, ask, kinds| claim_one(conn, worker, ask, Some(kinds)).boxed());
+
+    const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
+    topics!("postgres");
+
+    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        None
+    }
+
+    fn finish_list(batch: &[End]) -> List {
+        // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
+        // thousand million claims lie between them)
+        let mut ends: Vec<&End> = Vec::with_capacity(batch.len());
+        for end in batch {
+            ends.pop_if(|before| before.hold.id == end.hold.id);
+            ends.push(end);
+        }
+        let numbers = |of: fn(&End) -> i64| ends.iter().map(|end| of(end)).collect();
+        List {
+            numbers: vec![numbers(|end| end.hold.id), numbers(|end| end.hold.fence.into()), numbers(|end| end.ran_us)],
+            text: Rare::of(&ends),
+        }
     }
 
     async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
@@ -318,50 +374,6 @@ impl Dialect for Postgres {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
-    }
-
-    async fn unusable(_pool: &Pool<Self>, conn: &mut PgConnection) -> Result<Option<String>, Error> {
-        let hidden: Vec<String> = sqlx::query_scalar(settings::HIDDEN).fetch_all(conn).await?;
-        let why = |table: &String| {
-            format!(
-                "row level security hides rows of `{table}` from this account: connect as the owner of the tables or \
-                 as a role with BYPASSRLS, run `ALTER TABLE {table} DISABLE ROW LEVEL SECURITY`, or create a policy \
-                 with `USING (true)` for this account"
-            )
-        };
-        Ok(hidden.first().map(why))
-    }
-
-    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        Ok(None)
-    }
-
-    async fn watch(
-        pool: &Pool<Self>,
-        _housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
-        let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
-        listener.eager_reconnect(false);
-        sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
-        listener.listen(CHANNEL).await?;
-        wake(); // for earlier enqueues
-        loop {
-            match tokio::time::timeout(WATCHDOG, listener.try_recv()).await {
-                Ok(Ok(Some(signal))) if notify::is_known(pool, signal.payload()) => {}
-                Ok(Ok(Some(_))) => wake(),
-                Ok(Ok(None)) => return Err(lost("the connection was closed")),
-                Ok(Err(error)) => return Err(error),
-                // A half-open connection looks like a quiet one. Only a round trip can tell.
-                Err(_quiet) => {
-                    match tokio::time::timeout(Duration::from_secs(5), sqlx::raw_sql("").execute(&mut listener)).await {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(error)) => return Err(error),
-                        Err(_) => return Err(lost("the connection does not answer")),
-                    }
-                }
-            }
-        }
     }
 }
 

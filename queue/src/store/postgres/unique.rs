@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
-use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::insert::fitting;
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
@@ -15,12 +14,6 @@ use crate::store::postgres::dialect::CHUNK_BYTES;
 use crate::store::values::{NewJob, Whose};
 
 impl UniqueDialect for Postgres {
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
-    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
-
     fn shortest(whose: Whose) -> Way {
         match whose {
             Whose::Pools => Way::Looks,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Error, Pool, Sqlite, SqliteConnection};
 
-use crate::store::engine::dialect::{Beside, Dialect};
+use crate::store::engine::connection::connecting::{Beside, Connecting as _};
 
 /// `synchronous = NORMAL`.
 const NORMAL: i64 = 1;
@@ -199,7 +199,7 @@ mod tests {
         let elsewhere = SqliteConnectOptions::new().filename(folder.path().join("app.sqlite")).create_if_missing(true);
         let pool = SqlitePool::connect_with(elsewhere.journal_mode(SqliteJournalMode::Wal)).await.expect("a pool");
         let attach = format!("ATTACH '{}' AS queue", folder.path().join("queue.sqlite").display());
-        pool.execute(crate::store::engine::dialect::assembled(attach)).await.expect("attached");
+        pool.execute(crate::store::engine::driver::assembled(attach)).await.expect("attached");
         assert!(beside(&pool).await.is_none(), "attached");
     }
 }

@@ -1,7 +1,8 @@
 //! SQLite: one writer at a time, in a file that several processes may share.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -13,11 +14,10 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::store::engine::connection::notify::Signals;
 
+use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
 use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
-use crate::store::engine::dialect::{
-    Beside, Bind, Cells, ClaimAlone, ClaimLock, Dialect, Housekeeping, List, MOST_ARGS, Seen, assembled, driver, ids,
-    json, rows, topics,
-};
+use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
 use crate::store::engine::jobs::insert::{alike, args_list, fitting};
 use crate::store::engine::statement::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
@@ -122,13 +122,22 @@ impl Signals for Sqlite {
     }
 }
 
-impl Dialect for Sqlite {
-    const KIND: Engine = Engine::Sqlite;
-    const ENGINE: &'static str = "SQLite";
+impl Driver for Sqlite {
+    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
+        Ok((SqlStr::from_static(sql), values(binds)?))
+    }
+
+    driver!();
+
+    async fn insert_row(conn: &mut SqliteConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
+        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
+        Ok(done.last_insert_rowid())
+    }
+}
+
+impl Connecting for Sqlite {
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
-    const BEGIN_TO_WRITE: Option<&'static str> = None;
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const ENDS_BY_ITSELF: bool = true;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "sqlite://nowhere";
@@ -148,13 +157,6 @@ impl Dialect for Sqlite {
     const LOCK_MIGRATION: Option<&'static str> = None;
     const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-    const CLAIM_LOCK: Option<ClaimLock> = None;
-    const INSERT_AND_NOTIFY: Option<&'static str> = None;
-    const HEARTBEAT_DISCOVERS: bool = true;
-    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
-
-    const SESSIONS: Option<SessionStatements> = None;
-    topics!("sqlite");
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
         poisoned::acquire(pool).await
@@ -162,30 +164,6 @@ impl Dialect for Sqlite {
 
     fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
         options.clone()
-    }
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
-
-    fn finish_list(batch: &[End]) -> List {
-        // not a map: the same job may be in the batch under two fences
-        let mut list = Vec::with_capacity(batch.len() * 32);
-        let mut json = serde_json::Serializer::new(&mut list);
-        json.collect_map(batch.iter().map(|end| (end.hold.id, ListedEnd::of(end))))
-            .expect("numbers and text serialize");
-        String::from_utf8(list).expect("JSON is UTF-8").into()
-    }
-
-    fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
-        Ok((SqlStr::from_static(sql), values(binds)?))
-    }
-
-    driver!();
-
-    async fn insert_row(conn: &mut SqliteConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
-        let done = sqlx::query_with(sql, arguments).execute(conn).await?;
-        Ok(done.last_insert_rowid())
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
@@ -229,6 +207,80 @@ impl Dialect for Sqlite {
     fn poll_interval(_idle: Duration) -> Duration {
         // the file is watched: this only finds what the watch missed
         Duration::from_secs(1)
+    }
+
+    async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
+        connections::unusable(pool, conn).await
+    }
+
+    async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
+        connections::open(pool).await
+    }
+
+    /// Wakes after writes to the write-ahead log, which every commit of every process makes.
+    async fn watch(
+        pool: &Pool<Self>,
+        housekeeping: &Housekeeping,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> Result<(), Error> {
+        // In a task of its own: dropping an acquire midway closes the connection, and with it a database in memory.
+        let pool = pool.clone();
+        let asked = tokio::spawn(async move { connections::log(&pool).await });
+        let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
+            return std::future::pending().await; // in memory, or without a log: there is nothing to watch
+        };
+        let mut writes = Writes::to(log);
+        wake(); // for writes before the watch
+        loop {
+            writes.next().await;
+            if housekeeping.is_near() {
+                continue;
+            }
+            // a claim now waits for the file's lock, and gets it right after the commit if that is soon
+            wake();
+            sleep(COMMIT).await;
+            wake();
+        }
+    }
+
+    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
+    const BEGIN_ANEW: &'static str = Self::BEGIN;
+    const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
+    const COMMIT_IN_POOL: &'static str = "COMMIT";
+    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
+
+    /// After a rollback of its own, SQLite would commit each further statement.
+    async fn hold_commits(conn: &mut SqliteConnection, open: Weak<AtomicBool>) -> Result<(), Error> {
+        let may_commit = move || open.upgrade().is_none_or(|open| !open.load(Ordering::Acquire));
+        conn.lock_handle().await?.set_commit_hook(may_commit);
+        Ok(())
+    }
+}
+
+impl Dialect for Sqlite {
+    const KIND: Engine = Engine::Sqlite;
+    const ENGINE: &'static str = "SQLite";
+    const BEGIN_TO_WRITE: Option<&'static str> = None;
+    const TRIES_FIRST: Option<&'static AtomicBool> = None;
+    const CLAIM_LOCK: Option<ClaimLock> = None;
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
+    const HEARTBEAT_DISCOVERS: bool = true;
+    const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
+
+    const SESSIONS: Option<SessionStatements> = None;
+    topics!("sqlite");
+
+    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        None
+    }
+
+    fn finish_list(batch: &[End]) -> List {
+        // not a map: the same job may be in the batch under two fences
+        let mut list = Vec::with_capacity(batch.len() * 32);
+        let mut json = serde_json::Serializer::new(&mut list);
+        json.collect_map(batch.iter().map(|end| (end.hold.id, ListedEnd::of(end))))
+            .expect("numbers and text serialize");
+        String::from_utf8(list).expect("JSON is UTF-8").into()
     }
 
     async fn discover(
@@ -304,40 +356,6 @@ impl Dialect for Sqlite {
         let mut together = Together::<Self>::begin(conn, whose).await?;
         let ids = insert_chunks(together.connection(), jobs).await;
         together.end(ids).await
-    }
-
-    async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
-        connections::unusable(pool, conn).await
-    }
-
-    async fn open_beside(pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        connections::open(pool).await
-    }
-
-    /// Wakes after writes to the write-ahead log, which every commit of every process makes.
-    async fn watch(
-        pool: &Pool<Self>,
-        housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
-        // In a task of its own: dropping an acquire midway closes the connection, and with it a database in memory.
-        let pool = pool.clone();
-        let asked = tokio::spawn(async move { connections::log(&pool).await });
-        let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
-            return std::future::pending().await; // in memory, or without a log: there is nothing to watch
-        };
-        let mut writes = Writes::to(log);
-        wake(); // for writes before the watch
-        loop {
-            writes.next().await;
-            if housekeeping.is_near() {
-                continue;
-            }
-            // a claim now waits for the file's lock, and gets it right after the commit if that is soon
-            wake();
-            sleep(COMMIT).await;
-            wake();
-        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Unique jobs on SQLite: one call takes the free keys and inserts their jobs, for jobs that have most in common.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Weak};
+use std::sync::LazyLock;
 
 use sqlx::{Error, Sqlite, SqliteConnection};
 
 use crate::limits::micros;
-use crate::store::engine::dialect::{Bind, Cells, Dialect, json, rows};
+use crate::store::engine::driver::Driver;
+use crate::store::engine::driver::{Bind, Cells, json, rows};
 use crate::store::engine::jobs::insert::{args_list, fitting};
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
@@ -21,19 +21,6 @@ const TAKE: &str = sql!("sqlite", "unique", "take");
 static AT_ONCE: LazyLock<String> = LazyLock::new(|| format!("BEGIN IMMEDIATE;\n{TAKE};\nCOMMIT"));
 
 impl UniqueDialect for Sqlite {
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
-    const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
-
-    /// After a rollback of its own, SQLite would commit each further statement.
-    async fn hold_commits(conn: &mut SqliteConnection, open: Weak<AtomicBool>) -> Result<(), Error> {
-        let may_commit = move || open.upgrade().is_none_or(|open| !open.load(Ordering::Acquire));
-        conn.lock_handle().await?.set_commit_hook(may_commit);
-        Ok(())
-    }
-
     fn shortest(whose: Whose) -> Way {
         match whose {
             Whose::Pools => Way::AtOnce,
@@ -237,7 +224,7 @@ mod tests {
                  UPDATE queue_unique_keys SET free_at = 0 WHERE free_at > 0;
              END"
         );
-        sqlx::raw_sql(crate::store::engine::dialect::assembled(meanwhile)).execute(&mut *conn).await.unwrap();
+        sqlx::raw_sql(crate::store::engine::driver::assembled(meanwhile)).execute(&mut *conn).await.unwrap();
         let jobs: Vec<NewJob> = over.iter().cloned().chain([keyed("new".into())]).collect();
         let placed = enqueue::<Sqlite>(&mut conn, &jobs, Whose::Pools).await.unwrap();
         let moments: i64 = sqlx::query_scalar("SELECT count(*) FROM moments").fetch_one(&mut *conn).await.unwrap();

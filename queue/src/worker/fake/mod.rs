@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 use crate::context::JobContext;
 use crate::error::Error;
 use crate::registry::{JobDefinition, Running};
-use crate::store::engine::dialect::refused_by_sqlstate;
+use crate::store::engine::driver::refused_by_sqlstate;
 use crate::store::values::{
     Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
     WorkerId,

@@ -8,10 +8,12 @@ use futures_util::future::try_join;
 use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
+use crate::store::engine::connection::connecting::without_signals;
 use crate::store::engine::connection::line::connect;
 use crate::store::engine::connection::notify::{self, Signals, can_spare_one};
 use crate::store::engine::connection::operation::{LIMIT, SqlStore};
-use crate::store::engine::dialect::{Cells, Dialect, rows, without_signals};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Cells, rows};
 use crate::store::engine::migrate;
 use crate::store::{Access, Capabilities, Guard, Trouble};
 

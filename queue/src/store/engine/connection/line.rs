@@ -22,7 +22,8 @@ use sqlx::{Connection as _, Error, Pool};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-use crate::store::engine::dialect::{Dialect, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::rows;
 
 /// How long such a connection may be silent before it is pinged. Balancers forget it after minutes of silence.
 pub(crate) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });

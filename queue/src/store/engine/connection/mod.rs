@@ -1,6 +1,7 @@
 //! Connections: the user's pool and the worker's own ones, and how a verb runs on them.
 
 pub(crate) mod access;
+pub(crate) mod connecting;
 pub(crate) mod distance;
 pub(crate) mod line;
 pub(crate) mod notify;

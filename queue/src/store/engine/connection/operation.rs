@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Doing, Error};
+use crate::store::engine::connection::connecting::{Beside, Housekeeping};
 use crate::store::engine::connection::distance::Distance;
 use crate::store::engine::connection::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use crate::store::engine::connection::notify::Signals;
@@ -25,7 +26,8 @@ use crate::store::engine::connection::pauses::Pauses;
 use crate::store::engine::connection::savepoint::ended;
 use crate::store::engine::connection::session::Session;
 use crate::store::engine::connection::write_queue::{Errand, Listening, Turns};
-use crate::store::engine::dialect::{Beside, Dialect, Housekeeping, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::rows;
 #[cfg(feature = "testing")]
 use crate::store::engine::testing::given::Given;
 use crate::store::values::Whose;
@@ -61,7 +63,7 @@ struct StoreParts<DB: Dialect> {
     pinged: AtomicBool,
     /// A pooler lends the server's sessions to our connections, for one transaction at a time.
     lent: AtomicBool,
-    /// See [`Dialect::open_beside`]. None: not tried yet; `Some(None)`: there can be none.
+    /// See [`Connecting::open_beside`](crate::store::engine::connection::connecting::Connecting::open_beside). None: not tried yet; `Some(None)`: there can be none.
     beside: Mutex<Option<Option<Beside<DB>>>>,
     /// Somebody else's connection, for all operations.
     #[cfg(feature = "testing")]

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::Error;
 
-use crate::store::engine::dialect::{Bind, Cells as _, Dialect, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Bind, Cells as _, rows};
 use crate::store::values::WorkerId;
 
 /// The server refuses to answer.

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use sqlx::Error;
 
-use crate::store::engine::dialect::{Bind, Dialect, execute, ids};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Bind, execute, ids};
 use crate::store::engine::statement::script::When;
 use crate::store::values::{End, RunningRow};
 

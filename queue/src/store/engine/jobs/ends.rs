@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
-use crate::store::engine::dialect::{Dialect, List, execute, ids, json};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{List, execute, ids, json};
 use crate::store::engine::statement::script::{Script, When};
 use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
 

@@ -1,6 +1,7 @@
 //! The one way into `queue_jobs`: single, grouped, batch, unique and schedule enqueues.
 
-use crate::store::engine::dialect::{Dialect, ids};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::ids;
 use crate::store::engine::unique;
 use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use crate::store::engine::dialect::Bind;
+use crate::store::engine::driver::Bind;
 use crate::store::values::NewJob;
 
 impl NewJob {

@@ -19,7 +19,8 @@ use crate::error::Error;
 use crate::store::Jobs;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{LIMIT, Mode, SqlStore, Via};
-use crate::store::engine::dialect::{Cells, Dialect, Seen, ids, json, rows};
+use crate::store::engine::dialect::{Dialect, Seen};
+use crate::store::engine::driver::{Cells, ids, json, rows};
 use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
 
 /// The time limit of a discovery that keeps nobody waiting.

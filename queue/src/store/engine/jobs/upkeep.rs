@@ -14,7 +14,8 @@ use crate::store::Upkeep;
 use crate::store::engine::admin::changes::delete;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
-use crate::store::engine::dialect::{Dialect, execute, ids};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{execute, ids};
 use crate::store::engine::statement::script::When;
 use crate::store::engine::unique::sweep;
 

@@ -1,6 +1,6 @@
 //! One statement for many lanes: the statement for one lane, repeated.
 
-use crate::store::engine::dialect::{Bind, question_marks};
+use crate::store::engine::driver::{Bind, question_marks};
 use crate::store::values::Ask;
 
 /// A statement for one lane, and its values.

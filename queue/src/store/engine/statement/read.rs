@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::JobId;
-use crate::store::engine::dialect::{Cells, Seen};
+use crate::store::engine::dialect::Seen;
+use crate::store::engine::driver::Cells;
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
 
 /// A whole number of another width. Anything else was not written by us.
@@ -79,7 +80,7 @@ pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
         let (queue, priority) = lane.map_or(("", 0), |lane| (&*lane.queue, lane.priority));
         begins.push(Begin { kind, queue, priority });
     }
-    crate::store::engine::dialect::json(&begins)
+    crate::store::engine::driver::json(&begins)
 }
 
 /// Reads the rows of such a statement: the columns of [`lane_head`], and whether the lane is left out (its queue is

@@ -19,7 +19,7 @@ pub(crate) enum When {
     Each,
     /// `refused`: if some jobs were not accepted. It reads which were.
     Refused,
-    /// `runs`: if none was refused and the ids form few [`Runs`](crate::store::engine::statement::runs::Runs). These
+    /// `runs`: if none was refused and the ids form few runs of numbers (`Dialect::runs`). These
     /// are bound behind the other values.
     Runs,
     /// `scattered`: otherwise.

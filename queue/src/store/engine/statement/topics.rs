@@ -3,7 +3,7 @@
 //!
 //! Lists are JSON, but those of ids are [`Bind::Ints`]. The comments in the files say more.
 //!
-//! [`Bind::Ints`]: crate::store::engine::dialect::Bind::Ints
+//! [`Bind::Ints`]: crate::store::engine::driver::Bind::Ints
 
 use crate::store::engine::statement::script::{Script, find, named, topic};
 

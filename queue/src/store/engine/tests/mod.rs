@@ -56,7 +56,8 @@ use sqlx::{Connection, Pool};
 
 use super::connection::notify::Signals;
 use super::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
-use super::dialect::{Bind, Cells, Dialect, execute, ids, rows};
+use super::dialect::Dialect;
+use super::driver::{Bind, Cells, execute, ids, rows};
 use super::migrate;
 use crate::error::Error;
 use crate::store::values::Destination::{Bury, Requeue};

@@ -2,9 +2,6 @@
 //! unique jobs were the first to need.
 
 use std::collections::HashSet;
-use std::future::ready;
-use std::sync::Weak;
-use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use sqlx::{Database, Error};
@@ -14,27 +11,6 @@ use crate::unique::UniqueUntil;
 
 /// What one engine does for unique jobs.
 pub(crate) trait UniqueDialect: Database {
-    /// Begins a transaction at READ COMMITTED on a connection of the user's pool.
-    const BEGIN_IN_POOL: &'static str;
-    /// The same in a session that may be in a transaction already, because of its settings. It costs a little more.
-    const BEGIN_ANEW: &'static str;
-    /// As [`BEGIN_ANEW`](Self::BEGIN_ANEW), for a handler: [`CHECK_TX`](crate::enqueue::tx::CHECK_TX) succeeds in that
-    /// transaction alone.
-    const BEGIN_TX: &'static str;
-    /// Commits and rolls back the transaction of a handler, where its session has to be restored. Each is of no effect
-    /// the second time.
-    const END_TX: Option<(&'static str, &'static str)> = None;
-    /// Keeps the connection from committing anything while `open` is there and true, if the engine can.
-    fn hold_commits(
-        _conn: &mut Self::Connection,
-        _open: Weak<AtomicBool>,
-    ) -> impl Future<Output = Result<(), Error>> + Send {
-        ready(Ok(()))
-    }
-    /// Ends it, and nothing else.
-    const COMMIT_IN_POOL: &'static str;
-    const ROLLBACK_IN_POOL: &'static str;
-
     /// The first way to try for a single job.
     fn shortest(whose: Whose) -> Way;
 

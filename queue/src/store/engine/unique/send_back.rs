@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::store::engine::dialect::{Cells, Dialect, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Cells, rows};
 use crate::store::engine::statement::read::number;
 use crate::store::engine::unique::CHUNK;
 use crate::store::engine::unique::dialect::{Given, Key};

@@ -12,7 +12,8 @@ use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
-use crate::store::engine::dialect::{Cells, Dialect, execute, ids, rows};
+use crate::store::engine::dialect::Dialect;
+use crate::store::engine::driver::{Cells, execute, ids, rows};
 use crate::store::engine::statement::script::When;
 
 /// How many unique jobs one statement looks at.
