@@ -25,9 +25,10 @@ use crate::worker::duties::schedules::Schedules;
 use crate::worker::duties::ticks::TickRetention;
 use crate::worker::lease::heartbeat;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::ended::Ended;
-use crate::worker::run::starts::{self, StartRequest, Starts};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::attempt::Ended;
+use crate::worker::run::attempt::Stop;
+use crate::worker::run::note_starts;
+use crate::worker::run::starts::{StartRequest, Starts};
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -109,7 +110,7 @@ impl Run {
             tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
-        tasks.spawn(starts::run(shared.clone(), begun));
+        tasks.spawn(note_starts::run(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
         let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })

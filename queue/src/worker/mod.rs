@@ -38,4 +38,4 @@ pub(crate) use config::{DECODE_GRACE, Timing};
 #[cfg(feature = "testing")]
 pub(crate) use run::attempt::{Attempt, AttemptRow, Env, LongArgs};
 #[cfg(feature = "testing")]
-pub(crate) use run::ended::{Ended, Settled};
+pub(crate) use run::attempt::{Ended, Settled};

@@ -8,12 +8,12 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Pool};
 use tokio::runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::enqueue::group::pending::PendingInsert;
 use crate::store::engine::connection::notify::{Signals, can_spare_one};
 use crate::store::engine::dialect::Dialect;
+use crate::store::values::NewJob;
 
 /// How long an idle connection is kept. It is long enough for the next enqueue of a busy program. It is too short for
 /// others to miss the connection, or for it to die unnoticed. Nothing is kept if the pool has no other connection.
@@ -134,4 +134,10 @@ impl<DB: Dialect + Signals> Drop for Watch<DB> {
         });
         drop(kept);
     }
+}
+
+/// An enqueue that waits for its id.
+pub(super) struct PendingInsert {
+    pub(super) job: NewJob,
+    pub(super) written: oneshot::Sender<Result<i64, Error>>,
 }

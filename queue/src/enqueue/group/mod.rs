@@ -10,30 +10,29 @@
 //! If an enqueue is dropped midway, a task finishes it, so that no connection stays inside a statement. A used
 //! connection is kept for a moment, for the next enqueue.
 
-mod batch;
 mod desk;
-mod finished;
 mod insert;
-mod pending;
 #[cfg(all(test, feature = "sqlite"))]
 mod tests;
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Pool};
+use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-pub(crate) use batch::write_all;
-
-use crate::enqueue::group::desk::{Desk, DeskOf, LINGER};
-use crate::enqueue::group::finished::Finished;
-use crate::enqueue::group::insert::insert_in_time;
-use crate::enqueue::group::pending::PendingInsert;
+use crate::enqueue::group::desk::{Desk, DeskOf, LINGER, PendingInsert};
+use crate::enqueue::group::insert::{LIMIT, given_up, insert, insert_in_time};
 use crate::store::engine::connection::notify::{self, Signals};
 use crate::store::engine::connection::write_queue::{Errand, Turn, Turns};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::enqueue::can_signal;
-use crate::store::values::NewJob;
+use crate::store::values::{NewJob, Unwritten};
+use crate::unique::Enqueued;
 
 /// The most jobs in one statement.
 pub(crate) const MOST: usize = 256;
@@ -228,4 +227,73 @@ fn refuse(group: Vec<PendingInsert>, error: Error) {
         let _ = waiting.written.send(Err(again(&error)));
     }
     let _ = first.written.send(Err(error));
+}
+
+/// A future that a task finishes if it is dropped before its end.
+pub(super) struct Finished<T: Send + 'static> {
+    future: Option<BoxFuture<'static, T>>,
+    runtime: runtime::Handle,
+}
+
+impl<T: Send> Finished<T> {
+    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { future: Some(Box::pin(future)), runtime: runtime::Handle::current() }
+    }
+}
+
+impl<T: Send> Future for Finished<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        // taken out, so that a future that panics is not polled again
+        let mut future = self.future.take().expect("not polled after its end");
+        let result = future.as_mut().poll(context);
+        if result.is_pending() {
+            self.future = Some(future);
+        }
+        result
+    }
+}
+
+impl<T: Send> Drop for Finished<T> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            // A runtime that has ended drops the future here. A connection must be dropped inside a runtime.
+            let _context = self.runtime.enter();
+            self.runtime.spawn(future);
+        }
+    }
+}
+
+/// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no
+/// connection inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
+pub(crate) async fn write_all<DB: Dialect + Signals>(
+    pool: Pool<DB>,
+    jobs: Vec<NewJob>,
+) -> Result<Vec<Enqueued>, Unwritten> {
+    let task = tokio::spawn(async move {
+        let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
+        let (mut conn, _) = place.connection().await?;
+        let turn = turns.next(Errand::Other).await;
+        let is_plain = jobs.iter().all(|job| job.unique.is_none());
+        let written = insert(&mut conn, &turns, turn, &jobs, None);
+        let enqueued = match is_plain {
+            true => written.await?,
+            // somebody may hold a key for ever
+            false => match timeout(LIMIT, written).await {
+                Ok(enqueued) => enqueued?,
+                Err(_) => return Err(given_up(&mut conn).into()),
+            },
+        };
+        place.keep(conn);
+        notify::committed(&pool, false);
+        Ok(enqueued)
+    });
+    match task.await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Error::WorkerCrashed.into()), // the runtime is shutting down
+        },
+    }
 }

@@ -10,7 +10,7 @@ use crate::worker::claim::pacing::WITHOUT;
 use crate::worker::config::{Config, Timing};
 use crate::worker::fake::{Answer, MadeUp, job, nothing};
 use crate::worker::record;
-use crate::worker::run::ended::Ended;
+use crate::worker::run::attempt::Ended;
 
 /// The claim loop and the recording of ends, at work.
 struct Scene {

@@ -34,8 +34,9 @@ use crate::worker::config::{Config, Timing};
 use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Env;
-use crate::worker::run::starts::{self, Starts};
-use crate::worker::{run::ended::Ended, shared::Shared};
+use crate::worker::run::note_starts;
+use crate::worker::run::starts::Starts;
+use crate::worker::{run::attempt::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +202,7 @@ impl MadeUp {
         let (recorder, ends) = Recorder::new();
         let (starts, begun) = Starts::new();
         let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
-        tokio::spawn(starts::run(shared.clone(), begun));
+        tokio::spawn(note_starts::run(shared.clone(), begun));
         shared.lease.set_id(1);
         shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)

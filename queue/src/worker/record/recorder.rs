@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use crate::store::values::WorkerId;
-use crate::worker::run::ended::Ended;
+use crate::worker::run::attempt::Ended;
 
 /// Ends recorded in one transaction.
 pub(crate) const BATCH: usize = 1000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::forms::plainer;
+use super::refused::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::store::values::{AttemptOutcome, Claimed, Hold};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, job, nothing};
 use crate::worker::run::attempt::{Attempt, AttemptRow};
-use crate::worker::run::ended::Raw;
+use crate::worker::run::raw::Raw;
 
 /// A recording loop at work.
 struct Scene {

@@ -6,7 +6,6 @@ pub(crate) mod distance;
 pub(crate) mod line;
 pub(crate) mod notify;
 pub(crate) mod operation;
-pub(crate) mod pauses;
 pub(crate) mod savepoint;
 pub(crate) mod session;
 pub(crate) mod write_queue;

@@ -7,12 +7,10 @@
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join3, join5, try_join_all};
-#[cfg(feature = "testing")]
-use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +20,6 @@ use crate::store::engine::connection::connecting::{Beside, Housekeeping};
 use crate::store::engine::connection::distance::Distance;
 use crate::store::engine::connection::line::{Conn, Kept, Line, SILENCE, connect, open_line};
 use crate::store::engine::connection::notify::Signals;
-use crate::store::engine::connection::pauses::Pauses;
 use crate::store::engine::connection::savepoint::ended;
 use crate::store::engine::connection::session::Session;
 use crate::store::engine::connection::write_queue::{Errand, Listening, Turns};
@@ -31,6 +28,8 @@ use crate::store::engine::driver::rows;
 #[cfg(feature = "testing")]
 use crate::store::engine::testing::given::Given;
 use crate::store::values::Whose;
+#[cfg(feature = "testing")]
+use sqlx::pool::PoolOptions;
 
 /// The time limit of an operation, with all its retries.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
@@ -504,5 +503,27 @@ impl<DB: Dialect> Drop for InUse<DB> {
         {
             conn.close_on_drop();
         }
+    }
+}
+
+/// The backoff between retries: short, growing, with jitter, so that conflicting operations do not collide again.
+pub(crate) struct Pauses {
+    tries: u32,
+    until: Instant,
+}
+
+impl Pauses {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { tries: 0, until: Instant::now() + limit / 2 }
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.tries += 1;
+        let most = 5_000 << self.tries.min(7); // µs
+        (self.tries <= 12 && Instant::now() < self.until).then(|| Duration::from_micros(fastrand::u64(1_000..most)))
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use crate::limits::micros;
 use crate::store::engine::connection::operation::LIMIT;
-use crate::store::engine::connection::pauses::Pauses;
+use crate::store::engine::connection::operation::Pauses;
 use crate::store::engine::connection::savepoint::Together;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};

@@ -1,13 +1,10 @@
-//! How a handler ended, and how its attempt ended.
+//! How a handler ended, and what its error says.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use crate::limits::{MAX_ERROR_BYTES, cut};
 use crate::outcome::{BoxError, Failure, JobError};
-use crate::store::values::{AttemptOutcome, Destination, End, Hold};
-use crate::worker::run::attempt::Attempt;
-use crate::worker::run::switch::Stop;
+use crate::worker::run::attempt::Stop;
 
 /// How a handler ended.
 pub(crate) enum Raw {
@@ -41,44 +38,6 @@ impl Raw {
             Self::TooLong(bytes) => format!("{bytes} bytes of arguments"),
         }
     }
-}
-
-/// What is to be recorded of an attempt.
-pub(crate) enum Ended {
-    Known(End),
-    /// The handler completed the job in a transaction of its own: whether that was committed is still to be read.
-    Unsettled(Arc<Attempt>, Raw),
-}
-
-impl Ended {
-    pub(crate) fn hold(&self) -> Hold {
-        match self {
-            Self::Known(end) => end.hold,
-            Self::Unsettled(attempt, _) => attempt.job.hold(),
-        }
-    }
-
-    /// The arguments did not decode, and another worker may be able to.
-    pub(crate) fn is_misfit(&self) -> bool {
-        matches!(self, Self::Known(End { outcome: AttemptOutcome::Undecodable, to: Destination::Requeue { .. }, .. }))
-    }
-}
-
-impl From<End> for Ended {
-    fn from(end: End) -> Self {
-        Self::Known(end)
-    }
-}
-
-/// How an attempt ended whose handler completed the job itself.
-pub(crate) enum Settled {
-    /// The job is gone: there is nothing to write. The result is what the handler returned.
-    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only tests look at the result"))]
-    Completed { result: Option<String> },
-    /// As the transaction was not committed.
-    Ended(End),
-    /// The lease was lost, so there is nothing to record.
-    Lost,
 }
 
 /// What a panic says.
