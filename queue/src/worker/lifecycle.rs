@@ -26,9 +26,9 @@ use crate::worker::duties::ticks::TickRetention;
 use crate::worker::lease::heartbeat;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Ended;
-use crate::worker::run::attempt::Stop;
 use crate::worker::run::note_starts;
 use crate::worker::run::starts::{StartRequest, Starts};
+use crate::worker::run::switch::Stop;
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 

@@ -18,7 +18,7 @@ use crate::store::mysql::settings;
 use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
 
-use crate::store::mysql::dialect::{FIRST, PARTS, fetch, lane_binds, with_places};
+use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, with_places};
 
 /// Up to this many rows are locked by id, in the round trip that begins the transaction. More rows are locked in order,
 /// which is less work for the server.

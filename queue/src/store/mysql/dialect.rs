@@ -9,7 +9,6 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
-use crate::limits::YEAR_1;
 use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping, without_signals};
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::savepoint::SET_AND_RELEASED;
@@ -22,7 +21,7 @@ use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::runs::Runs;
 use crate::store::mysql::{claim, discovery, insert, settings};
-use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Place, Reach, Share, Whose, WorkerId};
+use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// See [`Dialect::TRIES_FIRST`]: MySQL does not say whether there is a transaction, MariaDB does.
 static TRIES_FIRST: AtomicBool = AtomicBool::new(true);
@@ -245,23 +244,4 @@ fn unless_outside(error: Error) -> Result<bool, Error> {
         Error::Database(refused) if refused.try_downcast_ref().is_some_and(is_outside) => Ok(false),
         _ => Err(error),
     }
-}
-
-/// Around each part of a union, which has an order, a limit and locks of its own.
-pub(super) const PARTS: [&str; 2] = ["(", ")"];
-
-/// Before every time that can be stored.
-pub(super) const FIRST: Place = (YEAR_1, -1);
-
-pub(super) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
-    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
-}
-
-pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
-    MySql::fetch(conn, assembled(sql), add_binds!(MySql, binds, json)).await
-}
-
-/// A statement with `?, ?, ?` for this many values.
-pub(super) fn with_places(sql: &str, count: usize) -> String {
-    sql.replace("/* places */", &vec!["?"; count].join(", "))
 }

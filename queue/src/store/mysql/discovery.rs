@@ -11,7 +11,7 @@ use crate::store::engine::statement::read::lane_head;
 use crate::store::engine::statement::script::sql;
 use crate::store::values::{Ask, Lane, LaneHead};
 
-use crate::store::mysql::dialect::{PARTS, fetch, lane_binds, with_places};
+use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};
 
 /// Rows that one step reads of the kinds not seen yet.
 pub(super) const FIRST_ROWS: i64 = 32;

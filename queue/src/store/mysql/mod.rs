@@ -14,6 +14,8 @@ pub(super) mod schema;
 #[cfg(feature = "mysql")]
 pub(super) mod settings;
 #[cfg(feature = "mysql")]
+mod statement;
+#[cfg(feature = "mysql")]
 mod text;
 #[cfg(feature = "mysql")]
 mod unique;

@@ -10,8 +10,8 @@ use crate::store::engine::driver::{Bind, Cells};
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::holder;
-use crate::store::mysql::dialect::{fetch, with_places};
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
+use crate::store::mysql::statement::{fetch, with_places};
 use crate::store::values::{NewJob, Whose};
 
 /// Keys and the jobs that get those that are new; 0: none yet. Fails in a session that would change the text of a key:

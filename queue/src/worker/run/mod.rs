@@ -7,5 +7,6 @@ pub(crate) mod raw;
 pub(crate) mod slot;
 pub(crate) mod slots;
 pub(crate) mod starts;
+pub(crate) mod switch;
 pub(crate) mod verdict;
 pub(crate) mod work;

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use crate::limits::{MAX_ERROR_BYTES, cut};
 use crate::outcome::{BoxError, Failure, JobError};
-use crate::worker::run::attempt::Stop;
+use crate::worker::run::switch::Stop;
 
 /// How a handler ended.
 pub(crate) enum Raw {

@@ -11,8 +11,8 @@ use crate::store::values::{AttemptOutcome, Destination, End};
 use crate::telemetry::Event;
 use crate::worker::run::attempt::Attempt;
 use crate::worker::run::attempt::Settled;
-use crate::worker::run::attempt::Stop;
 use crate::worker::run::raw::{CAUSED_BY, Raw, chain, panic_text, storable};
+use crate::worker::run::switch::Stop;
 
 /// The error of a job that completed itself, but is still there.
 const NOT_COMMITTED: &str = "completed in a transaction that was not committed";

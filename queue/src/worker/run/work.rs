@@ -10,9 +10,9 @@ use tokio_util::task::TaskTracker;
 use crate::store::values::{Claimed, Hold, WorkerId};
 use crate::worker::config::Config;
 use crate::worker::run::attempt::Attempt;
-use crate::worker::run::attempt::Stop;
 use crate::worker::run::isolation::{Admission, Isolation};
 use crate::worker::run::slots::{Slots, Total};
+use crate::worker::run::switch::Stop;
 
 /// How many attempts may read and decode long arguments at the same time.
 const LONG_ARGS_AT_ONCE: usize = 4;
