@@ -714,7 +714,7 @@ impl Case<'_> {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let done = tokio::time::timeout(queue_tests::DEADLINE, done).await;
+        let done = tokio::time::timeout(queue_tests::DEADLINE / 4, done).await;
         worker.stop().await;
         prop_assert!(done.is_ok(), "a worker did not bring about {:#?}\nbut {:#?}", expected, last.borrow());
         Ok(())

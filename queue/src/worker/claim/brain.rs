@@ -243,10 +243,9 @@ impl Brain {
 
     /// A round begins. `wants` is not empty.
     pub(super) fn begin(&mut self, wants: Vec<Want>, after: After) -> Step {
-        let now = Instant::now();
         (self.wants, self.after, self.missed) = (wants, after, false);
         self.unseen |= after == After::News;
-        if let Some(mut next) = self.only_lane(now) {
+        if let Some(mut next) = self.only_lane() {
             let asks = std::mem::take(&mut next.asks);
             self.phase = Phase::Alone(next);
             return Step::Claim { asks, alone: true };
@@ -255,23 +254,22 @@ impl Brain {
             self.phase = Phase::Guess;
             return Step::Claim { asks: vec![ask], alone: false };
         }
-        self.look_or_claim(now)
+        self.look_or_claim()
     }
 
     /// What to do next. Error: discovery failed, and quickly.
     pub(super) fn on(&mut self, event: Event<'_>) -> Result<Step, Error> {
-        let now = Instant::now();
         let phase = std::mem::replace(&mut self.phase, Phase::Resting);
         Ok(match (phase, event) {
-            (Phase::Look(why), Event::Discovering) => self.looked(why, now),
+            (Phase::Look(why), Event::Discovering) => self.looked(why),
             (Phase::Look(why), Event::Discovered(result, took)) => {
                 self.discovered(result, took)?;
-                self.looked(why, now)
+                self.looked(why)
             }
             (Phase::Alone(_), Event::Claimed { jobs: [], .. }) => {
                 // the lane may not even have been read
                 (self.full, self.missed) = (false, true);
-                self.look_or_claim(now)
+                self.look_or_claim()
             }
             (Phase::Alone(next), Event::Claimed { asks, jobs, began }) => {
                 (self.missed_before, self.unseen) = (false, false);
@@ -279,19 +277,19 @@ impl Brain {
                 self.learn(&[next], wanted, &asks, jobs, began);
                 self.done(jobs.len())
             }
-            (Phase::Guess, Event::Claimed { jobs: [], .. }) => self.look_or_claim(now),
+            (Phase::Guess, Event::Claimed { jobs: [], .. }) => self.look_or_claim(),
             (Phase::Guess, Event::Claimed { .. }) => self.look(Why::Guessed, false),
             (Phase::Claim(claim), Event::Locked { taken: true, .. }) if self.shared.stop_claiming.is_cancelled() => {
                 self.done(claim.had)
             }
             (Phase::Claim(claim), Event::Locked { taken: true, waited }) => {
                 // more slots may be free by now
-                let (wants, locked) = (self.wants_of(|_| true), Some((waited, now)));
-                self.plan(Claim { wants, locked, ..claim }, now)
+                let (wants, locked) = (self.wants_of(|_| true), Some((waited, Instant::now())));
+                self.plan(Claim { wants, locked, ..claim })
             }
             (Phase::Claim(claim), Event::Locked { taken: false, .. }) => {
                 self.lock.lose();
-                self.plan(claim, now)
+                self.plan(claim)
             }
             (Phase::Claim(claim), Event::Previewed(asks, reach, shares)) => self.previewed(claim, asks, reach, &shares),
             (Phase::Claim(claim), Event::Claimed { asks, jobs, began }) => {
@@ -344,7 +342,8 @@ impl Brain {
     /// If the last discovery was a moment ago and found only one lane, a wake-up is most likely for that lane. It is
     /// claimed without discovery, if the database can check with the claim, or right before it, that there is no other
     /// lane. Without a signal, the lane must have given a job just now, or be due.
-    fn only_lane(&self, now: Instant) -> Option<Next> {
+    fn only_lane(&self) -> Option<Next> {
+        let now = Instant::now();
         let shared = &self.shared;
         let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.were_rescued();
         let others = self.not_alone_until.is_some_and(|until| now < until);
@@ -371,8 +370,9 @@ impl Brain {
         Some(Ask { newest_first, lane, take: 1, behind: None, first: None, max_retries })
     }
 
-    fn look_or_claim(&mut self, now: Instant) -> Step {
+    fn look_or_claim(&mut self) -> Step {
         if !self.discovery.is_beside() {
+            let now = Instant::now();
             let rescued = self.shared.notices.take_rescued();
             // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
@@ -380,7 +380,7 @@ impl Brain {
                 return self.look(Why::Due, self.looks_beside());
             }
         }
-        self.claim_known(now)
+        self.claim_known()
     }
 
     fn looks_beside(&self) -> bool {
@@ -395,9 +395,10 @@ impl Brain {
     }
 
     /// Discovery has ended, or has begun in the background.
-    fn looked(&mut self, why: Why, now: Instant) -> Step {
+    fn looked(&mut self, why: Why) -> Step {
+        let now = Instant::now();
         match why {
-            Why::Due if self.discovery.is_beside() => return self.claim_known(now),
+            Why::Due if self.discovery.is_beside() => return self.claim_known(),
             Why::Due => {}
             Why::Guessed => {
                 self.wants[0].take -= 1;
@@ -412,15 +413,15 @@ impl Brain {
             }
             Why::Empty => {}
         }
-        self.claim(true, usize::from(matches!(why, Why::Guessed)), now)
+        self.claim(true, usize::from(matches!(why, Why::Guessed)))
     }
 
-    fn claim_known(&mut self, now: Instant) -> Step {
+    fn claim_known(&mut self) -> Step {
         let may_be_news = matches!(self.after, After::News | After::Poll);
         if may_be_news && (!self.discovery.is_cheap() || self.discovery.is_midway()) {
-            self.lanes.woken(now);
+            self.lanes.woken(Instant::now());
         }
-        if self.missed { self.known_gave(0) } else { self.claim(false, 0, now) }
+        if self.missed { self.known_gave(0) } else { self.claim(false, 0) }
     }
 
     /// If the known lanes gave nothing, discovery runs if it is cheap, or if an idle worker has rested long enough.
@@ -434,31 +435,31 @@ impl Brain {
         self.look(Why::Empty, self.looks_beside())
     }
 
-    fn claim(&mut self, last: bool, had: usize, now: Instant) -> Step {
+    fn claim(&mut self, last: bool, had: usize) -> Step {
         let (nexts, in_vain) = (Vec::new(), Vec::new());
         let wants = self.wants.clone();
-        self.claim_in_turn(Claim { wants, nexts, plan: None, in_vain, locked: None, last, had }, now)
+        self.claim_in_turn(Claim { wants, nexts, plan: None, in_vain, locked: None, last, had })
     }
 
     /// Claims under the claim lock, if all slots want many jobs. Then each worker takes what the one before it left.
     /// Concurrent claims would walk over each other's rows.
-    fn claim_in_turn(&mut self, claim: Claim, now: Instant) -> Step {
+    fn claim_in_turn(&mut self, claim: Claim) -> Step {
         // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && claim.wants.iter().all(|want| want.take >= MANY);
         if many && self.lock.waits() && self.shared.lease.has_others() {
             self.phase = Phase::Claim(claim);
             return Step::Lock;
         }
-        self.plan(claim, now)
+        self.plan(claim)
     }
 
     /// Plans for the next slots, or claims what is planned.
-    fn plan(&mut self, claim: Claim, now: Instant) -> Step {
+    fn plan(&mut self, claim: Claim) -> Step {
         let asked: usize = claim.nexts.iter().map(|next| next.asks.len()).sum();
         match claim.wants.get(claim.nexts.len()) {
             Some(want) if asked + COMPARED <= MOST_ASKS => {
                 let follows = self.full && !self.shared.lease.has_others();
-                let mut plan = self.planner.plan(want.slots, want.take, follows, now);
+                let mut plan = self.planner.plan(want.slots, want.take, follows, Instant::now());
                 let planned = self.known(want.slots, |known| plan.begin(known));
                 self.planned(Claim { plan: Some(plan), ..claim }, planned)
             }
@@ -487,7 +488,7 @@ impl Brain {
             Planned::Claim(next) => {
                 self.planner.planned(&next);
                 claim.nexts.push(next);
-                self.plan(Claim { plan: None, ..claim }, Instant::now())
+                self.plan(Claim { plan: None, ..claim })
             }
         }
     }
@@ -518,7 +519,7 @@ impl Brain {
             claim.wants = self.wants_of(|slots| !claim.in_vain.contains(&slots));
             if !claim.wants.is_empty() {
                 claim.nexts.clear();
-                return self.claim_in_turn(claim, Instant::now());
+                return self.claim_in_turn(claim);
             }
         }
         if claim.last { self.done(claim.had + count) } else { self.known_gave(count) }

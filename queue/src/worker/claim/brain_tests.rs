@@ -40,7 +40,8 @@ fn begin(brain: &mut Brain, after: After) -> Step {
     brain.begin(wants, after)
 }
 
-#[tokio::test(start_paused = true)]
+/// In real time: a lane is due as soon as it is found.
+#[tokio::test]
 async fn an_unknown_database_is_discovered_before_the_first_claim() {
     let mut brain = brain(&["a"]);
     assert!(matches!(begin(&mut brain, After::News), Step::Discover { beside: false, .. }));
@@ -49,7 +50,7 @@ async fn an_unknown_database_is_discovered_before_the_first_claim() {
     assert!(matches!(claim(&mut brain, step, 3), Step::Done(3)));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn several_lanes_are_compared_before_they_are_claimed() {
     let mut brain = brain(&[]);
     begin(&mut brain, After::News);
@@ -57,7 +58,7 @@ async fn several_lanes_are_compared_before_they_are_claimed() {
     assert!(matches!(step, Step::Preview(..)), "{step:?}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_backlog_is_claimed_under_the_lock_while_there_are_others() {
     for others in [0, 1] {
         let mut brain = brain(&["a"]);
@@ -70,7 +71,7 @@ async fn a_backlog_is_claimed_under_the_lock_while_there_are_others() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn after_one_job_the_next_is_guessed_and_then_others_are_looked_for() {
     let mut brain = brain(&["a"]);
     begin(&mut brain, After::News);
