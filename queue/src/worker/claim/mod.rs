@@ -135,9 +135,9 @@ impl Claims {
                 Step::Claim { asks, alone } => {
                     let worker = shared.lease.id();
                     let jobs = store.claim(worker, &asks, alone.then_some(&*shared.scope.kinds)).await?;
-                    self.unlock().await;
                     let next = self.brain.on(Event::Claimed { asks, jobs: &jobs, began })?;
                     hand_over(&shared, worker, jobs);
+                    self.unlock().await;
                     next
                 }
                 Step::Done(claimed) => return Ok(claimed),
