@@ -332,15 +332,15 @@ fn kinds(job: &Job, errors: &mut Errors) {
             format!("the function's name is the job's name, and {fault}; write `name = \"…\"`"),
         );
     }
-    let mut seen = vec![kind.as_str()];
+    let mut seen = Vec::new();
     for alias in &job.options.aliases {
-        let tokens = &alias.tokens;
-        if alias.value == kind {
-            errors.at(quote!(#tokens), "this is the job's name already: remove it from the aliases");
-        } else if seen.contains(&alias.value.as_str()) {
-            errors.at(quote!(#tokens), "this alias is given twice: remove one of the two");
+        let name = alias.value();
+        if name == kind {
+            errors.at(alias, "this is the job's name already: remove it from the aliases");
+        } else if seen.contains(&name) {
+            errors.at(alias, "this alias is given twice: remove one of the two");
         }
-        seen.push(&alias.value);
+        seen.push(name);
     }
 }
 
@@ -356,15 +356,13 @@ fn schedules(job: &mut Job, errors: &mut Errors) {
     let kind = job.kind();
     let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
     let several = schedules.len() > 1;
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = Vec::new();
     for schedule in schedules.iter() {
         let key = &schedule.key;
         match &schedule.name {
-            Some(name) if names.contains(&name.value.as_str()) => errors.at(
-                &name.tokens,
-                format!("another schedule is called `{}`, too: give each a name of its own", name.value),
-            ),
-            Some(name) => names.push(&name.value),
+            Some(name) if names.contains(&name.value()) => errors
+                .at(name, format!("another schedule is called `{}`, too: give each a name of its own", name.value())),
+            Some(name) => names.push(name.value()),
             None if several && !schedule.has("name") => errors.at(
                 key,
                 format!("of several schedules, each has a name: {}", schedule.with(&format!("name = \"{kind}-…\""))),

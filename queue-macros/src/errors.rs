@@ -19,6 +19,11 @@ impl Errors {
         self.0.push(error);
     }
 
+    /// The value, or nothing and a mistake more.
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -6,15 +6,14 @@
 //! one span only once.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::Attribute;
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt as _;
+use syn::{Attribute, LitStr};
 
-use crate::backoff::Backoff;
 use crate::model::{Argument, Job, Parameter};
 use crate::names;
 use crate::stored::{self, Layout};
-use crate::tokens::{call, duration, ends, on_argument, on_type};
+use crate::tokens::{call, ends, on_argument, on_type};
 use crate::types::{self, Pass};
 use crate::unique::Unique;
 
@@ -352,61 +351,38 @@ fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
 
 /// Constants for the given options. The others keep the trait's defaults.
 pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
-    let options = &job.options;
-    let kind = job.kind();
-    let aliases = options.aliases.iter().map(|alias| &alias.value);
+    let (options, kind) = (&job.options, job.kind());
+    let (queue, priority, retries) = (options.queue.iter(), options.priority.iter(), options.max_retries.iter());
+    let (timeout, backoff) = (options.timeout.iter(), options.backoff.iter());
+    let aliases = options.aliases.iter().map(LitStr::value);
     let aliases = (!options.aliases.is_empty())
         .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
-    let queue = options.queue.iter().map(|queue| quote!(const QUEUE: &'static ::core::primitive::str = #queue;));
-    let priority = options.priority.iter().map(|priority| quote!(const PRIORITY: ::core::primitive::i16 = #priority;));
-    let retries =
-        options.max_retries.iter().map(|retries| quote!(const MAX_RETRIES: ::core::primitive::u32 = #retries;));
-    let timeout = options.timeout.iter().map(|timeout| {
-        let timeout = duration(*timeout);
-        quote!(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)
-    });
-    let backoff = options.backoff.iter().map(|backoff| {
-        let value = match backoff {
-            Backoff::Exponential { base, max } => {
-                let (base, max) = (duration(*base), duration(*max));
-                quote!(exponential(#base, #max))
-            }
-            Backoff::Linear { step, max } => {
-                let (step, max) = (duration(*step), duration(*max));
-                quote!(linear(#step, #max))
-            }
-            Backoff::Fixed { delay } => {
-                let delay = duration(*delay);
-                quote!(fixed(#delay))
-            }
-            Backoff::Custom { function } => quote!(custom(#function)),
-        };
-        quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
-    });
     let unique = options.unique.as_ref().map(|unique| unique_constant(unique, krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
-        #(#queue)*
-        #(#priority)*
-        #(#retries)*
-        #(#timeout)*
-        #(#backoff)*
+        #(const QUEUE: &'static ::core::primitive::str = #queue;)*
+        #(const PRIORITY: ::core::primitive::i16 = #priority;)*
+        #(const MAX_RETRIES: ::core::primitive::u32 = #retries;)*
+        #(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)*
+        #(const BACKOFF: #krate::Backoff = #krate::Backoff::#backoff;)*
         #unique
     }
 }
 
 /// The constant `UNIQUE`.
 pub(crate) fn unique_constant(unique: &Unique, krate: &TokenStream) -> TokenStream {
-    let word = |word: &str| format_ident!("{}", names::upper_camel(word));
     let keys = &unique.keys;
     let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
-    let until = unique.until.map(word).map(|until| quote!(.until(#krate::UniqueUntil::#until)));
-    let at_least = unique.at_least.map(duration).map(|period| quote!(.at_least(#period)));
-    let on_conflict = unique.on_conflict.as_ref().map(|conflict| word(conflict.value));
-    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::OnConflict::#conflict)));
+    let until = unique.until.map(names::variant).into_iter();
+    let at_least = unique.at_least.iter();
+    let on_conflict = unique.on_conflict.iter().map(|(word, _)| names::variant(word));
     quote! {
-        const UNIQUE: ::core::option::Option<#krate::Unique> =
-            ::core::option::Option::Some(#krate::Unique::#by #until #at_least #on_conflict);
+        const UNIQUE: ::core::option::Option<#krate::Unique> = ::core::option::Option::Some(
+            #krate::Unique::#by
+                #(.until(#krate::UniqueUntil::#until))*
+                #(.at_least(#at_least))*
+                #(.on_conflict(#krate::OnConflict::#on_conflict))*
+        );
     }
 }

@@ -176,7 +176,7 @@ impl Job {
     /// The name in the `kind` column.
     pub(crate) fn kind(&self) -> String {
         match &self.options.name {
-            Some(name) => name.value.clone(),
+            Some(name) => name.value(),
             None => self.function.sig.ident.unraw().to_string(),
         }
     }

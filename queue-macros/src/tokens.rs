@@ -1,6 +1,4 @@
-//! Tokens that the files of generated code share: calls of items on a user's type, at its span, and durations.
-
-use std::time::Duration;
+//! Tokens that the files of generated code share: calls of items on a user's type, at its span.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -47,9 +45,4 @@ pub(crate) fn on_argument(
     let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
     let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
     quote!(#path #call)
-}
-
-pub(crate) fn duration(duration: Duration) -> TokenStream {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    quote!(::core::time::Duration::from_millis(#millis))
 }
