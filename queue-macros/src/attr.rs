@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn reads_all_options() {
         let (options, errors) = options(
-            "name = \"a\", aliases = [\"b\", \"c\"], queue = \"q\", priority = -3, max_retries = 0x10, timeout = \"1m\", \
-             backoff = linear(\"1s\"), blocking, struct_name = \"S\", crate = a::b,",
+            "name = \"a\", aliases = [\"b\", \"c\"], queue = \"q\", priority = -3, max_retries = 0x10, \
+             timeout = \"1m\", backoff = linear(\"1s\"), blocking, struct_name = \"S\", crate = a::b,",
         );
         assert_eq!(errors, 0);
         assert_eq!(options.name.map(|name| name.value()).as_deref(), Some("a"));
@@ -207,5 +207,25 @@ mod tests {
             options("retry = 3, queue = 5, timeout = \"0s\", priority = 7, priority = 8, , blocking = true");
         assert_eq!(errors, 6);
         assert_eq!(options.priority, Some(7));
+    }
+
+    #[test]
+    fn an_unknown_option_is_named_whatever_follows_it() {
+        for value in ["", " =", " = 3", "(3)", " 3", ": 3"] {
+            let mut errors = Errors::default();
+            Options::parse(format!("retries{value}").parse().expect("tokens"), &mut errors);
+            assert_eq!(errors.messages(), ["unknown option `retries`; did you mean `max_retries`?"], "{value}");
+        }
+    }
+
+    #[test]
+    fn an_option_with_a_mistake_is_given() {
+        for (text, mistakes) in
+            [("queue = , queue = \"a\"", 2), ("sync, blocking", 1), ("blocking = , priority = 1", 1)]
+        {
+            let (options, errors) = options(text);
+            assert_eq!(errors, mistakes, "{text}");
+            assert_eq!(options.blocking.is_some(), text.contains("blocking"), "{text}");
+        }
     }
 }

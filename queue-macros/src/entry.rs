@@ -47,7 +47,7 @@ impl Given {
             // An option with a mistake is not missing as well.
             self.0.extend(known.meant(&word.unraw().to_string()).map(|meant| (meant, word)));
         }
-        let entry = Entry::parse(known).parse2(piece)?;
+        let entry = Entry::read(piece, known)?;
         if twice { Err(Error::new_spanned(&entry.key, given_twice(&entry.key()))) } else { Ok(entry) }
     }
 
@@ -71,46 +71,48 @@ pub(crate) enum Value {
 }
 
 impl Entry {
-    pub(crate) fn parse(known: &Known) -> impl FnOnce(ParseStream<'_>) -> syn::Result<Self> {
-        move |input| {
-            if input.peek(Lit) {
-                let literal: Lit = input.parse()?;
-                let cure = match &literal {
-                    Lit::Str(text) => format!("name the option: `name = {0}` or `queue = {0}`", text.token()),
-                    literal => format!("name the option: `max_retries = {}`", literal.to_token_stream()),
-                };
-                return Err(Error::new_spanned(literal, cure));
-            }
-            let key = input.call(Ident::parse_any).map_err(|error| {
-                Error::new(error.span(), "expected an option, such as `queue = \"mail\"` or `max_retries = 3`")
-            })?;
-            let name = key.unraw().to_string();
-            let Some(example) = known.example(&name) else {
-                return Err(Error::new_spanned(&key, known.unknown(&name)));
+    pub(crate) fn read(piece: TokenStream, known: &Known) -> syn::Result<Self> {
+        (|input: ParseStream<'_>| Self::parse(input, known)).parse2(piece)
+    }
+
+    fn parse(input: ParseStream<'_>, known: &Known) -> syn::Result<Self> {
+        if input.peek(Lit) {
+            let literal: Lit = input.parse()?;
+            let cure = match &literal {
+                Lit::Str(text) => format!("name the option: `name = {0}` or `queue = {0}`", text.token()),
+                literal => format!("name the option: `max_retries = {}`", literal.to_token_stream()),
             };
-            let value = if input.peek(syn::token::Paren) {
-                let content;
-                syn::parenthesized!(content in input);
-                Value::List(content.parse()?)
-            } else if input.peek(Token![:]) && !input.peek(Token![::]) {
-                let colon: Token![:] = input.parse()?;
-                return Err(Error::new_spanned(colon, format!("write `=` between `{key}` and its value")));
-            } else if let Some(equals) = input.parse::<Option<Token![=]>>()? {
-                if input.is_empty() {
-                    let message = format!("`{key}` has no value: write `{example}`");
-                    return Err(Error::new_spanned(quote!(#key #equals), message));
-                }
-                Value::Equals(input.parse().map_err(|error| {
-                    Error::new(error.span(), format!("this cannot be the value of `{key}`: write `{example}`"))
-                })?)
-            } else {
-                Value::None
-            };
-            if let Some(next) = input.parse::<TokenStream>()?.into_iter().next() {
-                return Err(Error::new_spanned(next, "expected `,` before this: options are separated by commas"));
-            }
-            Ok(Self { key, value, example })
+            return Err(Error::new_spanned(literal, cure));
         }
+        let key = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(error.span(), "expected an option, such as `queue = \"mail\"` or `max_retries = 3`")
+        })?;
+        let name = key.unraw().to_string();
+        let Some(example) = known.example(&name) else {
+            return Err(Error::new_spanned(&key, known.unknown(&name)));
+        };
+        let value = if input.peek(syn::token::Paren) {
+            let content;
+            syn::parenthesized!(content in input);
+            Value::List(content.parse()?)
+        } else if input.peek(Token![:]) && !input.peek(Token![::]) {
+            let colon: Token![:] = input.parse()?;
+            return Err(Error::new_spanned(colon, format!("write `=` between `{key}` and its value")));
+        } else if let Some(equals) = input.parse::<Option<Token![=]>>()? {
+            if input.is_empty() {
+                let message = format!("`{key}` has no value: write `{example}`");
+                return Err(Error::new_spanned(quote!(#key #equals), message));
+            }
+            Value::Equals(input.parse().map_err(|error| {
+                Error::new(error.span(), format!("this cannot be the value of `{key}`: write `{example}`"))
+            })?)
+        } else {
+            Value::None
+        };
+        if let Some(next) = input.parse::<TokenStream>()?.into_iter().next() {
+            return Err(Error::new_spanned(next, "expected `,` before this: options are separated by commas"));
+        }
+        Ok(Self { key, value, example })
     }
 
     pub(crate) fn key(&self) -> String {
@@ -249,17 +251,18 @@ impl Entry {
 pub(crate) fn pieces(list: TokenStream, errors: &mut Errors) -> Vec<TokenStream> {
     let (mut pieces, mut piece) = (Vec::new(), TokenStream::new());
     for token in list {
-        let separator = match &token {
-            TokenTree::Punct(punct) if punct.as_char() == ',' || punct.as_char() == ';' => punct.as_char(),
+        match &token {
+            TokenTree::Punct(punct) if punct.as_char() == ';' => {
+                errors.at(&token, "options are separated by commas: write `,`");
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ',' && piece.is_empty() => {
+                errors.at(&token, "a comma too many: write the options as `#[job(queue = \"mail\", max_retries = 3)]`")
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ',' => {}
             _ => {
                 piece.extend([token]);
                 continue;
             }
-        };
-        if separator == ';' {
-            errors.at(&token, "options are separated by commas: write `,`");
-        } else if piece.is_empty() {
-            errors.at(&token, "a comma too many: write the options as `#[job(queue = \"mail\", max_retries = 3)]`");
         }
         pieces.push(std::mem::take(&mut piece));
     }

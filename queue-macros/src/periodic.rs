@@ -1,15 +1,17 @@
 //! The method `schedules` of the generated implementation.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::LitStr;
 
 use crate::model::Job;
 use crate::schedule::Schedule;
+use crate::tokens::variable;
 
 /// Nothing for a job without schedules: the trait has a default.
-pub(crate) fn schedules(job: &Job, krate: &TokenStream) -> Option<TokenStream> {
-    let schedules: Vec<_> = job.options.schedules.iter().map(|schedule| periodic(job, schedule, krate)).collect();
+pub(crate) fn schedules(job: &Job) -> Option<TokenStream> {
+    let krate = &job.krate;
+    let schedules: Vec<_> = job.options.schedules.iter().map(|schedule| periodic(job, schedule)).collect();
     (!schedules.is_empty()).then(|| {
         quote! {
             fn schedules() -> ::std::result::Result<::std::vec::Vec<#krate::Periodic<Self>>, #krate::Error> {
@@ -19,9 +21,9 @@ pub(crate) fn schedules(job: &Job, krate: &TokenStream) -> Option<TokenStream> {
     })
 }
 
-fn periodic(job: &Job, schedule: &Schedule, krate: &TokenStream) -> TokenStream {
-    let ident = &job.struct_ident;
-    let value = Ident::new("job", Span::mixed_site());
+fn periodic(job: &Job, schedule: &Schedule) -> TokenStream {
+    let Job { struct_ident: ident, krate, kind, .. } = job;
+    let value = variable("job");
     // A wrong type is reported at the user's expression, because the variable has a type of its own.
     let args = schedule.args.as_ref().map_or_else(|| quote!(#ident), ToTokens::to_token_stream);
     let with_options = match (&schedule.queue, schedule.priority) {
@@ -30,7 +32,7 @@ fn periodic(job: &Job, schedule: &Schedule, krate: &TokenStream) -> TokenStream 
         (Some(queue), Some(priority)) => quote!(#krate::Job::queue(#value, #queue).priority(#priority)),
         (None, None) => quote!(#value),
     };
-    let name = schedule.name.as_ref().map_or_else(|| job.kind(), LitStr::value);
+    let name = schedule.name.as_ref().map_or_else(|| kind.clone(), LitStr::value);
     let Schedule { text, rules, .. } = schedule;
     let (methods, arguments): (Vec<_>, Vec<_>) = rules.iter().map(|(method, argument)| (method, argument)).unzip();
     let (zone, jitter) = (schedule.zone.iter().map(LitStr::value), schedule.jitter.iter());

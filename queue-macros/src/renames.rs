@@ -109,14 +109,12 @@ fn pascal(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quote::quote;
-
     use super::*;
     use crate::types::Pass;
 
     fn key(rules: &Rules, attrs: Vec<Attribute>) -> String {
         let ident = Ident::new("first_name", proc_macro2::Span::call_site());
-        rules.key(&Argument { ident, attrs, ty: quote!(u8), pass: Pass::Value })
+        rules.key(&Argument { ident, attrs, ty: syn::parse_quote!(u8), pass: Pass::Value })
     }
 
     #[test]

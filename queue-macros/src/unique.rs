@@ -2,7 +2,6 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens as _;
-use syn::parse::Parser as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, Expr, ExprLit, Lit, LitBool, LitStr};
 
@@ -134,7 +133,7 @@ fn bare(piece: &TokenStream) -> Option<Result<Ident, String>> {
 
 /// An error for `by = type`, which is no expression.
 fn keyword(piece: TokenStream) -> Option<Error> {
-    Entry::parse(&known::UNIQUE).parse2(piece.clone()).err()?;
+    Entry::read(piece.clone(), &known::UNIQUE).err()?;
     let raw = |word: &Ident| !["self", "Self", "super", "crate", "_"].iter().any(|never| word == never);
     let word = types::mentions(piece, &|word| raw(word) && syn::parse2::<Ident>(word.to_token_stream()).is_err())?;
     Some(Error::new_spanned(&word, format!("`{word}` is a keyword: write `r#{word}`, as in the function")))
