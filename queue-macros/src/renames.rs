@@ -4,8 +4,8 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 use syn::{Attribute, Expr, LitStr, Token};
 
-use crate::entry;
 use crate::model::Argument;
+use crate::{entry, names};
 
 /// What keeps an argument out of the JSON of some jobs, or takes away its name.
 const ABSENT: [&str; 4] = ["skip", "skip_serializing", "skip_serializing_if", "flatten"];
@@ -99,12 +99,7 @@ fn renamed_by(rule: Option<&str>, field: &str) -> String {
 
 /// As serde does it: only the letters of ASCII change.
 fn pascal(field: &str) -> String {
-    let words = field.split('_').flat_map(|word| {
-        let mut letters = word.chars();
-        let first = letters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(letters)
-    });
-    words.collect()
+    names::camel(field, |letter| [letter.to_ascii_uppercase()])
 }
 
 #[cfg(test)]
