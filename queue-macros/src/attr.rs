@@ -1,102 +1,20 @@
 //! The options of `#[job(…)]`, each with its span.
 
-use std::time::Duration;
-
 use proc_macro2::{Ident, TokenStream};
-use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprPath, Lit, LitStr, Path, Token};
+use syn::{Error, Expr, ExprLit, ExprPath, Lit, LitBool, LitStr, Path, Token};
 
-use crate::backoff::Backoff;
-use crate::entry::{
-    Entry, Spanned, Value, checked_name, duration_literal, given_twice, listed, peel, pieces, string, word,
-};
+use crate::backoff;
+use crate::entry::{Entry, Given, Period, Value, checked_name, peel, pieces, string, word};
 use crate::errors::Errors;
-use crate::names;
+use crate::known;
 #[cfg(feature = "schedules")]
 use crate::schedule::Schedule;
 use crate::unique::Unique;
 
-/// The options, in the order in which the messages list them.
-const OPTIONS: [&str; 13] = [
-    "name",
-    "aliases",
-    "queue",
-    "priority",
-    "max_retries",
-    "timeout",
-    "backoff",
-    "schedule",
-    "unique",
-    "blocking",
-    "derive",
-    "struct_name",
-    "crate",
-];
-
 /// What the struct derives anyway.
 const DERIVED: [&str; 4] = ["Debug", "Clone", "Serialize", "Deserialize"];
-
-/// What other libraries have as options, and how to get it here.
-const ELSEWHERE: [(&str, &str); 16] = [
-    ("cron", BY_THE_CLOCK),
-    ("recurring", BY_THE_CLOCK),
-    ("periodic", BY_THE_CLOCK),
-    ("every", AT_INTERVALS),
-    ("interval", AT_INTERVALS),
-    ("unique_by", "write `unique(by = user)`"),
-    ("unique_for", "write `unique(for = \"1h\")`"),
-    ("unique_until", "write `unique(until = \"start\")`"),
-    ("unique_key", KEYED),
-    ("debounce", DEBOUNCED),
-    ("concurrency", LIMITED),
-    ("limit", LIMITED),
-    ("rate_limit", LIMITED),
-    ("throttle", LIMITED),
-    ("run_at", DELAYED),
-    ("run_in", DELAYED),
-];
-const BY_THE_CLOCK: &str = "write `schedule = \"0 9 * * MON-FRI Europe/Berlin\"`";
-const AT_INTERVALS: &str = "write `schedule = \"every 15m\"`";
-const KEYED: &str = "the key belongs to the enqueue: write `.unique_key(…)` there, or `unique(by = user)` here";
-const DEBOUNCED: &str =
-    "the delay belongs to the enqueue: write `.debounce(delay)` there, and `unique(by = user)` here";
-const LIMITED: &str = "limits belong to a queue and a worker: write `queue = \"mail\"` here and `.queue(\"mail\", 2)` \
-                       on the worker's builder";
-const DELAYED: &str = "the time belongs to the enqueue: write `.after(delay)` or `.at(time)` there";
-
-/// Names that users of other libraries write.
-const SYNONYMS: [(&str, &str); 28] = [
-    ("alias", "aliases"),
-    ("attempts", "max_retries"),
-    ("block", "blocking"),
-    ("cpu", "blocking"),
-    ("dedup", "unique"),
-    ("dedupe", "unique"),
-    ("deduplicate", "unique"),
-    ("identifier", "name"),
-    ("job_name", "name"),
-    ("job_type", "name"),
-    ("kind", "name"),
-    ("max_attempts", "max_retries"),
-    ("max_retry", "max_retries"),
-    ("prio", "priority"),
-    ("queue_name", "queue"),
-    ("rename", "name"),
-    ("retries", "max_retries"),
-    ("retry", "max_retries"),
-    ("retry_backoff", "backoff"),
-    ("delay", "backoff"),
-    ("retry_delay", "backoff"),
-    ("singleton", "unique"),
-    ("spawn_blocking", "blocking"),
-    ("struct", "struct_name"),
-    ("sync", "blocking"),
-    ("task_name", "name"),
-    ("time_limit", "timeout"),
-    ("type_name", "struct_name"),
-];
 
 /// Without schedules in the library, the generated code would not compile.
 #[cfg(not(feature = "schedules"))]
@@ -109,16 +27,18 @@ const MOST_RETRIES: u32 = i32::MAX as u32 - 1;
 /// The options of one `#[job(…)]`. `None` means the default of the trait.
 #[derive(Default)]
 pub(crate) struct Options {
-    pub(crate) name: Option<Spanned<String>>,
-    pub(crate) aliases: Vec<Spanned<String>>,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
     pub(crate) queue: Option<String>,
     pub(crate) priority: Option<i16>,
     pub(crate) max_retries: Option<u32>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) backoff: Option<Backoff>,
+    pub(crate) timeout: Option<Period>,
+    /// A call of a function of `queue::Backoff`.
+    pub(crate) backoff: Option<TokenStream>,
     #[cfg(feature = "schedules")]
     pub(crate) schedules: Vec<Schedule>,
     pub(crate) unique: Option<Unique>,
+    /// The word `blocking`, or another one that means it: no second error that the function is not async.
     pub(crate) blocking: Option<Ident>,
     /// Further traits that the struct derives.
     pub(crate) derive: Vec<Path>,
@@ -129,56 +49,30 @@ pub(crate) struct Options {
 impl Options {
     /// Reads every valid option and records every mistake.
     pub(crate) fn parse(args: TokenStream, errors: &mut Errors) -> Self {
-        let mut options = Self::default();
-        let mut seen: Vec<String> = Vec::new();
+        let (mut options, mut given) = (Self::default(), Given::default());
         for piece in pieces(args, errors) {
-            match syn::parse2::<Entry>(piece) {
-                Ok(entry) => options.take(entry, &mut seen, errors),
-                Err(error) => errors.push(error),
-            }
+            let set = given.entry(piece, &known::JOB).and_then(|entry| options.set(&entry, errors));
+            errors.take(set);
         }
+        options.blocking = given.find("blocking").cloned();
         options
     }
 
-    fn take(&mut self, entry: Entry, seen: &mut Vec<String>, errors: &mut Errors) {
-        let key = entry.key.unraw().to_string();
-        let Some(known) = OPTIONS.iter().find(|option| **option == key) else {
-            // `sync` and the like mean `blocking`: no second error that the function is not async.
-            if suggestion(&key) == Some("blocking") {
-                self.blocking = Some(entry.key.clone());
-            }
-            return errors.at(&entry.key, unknown_option(&key));
-        };
-        if seen.contains(&key) {
-            return errors.at(&entry.key, given_twice(&key));
-        }
-        if key != "schedule" {
-            seen.push(key);
-        }
-        if let Err(error) = self.set(known, &entry, errors) {
-            errors.push(error);
-        }
-    }
-
-    fn set(&mut self, option: &str, entry: &Entry, errors: &mut Errors) -> syn::Result<()> {
-        match option {
-            "name" => self.name = Some(entry.text("send_email")?.and_then(checked_name)?),
-            "queue" => self.queue = Some(entry.text("mail")?.and_then(checked_name)?.value),
+    fn set(&mut self, entry: &Entry, errors: &mut Errors) -> syn::Result<()> {
+        match entry.key().as_str() {
+            "name" => self.name = Some(entry.name()?),
+            "queue" => self.queue = Some(entry.name()?.value()),
             "aliases" => self.aliases = entry.aliases(errors)?,
             "priority" => self.priority = Some(entry.priority()?),
             "max_retries" => self.max_retries = Some(entry.max_retries()?),
-            "timeout" => self.timeout = Some(entry.timeout()?),
-            "backoff" => self.backoff = Some(Backoff::read(entry, errors)?),
+            "timeout" => self.timeout = Some(entry.duration()?),
+            "backoff" => self.backoff = Some(backoff::read(entry, errors)?),
             #[cfg(feature = "schedules")]
             "schedule" => self.schedules.push(Schedule::read(entry, errors)),
             #[cfg(not(feature = "schedules"))]
-            "schedule" => return Err(syn::Error::new_spanned(&entry.key, NO_SCHEDULES)),
+            "schedule" => return Err(Error::new_spanned(&entry.key, NO_SCHEDULES)),
             "unique" => self.unique = Some(Unique::read(entry, errors)),
-            "blocking" => {
-                // Set before the value is checked: no second error that the function is not async.
-                self.blocking = Some(entry.key.clone());
-                entry.blocking()?;
-            }
+            "blocking" => entry.blocking()?,
             "derive" => self.derive = entry.derive(errors)?,
             "struct_name" => self.struct_name = Some(entry.struct_name()?),
             _ => self.krate = Some(entry.krate()?),
@@ -187,77 +81,41 @@ impl Options {
     }
 }
 
-fn suggestion(key: &str) -> Option<&'static str> {
-    let lower = key.to_lowercase().replace('-', "_");
-    let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == lower).map(|(_, option)| *option);
-    synonym.or_else(|| names::closest(&lower, &OPTIONS))
-}
-
-fn unknown_option(key: &str) -> String {
-    if let Some((_, cure)) = ELSEWHERE.iter().find(|(name, _)| *name == key) {
-        return format!("unknown option `{key}`: {cure}");
-    }
-    match suggestion(key) {
-        Some("max_retries") if key.contains("attempt") => {
-            format!("unknown option `{key}`; did you mean `max_retries`? (`max_retries = 3` is four attempts)")
-        }
-        Some(option) => format!("unknown option `{key}`; did you mean `{option}`?"),
-        None => format!("unknown option `{key}`; the options are {}", listed(&OPTIONS)),
-    }
-}
-
 /// What only one option takes.
 impl Entry {
-    fn aliases(&self, errors: &mut Errors) -> syn::Result<Vec<Spanned<String>>> {
+    fn aliases(&self, errors: &mut Errors) -> syn::Result<Vec<LitStr>> {
         const CURE: &str = "write `aliases = [\"old_name\"]`";
-        let Value::Equals(value) = &self.value else {
-            if let Value::List(list) = &self.value {
-                return Err(self.error(format!("write `aliases = [{list}]`")));
-            }
-            return Err(self.error(format!("`aliases` has no value: {CURE}")));
+        let array = match &self.value {
+            Value::Equals(value) => match (peel(value), string(value)) {
+                (Expr::Array(array), _) => Ok(array),
+                (_, Some(text)) => Err(format!("`aliases` takes a list: write `aliases = [{}]`", text.token())),
+                (_, None) => Err(format!("`aliases` takes a list of strings: {CURE}")),
+            },
+            Value::List(list) => Err(format!("write `aliases = [{list}]`")),
+            Value::None => Err(format!("`aliases` has no value: {CURE}")),
         };
-        let Expr::Array(array) = peel(value) else {
-            return Err(match string(value) {
-                Some(text) => self.error(format!("`aliases` takes a list: write `aliases = [{}]`", text.token())),
-                None => self.error(format!("`aliases` takes a list of strings: {CURE}")),
-            });
-        };
-        let mut aliases = Vec::new();
-        for element in &array.elems {
-            let Some(text) = string(element) else {
-                errors.at(element, format!("an alias is a string literal: {CURE}"));
-                continue;
-            };
-            match checked_name(Spanned::new(text.value(), text)) {
-                Ok(alias) => aliases.push(alias),
-                Err(error) => errors.push(error),
-            }
-        }
-        Ok(aliases)
+        let names = array.map_err(|message| self.error(message))?.elems.iter().map(|element| match string(element) {
+            Some(text) => checked_name(text.clone()),
+            None => Err(Error::new_spanned(element, format!("an alias is a string literal: {CURE}"))),
+        });
+        Ok(names.filter_map(|name| errors.take(name)).collect())
     }
 
     fn max_retries(&self) -> syn::Result<u32> {
-        let (negative, number) = self.integer()?;
-        self.suffix(number, "u32")?;
-        if negative {
+        let number = self.integer("u32")?;
+        if number < 0 {
             return Err(
                 self.error("`max_retries` cannot be negative: write `max_retries = 0` for one attempt and no retry")
             );
         }
-        match number.base10_parse::<u32>() {
-            Ok(retries) if retries <= MOST_RETRIES => Ok(retries),
-            _ => Err(self.error(format!("write a number up to {MOST_RETRIES}"))),
-        }
-    }
-
-    fn timeout(&self) -> syn::Result<Duration> {
-        duration_literal("timeout = ", self.value()?, self).map(|duration| duration.value)
+        let retries = u32::try_from(number).ok().filter(|retries| *retries <= MOST_RETRIES);
+        retries.ok_or_else(|| self.error(format!("write a number up to {MOST_RETRIES}")))
     }
 
     fn blocking(&self) -> syn::Result<()> {
         match &self.value {
             Value::None => Ok(()),
-            Value::Equals(Expr::Lit(literal)) if matches!(&literal.lit, Lit::Bool(no) if !no.value()) => {
+            Value::Equals(Expr::Lit(ExprLit { lit: Lit::Bool(LitBool { value: false, .. }), .. })) => {
                 Err(self.error("leave `blocking` out for an `async fn`"))
             }
             _ => Err(self.error("`blocking` takes no value: write `#[job(blocking)]`")),
@@ -271,49 +129,52 @@ impl Entry {
         };
         let paths = Punctuated::<Path, Token![,]>::parse_terminated
             .parse2(list.clone())
-            .map_err(|error| syn::Error::new(error.span(), format!("`derive` takes the names of traits: {CURE}")))?;
+            .map_err(|error| Error::new(error.span(), format!("`derive` takes the names of traits: {CURE}")))?;
         if paths.is_empty() {
             return Err(self.error(format!("`derive` names no trait: {CURE}, or leave it out")));
         }
-        let is_new = |path: &Path| {
-            let name = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
-            let derived = DERIVED.contains(&name.as_str());
-            if derived {
+        for path in &paths {
+            if let Some(name) = derived(path) {
                 errors.at(path, format!("every job has `{name}` already: leave it out"));
             }
-            !derived
-        };
-        Ok(paths.into_iter().filter(is_new).collect())
+        }
+        Ok(paths.into_iter().filter(|path| derived(path).is_none()).collect())
     }
 
     fn struct_name(&self) -> syn::Result<Ident> {
         if let Some(ident) = word(self.value()?) {
             return Ok(ident.clone());
         }
-        let name = self.text("SendEmailJob")??;
-        let text: LitStr = syn::parse2(name.tokens)?;
+        let text = self.text()?;
         text.parse::<Ident>().map_err(|_| {
-            let message =
-                format!("`{}` is not the name of a struct: write `struct_name = \"SendEmailJob\"`", name.value);
-            syn::Error::new_spanned(&text, message)
+            let name = text.value();
+            let message = format!("`{name}` is not the name of a struct: write `struct_name = \"SendEmailJob\"`");
+            Error::new_spanned(&text, message)
         })
     }
 
     fn krate(&self) -> syn::Result<Path> {
-        let cure = "`crate` takes the path by which `queue` is reached: write `crate = my_crate::queue`";
         let value = self.value()?;
-        if let Some(text) = string(value) {
-            return text.parse_with(Path::parse_mod_style).map_err(|_| self.error(cure));
-        }
-        match value {
-            Expr::Path(ExprPath { qself: None, path, .. }) => Ok(path.clone()),
-            _ => Err(self.error(cure)),
-        }
+        let path = match (value, string(value)) {
+            (Expr::Path(ExprPath { qself: None, path, .. }), _) => Some(path.clone()),
+            (_, text) => text.and_then(|text| text.parse_with(Path::parse_mod_style).ok()),
+        };
+        path.ok_or_else(|| {
+            self.error("`crate` takes the path by which `queue` is reached: write `crate = my_crate::queue`")
+        })
     }
+}
+
+/// The trait, if the struct derives it anyway.
+fn derived(path: &Path) -> Option<&'static str> {
+    let name = &path.segments.last()?.ident;
+    DERIVED.into_iter().find(|derived| name == derived)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn options(text: &str) -> (Options, usize) {
@@ -325,16 +186,18 @@ mod tests {
     #[test]
     fn reads_all_options() {
         let (options, errors) = options(
-            "name = \"a\", aliases = [\"b\", \"c\"], queue = \"q\", priority = -3, max_retries = 0x10, timeout = \"1m\", \
-             backoff = linear(\"1s\"), blocking, struct_name = \"S\", crate = a::b,",
+            "name = \"a\", aliases = [\"b\", \"c\"], queue = \"q\", priority = -3, max_retries = 0x10, \
+             timeout = \"1m\", backoff = linear(\"1s\"), blocking, struct_name = \"S\", crate = a::b,",
         );
         assert_eq!(errors, 0);
-        assert_eq!(options.name.map(|name| name.value).as_deref(), Some("a"));
+        assert_eq!(options.name.map(|name| name.value()).as_deref(), Some("a"));
         assert_eq!(options.aliases.len(), 2);
         assert_eq!(options.queue.as_deref(), Some("q"));
         assert_eq!((options.priority, options.max_retries), (Some(-3), Some(16)));
-        assert_eq!(options.timeout, Some(Duration::from_secs(60)));
-        assert!(matches!(options.backoff, Some(Backoff::Linear { max: crate::backoff::DEFAULT_MAX, .. })));
+        assert_eq!(options.timeout.map(|timeout| timeout.value), Some(Duration::from_secs(60)));
+        let backoff = options.backoff.map(|backoff| backoff.to_string().replace(' ', ""));
+        let millis = |millis: u64| format!("::core::time::Duration::from_millis({millis}u64)");
+        assert_eq!(backoff, Some(format!("linear({},{})", millis(1000), millis(3_600_000))));
         assert!(options.blocking.is_some() && options.struct_name.is_some() && options.krate.is_some());
     }
 
@@ -347,10 +210,22 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_name_options_that_exist() {
-        for (synonym, option) in SYNONYMS {
-            assert!(OPTIONS.contains(&option), "{synonym} -> {option}");
-            assert!(!OPTIONS.contains(&synonym), "{synonym}");
+    fn an_unknown_option_is_named_whatever_follows_it() {
+        for value in ["", " =", " = 3", "(3)", " 3", ": 3"] {
+            let mut errors = Errors::default();
+            Options::parse(format!("retries{value}").parse().expect("tokens"), &mut errors);
+            assert_eq!(errors.messages(), ["unknown option `retries`; did you mean `max_retries`?"], "{value}");
+        }
+    }
+
+    #[test]
+    fn an_option_with_a_mistake_is_given() {
+        for (text, mistakes) in
+            [("queue = , queue = \"a\"", 2), ("sync, blocking", 1), ("blocking = , priority = 1", 1)]
+        {
+            let (options, errors) = options(text);
+            assert_eq!(errors, mistakes, "{text}");
+            assert_eq!(options.blocking.is_some(), text.contains("blocking"), "{text}");
         }
     }
 }

@@ -2,138 +2,122 @@
 
 use std::time::Duration;
 
-use proc_macro2::Ident;
-use quote::ToTokens as _;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprPath, LitStr, Token};
+use syn::{Error, Expr, ExprPath, LitStr, Token};
 
-use crate::entry::{self, Entry, Spanned, Value};
+use crate::entry::{self, Entry, Period, Value};
 use crate::errors::Errors;
 use crate::{duration, names};
 
 /// The default of `max`.
-pub(crate) const DEFAULT_MAX: Duration = Duration::from_secs(3600);
+const DEFAULT_MAX: Duration = Duration::from_secs(3600);
 
-/// `backoff = …`
-pub(crate) enum Backoff {
-    Exponential { base: Duration, max: Duration },
-    Linear { step: Duration, max: Duration },
-    Fixed { delay: Duration },
-    Custom { function: ExprPath },
-}
+/// The functions of `queue::Backoff`, each with an example.
+const SHAPES: [(&str, &str); 4] = [
+    ("exponential", "exponential(\"2s\", max = \"10m\")"),
+    ("linear", "linear(\"10s\", max = \"5m\")"),
+    ("fixed", "fixed(\"30s\")"),
+    ("custom", "custom(path::to::function)"),
+];
 
-impl Backoff {
-    /// Reads the value, and records the mistakes in it that do not hide its meaning.
-    pub(crate) fn read(entry: &Entry, errors: &mut Errors) -> syn::Result<Self> {
-        const SHAPES: [&str; 4] = ["exponential", "linear", "fixed", "custom"];
-        let all = "`exponential(\"2s\", max = \"10m\")`, `linear(\"10s\", max = \"5m\")`, `fixed(\"30s\")` or `custom(path::to::function)`";
-        let key = "backoff";
-        let value = match &entry.value {
-            Value::Equals(value) => entry::peel(value),
-            Value::List(list) => return Err(entry.error(format!("write `{key} = {list}`"))),
-            Value::None => return Err(entry.error(format!("`{key}` has no value: write {all}"))),
-        };
-        let Some((shape, arguments)) = entry::call(value) else {
-            let text = entry::string(value).map(LitStr::value);
-            let bare = entry::word(value).map(Ident::to_string);
-            return Err(entry.error(match (bare.as_deref(), text.as_deref()) {
-                (Some(shape), _) if SHAPES.contains(&shape) => format!("write `backoff = {}`", shape_example(shape)),
-                (_, Some(shape)) if SHAPES.contains(&shape) => {
-                    format!("write `backoff = {}`, without quotes", shape_example(shape))
-                }
-                (_, Some(delay)) if duration::parse(delay).is_ok() => format!("write `backoff = fixed(\"{delay}\")`"),
-                _ => format!("`backoff` takes {all}"),
-            }));
-        };
-        let name = shape.path.get_ident().map(Ident::to_string).unwrap_or_default();
-        match name.as_str() {
-            "exponential" | "linear" => {
-                let (base, max) = delays(entry, &name, shape, arguments, true, errors)?;
-                Ok(match name.as_str() {
-                    "linear" => Self::Linear { step: base, max },
-                    _ => Self::Exponential { base, max },
-                })
-            }
-            "fixed" => Ok(Self::Fixed { delay: delays(entry, &name, shape, arguments, false, errors)?.0 }),
-            "custom" => {
+/// Reads the value as a call of a function of `queue::Backoff`, and records the mistakes that do not hide its meaning.
+pub(crate) fn read(entry: &Entry, errors: &mut Errors) -> syn::Result<TokenStream> {
+    let [exponential, linear, fixed, custom] = SHAPES.map(|(_, example)| format!("`{example}`"));
+    let all = format!("{exponential}, {linear}, {fixed} or {custom}");
+    let value = match &entry.value {
+        Value::Equals(value) => entry::peel(value),
+        Value::List(list) => return Err(entry.error(format!("write `backoff = {list}`"))),
+        Value::None => return Err(entry.error(format!("`backoff` has no value: write {all}"))),
+    };
+    let Some((shape, arguments)) = entry::call(value) else {
+        let text = entry::string(value).map(LitStr::value).unwrap_or_default();
+        let bare = entry::word(value).map(Ident::to_string).unwrap_or_default();
+        return Err(entry.error(match (example(&bare), example(&text)) {
+            (Some(example), _) => format!("write `backoff = {example}`"),
+            (_, Some(example)) => format!("write `backoff = {example}`, without quotes"),
+            _ if duration::parse(&text).is_ok() => format!("write `backoff = fixed(\"{text}\")`"),
+            _ => format!("`backoff` takes {all}"),
+        }));
+    };
+    let name = shape.path.get_ident().map(Ident::to_string).unwrap_or_default();
+    match (name.as_str(), example(&name)) {
+        ("custom", _) => match arguments.first() {
+            Some(Expr::Path(function)) if arguments.len() == 1 => Ok(quote!(custom(#function))),
+            given => {
                 let cure = "`custom` takes the path of a `fn(u32) -> Duration`: write `custom(my_delay)`";
-                match arguments.first() {
-                    Some(Expr::Path(path)) if arguments.len() == 1 => Ok(Self::Custom { function: path.clone() }),
-                    Some(_) => Err(syn::Error::new_spanned(arguments, cure)),
-                    None => Err(syn::Error::new_spanned(shape, cure)),
-                }
+                let at = given.map_or_else(|| shape.to_token_stream(), |_| arguments.to_token_stream());
+                Err(Error::new_spanned(at, cure))
             }
-            other => {
-                let message = match names::closest(other, &SHAPES) {
-                    Some(meant) => format!("unknown backoff `{other}`; did you mean `{}`?", shape_example(meant)),
-                    None => format!("unknown backoff; write {all}"),
-                };
-                Err(syn::Error::new_spanned(shape, message))
-            }
-        }
+        },
+        (_, Some(example)) => delays(entry, shape, arguments, example, errors),
+        (other, None) => Err(Error::new_spanned(
+            shape,
+            match names::closest(other, SHAPES.map(|(shape, _)| shape)).and_then(example) {
+                Some(example) => format!("unknown backoff `{other}`; did you mean `{example}`?"),
+                None => format!("unknown backoff; write {all}"),
+            },
+        )),
     }
 }
 
 /// `("2s", max = "10m")`
 fn delays(
     entry: &Entry,
-    name: &str,
     shape: &ExprPath,
     arguments: &Punctuated<Expr, Token![,]>,
-    capped: bool,
+    example: &str,
     errors: &mut Errors,
-) -> syn::Result<(Duration, Duration)> {
-    let mut base: Option<Spanned<Duration>> = None;
-    let mut max: Option<Spanned<Duration>> = None;
+) -> syn::Result<TokenStream> {
+    let name = shape.path.require_ident()?;
+    let capped = name != "fixed";
+    let (mut base, mut max): (Option<Period>, Option<Period>) = (None, None);
     for argument in arguments {
-        if let Expr::Assign(assign) = argument {
-            if !matches!(&*assign.left, Expr::Path(path) if path.path.is_ident("max")) {
-                let message = format!(
-                    "`{name}` takes a delay{}: write `{}`",
-                    if capped { " and `max`" } else { "" },
-                    shape_example(name)
-                );
-                return Err(syn::Error::new_spanned(&assign.left, message));
+        let (at, message) = match argument {
+            Expr::Assign(assign) if entry::word(&assign.left).is_none_or(|word| word != "max") => {
+                let delays = if capped { "a delay and `max`" } else { "a delay" };
+                (&*assign.left, format!("`{name}` takes {delays}: write `{example}`"))
             }
-            if !capped {
-                let message = "`fixed` is always the same delay and takes no `max`: write `fixed(\"30s\")`";
-                return Err(syn::Error::new_spanned(argument, message));
+            Expr::Assign(_) if !capped => {
+                (argument, format!("`fixed` is always the same delay and takes no `max`: write `{example}`"))
             }
-            if max.is_some() {
-                return Err(syn::Error::new_spanned(&assign.left, "`max` is given twice: keep one of the two"));
+            Expr::Assign(assign) if max.is_some() => (&*assign.left, entry::given_twice("max")),
+            Expr::Assign(assign) => {
+                max = Some(entry.duration_in("max = ", &assign.right)?);
+                continue;
             }
-            max = Some(entry::duration_literal("max = ", entry::peel(&assign.right), entry)?);
-        } else if base.is_none() {
-            base = Some(entry::duration_literal("", entry::peel(argument), entry)?);
-        } else if capped {
-            let message = format!("name the longest delay: write `max = {}`", argument.to_token_stream());
-            return Err(syn::Error::new_spanned(argument, message));
-        } else {
-            return Err(syn::Error::new_spanned(argument, "`fixed` takes one delay: write `fixed(\"30s\")`"));
-        }
+            _ if base.is_none() => {
+                base = Some(entry.duration_in("", argument)?);
+                continue;
+            }
+            _ if capped => (argument, format!("name the longest delay: write `max = {}`", argument.to_token_stream())),
+            _ => (argument, format!("`fixed` takes one delay: write `{example}`")),
+        };
+        return Err(Error::new_spanned(at, message));
     }
     let Some(base) = base else {
-        return Err(syn::Error::new_spanned(shape, format!("`{name}` needs a delay: write `{}`", shape_example(name))));
+        return Err(Error::new_spanned(shape, format!("`{name}` needs a delay: write `{example}`")));
     };
     match &max {
         Some(max) if base.value > max.value => errors.at(
-            &max.tokens,
+            &max.literal,
             "`max` is shorter than the first delay: write a longer `max`, or `fixed(…)` for one that stays the same",
         ),
         None if capped && base.value > DEFAULT_MAX => errors.at(
-            &base.tokens,
+            &base.literal,
             "longer than the longest delay, which is \"1h\" unless `max` says otherwise: write a `max` too",
         ),
         _ => {}
     }
-    Ok((base.value, max.map_or(DEFAULT_MAX, |max| max.value)))
+    let function = format_ident!("{}", name.to_string());
+    if !capped {
+        return Ok(quote!(#function(#base)));
+    }
+    let max = max.map_or_else(|| entry::duration_tokens(DEFAULT_MAX), ToTokens::into_token_stream);
+    Ok(quote!(#function(#base, #max)))
 }
 
-fn shape_example(shape: &str) -> &'static str {
-    match shape {
-        "exponential" => "exponential(\"2s\", max = \"10m\")",
-        "linear" => "linear(\"10s\", max = \"5m\")",
-        "fixed" => "fixed(\"30s\")",
-        _ => "custom(path::to::function)",
-    }
+fn example(shape: &str) -> Option<&'static str> {
+    SHAPES.into_iter().find(|(name, _)| *name == shape).map(|(_, example)| example)
 }

@@ -1,63 +1,22 @@
 //! Rules that concern the function and its options together.
 
-use proc_macro2::{Ident, TokenStream};
+use std::collections::HashSet;
+
+use proc_macro2::Ident;
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, GenericArgument, PathArguments, ReturnType, Safety, Type};
+use syn::{Attribute, FnArg, GenericParam, Safety, Type};
 
-use crate::attr::Options;
 use crate::entry;
 use crate::errors::Errors;
 use crate::model::{Function, Job, Parameter};
-use crate::types;
+use crate::{names, types};
 
 /// Names in every module's scope, and `Job`, which must be in scope to enqueue. A struct would hide them.
-const TAKEN: [&str; 44] = [
-    "AsMut",
-    "AsRef",
-    "AsyncFn",
-    "AsyncFnMut",
-    "AsyncFnOnce",
-    "Box",
-    "Clone",
-    "Copy",
-    "Debug",
-    "Default",
-    "DoubleEndedIterator",
-    "Drop",
-    "Eq",
-    "Err",
-    "ExactSizeIterator",
-    "Extend",
-    "Fn",
-    "FnMut",
-    "FnOnce",
-    "From",
-    "FromIterator",
-    "Future",
-    "Into",
-    "IntoFuture",
-    "IntoIterator",
-    "Iterator",
-    "Job",
-    "None",
-    "Ok",
-    "Option",
-    "Ord",
-    "PartialEq",
-    "PartialOrd",
-    "Result",
-    "Send",
-    "Sized",
-    "Some",
-    "String",
-    "Sync",
-    "ToOwned",
-    "ToString",
-    "TryFrom",
-    "TryInto",
-    "Vec",
-];
+const TAKEN: &str = "AsMut AsRef AsyncFn AsyncFnMut AsyncFnOnce Box Clone Copy Debug Default DoubleEndedIterator Drop \
+                     Eq Err ExactSizeIterator Extend Fn FnMut FnOnce From FromIterator Future Into IntoFuture \
+                     IntoIterator Iterator Job None Ok Option Ord PartialEq PartialOrd Result Send Sized Some String \
+                     Sync ToOwned ToString TryFrom TryInto Vec";
 
 /// Attributes that cannot be combined with `#[job]`, and why.
 const RIVALS: [(&str, &str); 5] = [
@@ -71,21 +30,18 @@ const RIVALS: [(&str, &str); 5] = [
 /// Checks what goes beyond one option or one parameter.
 pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     let before = errors.len();
-    qualifiers(&job.function, errors);
-    asyncness(&job.function, &job.options, errors);
+    qualifiers(job, errors);
     transactions(job, errors);
     generics(&job.function, errors);
-    output(&job.function, errors);
+    output(job, errors);
     rivals(&mut job.function, errors);
     struct_name(job, errors);
     if !job.function.has_body {
         let name = &job.function.sig.ident;
         errors.at(name, "a job has a body: put `#[job]` on a free function, not on what a trait declares");
-    } else if job.function.sig.receiver().is_none()
-        && let Some(word) = types::mentions(job.function.sig.to_token_stream(), &|ident| ident == "Self")
-    {
-        errors.at(
-            word,
+    } else if job.function.sig.receiver().is_none() {
+        errors.at_any(
+            names_self(&job.function),
             "`#[job]` goes on a free function, where there is no `Self`: move the function out of the `impl`",
         );
     }
@@ -98,28 +54,16 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     crate::unique_check::check(job, errors);
 }
 
-fn qualifiers(function: &Function, errors: &mut Errors) {
-    let sig = &function.sig;
-    if let Some(constness) = &sig.constness {
-        errors.at(constness, "a job runs in a worker, not in the compiler: remove `const`");
-    }
+fn qualifiers(job: &Job, errors: &mut Errors) {
+    let sig = &job.function.sig;
+    errors.at_any(sig.constness, "a job runs in a worker, not in the compiler: remove `const`");
     if let Safety::Unsafe(unsafety) = &sig.safety {
-        errors.at(
-            unsafety,
-            "a worker calls the job with whatever the row holds: remove `unsafe`, and check the arguments in the body",
-        );
+        let cure = "remove `unsafe`, and check the arguments in the body";
+        errors.at(unsafety, format!("a worker calls the job with whatever the row holds: {cure}"));
     }
-    if let Some(abi) = &sig.abi {
-        errors.at(abi, "a job is called from Rust: remove the `extern`");
-    }
-    if let Some(variadic) = &sig.variadic {
-        errors.at(variadic, "the arguments of a job are fields of a struct: write a `Vec<T>` instead of `...`");
-    }
-}
-
-fn asyncness(function: &Function, options: &Options, errors: &mut Errors) {
-    let sig = &function.sig;
-    match (&sig.asyncness, &options.blocking) {
+    errors.at_any(&sig.abi, "a job is called from Rust: remove the `extern`");
+    errors.at_any(&sig.variadic, "the arguments of a job are fields of a struct: write a `Vec<T>` instead of `...`");
+    match (&sig.asyncness, &job.options.blocking) {
         (None, None) => {
             let rest = "or `#[job(blocking)]` for a function that blocks its thread";
             errors.at(sig.fn_token, format!("a job is async: write `async fn {}`, {rest}", sig.ident));
@@ -137,9 +81,9 @@ fn transactions(job: &Job, errors: &mut Errors) {
         Parameter::Tx { ty } => Some(ty),
         _ => None,
     });
-    let Some(first) = all.next() else { return };
+    let first = all.next();
     if job.function.sig.asyncness.is_none() && job.options.blocking.is_some() {
-        errors.at(
+        errors.at_any(
             first,
             "a blocking job cannot use a transaction, which awaits: write an `async fn` without `blocking`, or take \
              `JobContext` and call `complete_in` in `tokio::runtime::Handle::current().block_on(…)`",
@@ -153,148 +97,112 @@ fn transactions(job: &Job, errors: &mut Errors) {
 fn generics(function: &Function, errors: &mut Errors) {
     let generics = &function.sig.generics;
     for param in &generics.params {
+        const NAMED: &str = "a job is found by its name, so it has no generics";
         let message = match param {
-            syn::GenericParam::Lifetime(lifetime) => {
-                let name = &lifetime.lifetime;
-                format!(
-                    "a job has no lifetimes: its arguments live as long as the call; write `&str` instead of `&{name} str`"
-                )
+            GenericParam::Lifetime(lifetime) => {
+                let cure = format!("write `&str` instead of `&{} str`", lifetime.lifetime);
+                format!("a job has no lifetimes: its arguments live as long as the call; {cure}")
             }
-            syn::GenericParam::Type(ty) => {
-                let name = &ty.ident;
-                format!("a job is found by its name, so it has no generics: write a concrete type instead of `{name}`")
-            }
-            syn::GenericParam::Const(param) => {
-                let name = &param.ident;
-                format!(
-                    "a job is found by its name, so it has no generics: write a number instead of `{name}`, or make it an argument"
-                )
+            GenericParam::Type(ty) => format!("{NAMED}: write a concrete type instead of `{}`", ty.ident),
+            GenericParam::Const(number) => {
+                format!("{NAMED}: write a number instead of `{}`, or make it an argument", number.ident)
             }
         };
         errors.at(param, message);
     }
-    if let (Some(clause), true) = (&generics.where_clause, generics.params.is_empty()) {
-        errors.at(clause, "a job has no generics that a `where` could limit: remove the clause");
+    if generics.params.is_empty() {
+        errors.at_any(&generics.where_clause, "a job has no generics that a `where` could limit: remove the clause");
     }
 }
 
-fn output(function: &Function, errors: &mut Errors) {
-    if let ReturnType::Type(_, ty) = &function.sig.output {
-        if matches!(types::peel(ty), Type::Never(_)) {
-            return errors.at(ty, "a job ends: leave the return type out, or write a `Result`");
-        }
-        if is_no_result(ty) {
-            let written = types::tidy(ty);
-            let cure = format!("write `Result<{written}, E>`, with any error type for `E`");
-            return errors.at(ty, format!("a job returns nothing, or a `Result`: {cure}"));
-        }
-        borrows(ty, errors);
+fn output(job: &Job, errors: &mut Errors) {
+    let Some(ty) = &job.output else { return };
+    if matches!(types::peel(ty), Type::Never(_)) {
+        errors.at(ty, "a job ends: leave the return type out, or write a `Result`");
+    } else if is_no_result(types::peel(ty)) {
+        let cure = format!("write `Result<{}, E>`, with any error type for `E`", types::tidy(ty));
+        errors.at(ty, format!("a job returns nothing, or a `Result`: {cure}"));
+    } else {
+        let elided = "the result outlives the arguments: write `'static`, or a type that owns its data";
+        types::report(ty, &cannot_be_result, elided, errors);
     }
 }
 
 /// Whether the type can never be a `Result`, whatever is in scope. The compiler judges all other types.
 fn is_no_result(ty: &Type) -> bool {
-    match types::peel(ty) {
+    match ty {
         Type::Array(_) => true,
         Type::Tuple(tuple) => !tuple.elems.is_empty(),
         ty => {
-            let known = types::last_segment(ty)
-                .is_some_and(|(name, _)| ["Option", "String", "Vec"].iter().any(|no| name == no));
-            known || types::is_primitive(&ty.to_token_stream())
+            let name = types::last_segment(ty).map(|(name, _)| name);
+            types::is_primitive(ty) || name.is_some_and(|name| ["Option", "String", "Vec"].iter().any(|no| name == no))
         }
     }
 }
 
-/// Rejects types that cannot outlive the call, as a result does.
-fn borrows(ty: &Type, errors: &mut Errors) {
-    match ty {
-        Type::Array(array) => borrows(&array.elem, errors),
-        Type::Group(group) => borrows(&group.elem, errors),
-        Type::Paren(paren) => borrows(&paren.elem, errors),
-        Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| borrows(elem, errors)),
+/// A part of a result must outlive the call.
+fn cannot_be_result(ty: &Type) -> Option<String> {
+    let message = match ty {
         Type::ImplTrait(_) => {
-            errors.at(ty, "the result is stored, so its type must be known: write a concrete type instead of `impl …`")
+            "the result is stored, so its type must be known: write a concrete type instead of `impl …`"
         }
         Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") => {
-            errors.at(ty, "the result outlives the arguments: write an owned type, such as `String` for `&str`");
+            "the result outlives the arguments: write an owned type, such as `String` for `&str`"
         }
-        Type::Path(path) => {
-            for segment in &path.path.segments {
-                let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
-                for argument in &arguments.args {
-                    match argument {
-                        GenericArgument::Type(ty) => borrows(ty, errors),
-                        GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => {
-                            errors.at(
-                                lifetime,
-                                "the result outlives the arguments: write `'static`, or a type that owns its data",
-                            );
-                        }
-                        _ => {}
-                    }
-                }
-            }
-        }
-        _ => {}
-    }
+        _ => return None,
+    };
+    Some(message.to_owned())
 }
 
 /// Rejects `#[test]` and the like, and removes them, so that they report no errors of their own.
 fn rivals(function: &mut Function, errors: &mut Errors) {
-    function.attrs.retain(|attr| match rival(attr) {
-        Some(why) => {
-            errors.at(attr, why);
-            false
-        }
-        None => true,
-    });
-}
-
-fn rival(attr: &Attribute) -> Option<&'static str> {
-    let last = &attr.path().segments.last()?.ident;
-    RIVALS.iter().find(|(name, _)| last == name).map(|(_, why)| *why)
+    let rival = |attr: &Attribute| {
+        let last = &attr.path().segments.last()?.ident;
+        RIVALS.iter().find(|(name, _)| last == name).map(|(_, why)| *why)
+    };
+    for attr in function.attrs.extract_if(.., |attr| rival(attr).is_some()) {
+        errors.at(&attr, rival(&attr).unwrap_or_default());
+    }
 }
 
 fn struct_name(job: &mut Job, errors: &mut Errors) {
-    let function = job.function.sig.ident.unraw();
     let at = &job.function.sig.ident;
-    if let Some(name) = &job.options.struct_name {
-        if name.unraw() == function {
-            errors.at(
-                name,
-                "the struct cannot have the name of the function: write `struct_name = \"SendEmailJob\"`, say",
-            );
-            job.struct_ident = format_ident!("QueueJob{name}");
+    let function = at.unraw();
+    let option = |name: &str| format!("write `#[job(struct_name = \"{name}Job\")]`");
+    let (at, name, message) = match &job.options.struct_name {
+        Some(name) if name.unraw() == function => {
+            let cure = "write `struct_name = \"SendEmailJob\"`, say";
+            (name, function.to_string(), format!("the struct cannot have the name of the function: {cure}"))
         }
-        return;
-    }
-    let name = crate::names::upper_camel(&function.to_string());
-    let option = |sample: &str| format!("write `#[job(struct_name = \"{sample}\")]`");
-    let message = if function == name {
-        let cure = match snake(&name) {
-            snake if snake == name => option("SendEmailJob"),
-            snake => format!("write `fn {snake}`"),
-        };
-        format!("the struct would have the name of the function: {cure}")
-    } else if syn::parse_str::<Ident>(&name).is_err() {
-        format!("no name for the struct can be made of `{function}`: {}", option("SendEmailJob"))
-    } else if TAKEN.contains(&name.as_str()) {
-        format!("the struct would be called `{name}` and hide the usual one: {}", option(&format!("{name}Job")))
-    } else if types::mentions_alone(signature(&job.function), &name) {
-        // the struct would silently hide a type that is imported by `*`
-        format!("the struct would be called `{name}`, as a type of the signature: {}", option(&format!("{name}Job")))
-    } else {
-        return;
+        Some(_) => return,
+        None => {
+            let name = names::upper_camel(&function.to_string());
+            let message = if function == name {
+                let snake = snake(&name);
+                let cure = if snake == name { option("SendEmail") } else { format!("write `fn {snake}`") };
+                format!("the struct would have the name of the function: {cure}")
+            } else if syn::parse_str::<Ident>(&name).is_err() {
+                format!("no name for the struct can be made of `{function}`: {}", option("SendEmail"))
+            } else if TAKEN.split(' ').any(|taken| taken == name) {
+                format!("the struct would be called `{name}` and hide the usual one: {}", option(&name))
+            } else if is_in_signature(&job.function, &name) {
+                // the struct would silently hide a type that is imported by `*`
+                format!("the struct would be called `{name}`, as a type of the signature: {}", option(&name))
+            } else {
+                return;
+            };
+            (at, name, message)
+        }
     };
     errors.at(at, message);
     // a distinct name: the module may have the same mistake twice
     job.struct_ident = format_ident!("QueueJob{name}");
 }
 
-/// The types of a function and the names of its arguments.
-fn signature(function: &Function) -> TokenStream {
+/// Whether the name stands in the types of a function or is one of its arguments.
+fn is_in_signature(function: &Function, name: &str) -> bool {
     let (inputs, output) = (&function.sig.inputs, &function.sig.output);
-    quote!(#inputs #output)
+    types::mentions_alone(quote!(#inputs #output), name)
 }
 
 /// `SendEmail` gives `send_email`.
@@ -311,36 +219,32 @@ fn snake(name: &str) -> String {
 
 /// Whether two parameters have the same name. The compiler reports that itself (E0415).
 fn repeated(job: &Job) -> bool {
-    let names: Vec<_> = job.arguments().map(|argument| argument.ident.unraw()).collect();
-    names.iter().enumerate().any(|(i, name)| names[..i].contains(name))
+    let mut names = HashSet::new();
+    !job.arguments().all(|argument| names.insert(argument.ident.unraw()))
 }
 
 /// Whether an argument is a `str` or a `[T]`. The compiler reports that itself (E0277), with a fix. A type named `Path`
 /// may be the user's own, and sized.
 fn has_unsized(job: &Job) -> bool {
-    job.arguments().any(|argument| syn::parse2(argument.ty.clone()).is_ok_and(|ty: Type| types::is_never_sized(&ty)))
+    job.arguments().any(|argument| types::is_never_sized(&argument.ty))
 }
 
 /// Checks kind and aliases: a kind made from the function's name must fit into the column, and no name may occur twice.
 fn kinds(job: &Job, errors: &mut Errors) {
-    let kind = job.kind();
-    if job.options.name.is_none()
-        && let Some(fault) = entry::name_fault(&kind)
-    {
-        errors.at(
-            &job.function.sig.ident,
-            format!("the function's name is the job's name, and {fault}; write `name = \"…\"`"),
-        );
+    let kind = &job.kind;
+    if let (None, Some(fault)) = (&job.options.name, entry::name_fault(kind)) {
+        let name = &job.function.sig.ident;
+        errors.at(name, format!("the function's name is the job's name, and {fault}; write `name = \"…\"`"));
     }
-    let mut seen = vec![kind.as_str()];
+    let mut seen = Vec::new();
     for alias in &job.options.aliases {
-        let tokens = &alias.tokens;
-        if alias.value == kind {
-            errors.at(quote!(#tokens), "this is the job's name already: remove it from the aliases");
-        } else if seen.contains(&alias.value.as_str()) {
-            errors.at(quote!(#tokens), "this alias is given twice: remove one of the two");
+        let name = alias.value();
+        if name == *kind {
+            errors.at(alias, "this is the job's name already: remove it from the aliases");
+        } else if seen.contains(&name) {
+            errors.at(alias, "this alias is given twice: remove one of the two");
         }
-        seen.push(&alias.value);
+        seen.push(name);
     }
 }
 
@@ -353,23 +257,20 @@ fn schedules(job: &mut Job, errors: &mut Errors) {
             "a schedule takes no unique key: remove `unique`, or schedule a job without it that enqueues this one",
         );
     }
-    let kind = job.kind();
     let (schedules, has_arguments) = (&mut job.options.schedules, job.argument_count > 0);
     let several = schedules.len() > 1;
-    let mut names: Vec<&str> = Vec::new();
+    let mut names = Vec::new();
     for schedule in schedules.iter() {
         let key = &schedule.key;
-        match &schedule.name {
-            Some(name) if names.contains(&name.value.as_str()) => errors.at(
-                &name.tokens,
-                format!("another schedule is called `{}`, too: give each a name of its own", name.value),
-            ),
-            Some(name) => names.push(&name.value),
-            None if several && !schedule.has("name") => errors.at(
-                key,
-                format!("of several schedules, each has a name: {}", schedule.with(&format!("name = \"{kind}-…\""))),
-            ),
-            None => {}
+        if let Some(name) = &schedule.name {
+            let text = name.value();
+            if names.contains(&text) {
+                errors.at(name, format!("another schedule is called `{text}`, too: give each a name of its own"));
+            }
+            names.push(text);
+        } else if several && !schedule.has("name") {
+            let cure = schedule.with(&format!("name = \"{}-…\"", job.kind));
+            errors.at(key, format!("of several schedules, each has a name: {cure}"));
         }
         if has_arguments && !schedule.has("args") {
             let cure = schedule.with(&format!("args = {} {{ … }}", job.struct_ident));
@@ -381,7 +282,11 @@ fn schedules(job: &mut Job, errors: &mut Errors) {
 
 /// Whether the function is a method: it has `self`, names `Self`, or has no body.
 pub(crate) fn is_method(function: &Function) -> bool {
-    function.sig.inputs.iter().any(|input| matches!(input, FnArg::Receiver(_)))
-        || !function.has_body
-        || types::mentions(function.sig.to_token_stream(), &|ident| ident == "Self").is_some()
+    let has_self = function.sig.inputs.iter().any(|input| matches!(input, FnArg::Receiver(_)));
+    has_self || !function.has_body || names_self(function).is_some()
+}
+
+/// The first `Self` in the signature.
+fn names_self(function: &Function) -> Option<Ident> {
+    types::mentions(function.sig.to_token_stream(), &|word| word == "Self")
 }

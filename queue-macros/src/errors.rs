@@ -15,8 +15,20 @@ impl Errors {
         self.push(syn::Error::new_spanned(tokens, message));
     }
 
+    /// Adds a mistake at `tokens`, unless there are none.
+    pub(crate) fn at_any(&mut self, tokens: impl ToTokens, message: impl Display) {
+        if !tokens.to_token_stream().is_empty() {
+            self.at(tokens, message);
+        }
+    }
+
     pub(crate) fn push(&mut self, error: syn::Error) {
         self.0.push(error);
+    }
+
+    /// The value, or nothing and a mistake more.
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
     }
 
     pub(crate) fn len(&self) -> usize {

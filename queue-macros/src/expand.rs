@@ -5,16 +5,15 @@
 //! `queue::__private`, in expressions with the span of the type from end to end: the compiler prints equal messages at
 //! one span only once.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::Attribute;
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt as _;
+use syn::{Attribute, LitStr};
 
-use crate::backoff::Backoff;
-use crate::model::{Argument, Job, Parameter};
+use crate::model::{Argument, CFG, Job, Parameter, is_one_of};
 use crate::names;
 use crate::stored::{self, Layout};
-use crate::tokens::{call, duration, ends, on_argument, on_type};
+use crate::tokens::{call, ends, on_argument, on_type, variable};
 use crate::types::{self, Pass};
 use crate::unique::Unique;
 
@@ -25,169 +24,144 @@ use crate::unique::Unique;
 pub(crate) fn expand(job: &Job) -> TokenStream {
     let function = &job.function;
     let layout = Layout::of(job);
-    let declaration = declaration(job, layout.as_ref());
-    let cfg: Vec<_> = function.attrs.iter().filter(|attr| is_cfg(attr)).collect();
-    let implementations = implementations(job, layout.as_ref()).into_iter().map(|implementation| {
-        quote! {
-            #(#cfg)*
-            #[allow(deprecated)]
-            #[automatically_derived]
-            #implementation
-        }
-    });
+    let declaration = declaration(job, layout.is_none());
+    let cfg = function.attrs.iter().filter(|attr| is_one_of(attr, &CFG));
+    let cfg = quote!(#(#cfg)*);
+    let mut implementations = vec![constructor(job)];
+    implementations.extend(clone_and_debug(job, layout.is_none()));
+    implementations.extend(layout.iter().flat_map(|layout| stored::serialize_and_deserialize(job, layout)));
+    implementations.push(job_impl(job));
     quote! {
         #function
         #declaration
-        #(#implementations)*
+        #(
+            #cfg
+            #[allow(deprecated)]
+            #[automatically_derived]
+            #implementations
+        )*
     }
 }
 
-fn is_cfg(attr: &Attribute) -> bool {
-    attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")
+/// The attributes that the struct has from the function and its options.
+pub(crate) fn carried(job: &Job) -> TokenStream {
+    let is_carried = |attr: &&Attribute| is_one_of(attr, &CFG) || is_one_of(attr, &["doc", "deprecated", "allow"]);
+    let attrs = job.function.attrs.iter().filter(is_carried);
+    let derive = &job.options.derive;
+    let derive = (!derive.is_empty()).then(|| quote!(#[derive(#(#derive),*)]));
+    quote!(#(#attrs)* #derive)
 }
 
-/// The function's attributes that are copied to the struct.
-pub(crate) fn carried(job: &Job) -> impl Iterator<Item = &Attribute> {
-    job.function
-        .attrs
-        .iter()
-        .filter(|attr| is_cfg(attr) || ["doc", "deprecated", "allow"].iter().any(|name| attr.path().is_ident(name)))
-}
-
-fn declaration(job: &Job, layout: Option<&Layout>) -> TokenStream {
-    let (vis, ident) = (&job.function.vis, &job.struct_ident);
+/// The struct. `plain` is it if serde's derives read and write it, because of what its serde attributes say.
+fn declaration(job: &Job, plain: bool) -> TokenStream {
+    let Job { function, struct_ident: ident, .. } = job;
+    let vis = &function.vis;
     let attrs = carried(job);
-    let documented = job.function.attrs.iter().any(|attr| attr.path().is_ident("doc"));
-    let paragraph = documented.then(|| quote!(#[doc = ""]));
+    let is_documented = |attrs: &[Attribute]| attrs.iter().any(|attr| is_one_of(attr, &["doc"]));
+    let paragraph = is_documented(&function.attrs).then(|| quote!(#[doc = ""]));
     let about =
-        format!("The job that runs `{}`; enqueue it, and a worker calls the function.", job.function.sig.ident.unraw());
+        format!("The job that runs `{}`; enqueue it, and a worker calls the function.", function.sig.ident.unraw());
     let must_use = "a job does nothing until it is enqueued";
-    let derives = layout.is_none().then(|| stored::derives(job));
-    let further = &job.options.derive;
-    let further = (!further.is_empty()).then(|| quote!(#[derive(#(#further),*)]));
+    let derives = plain.then(|| stored::derives(job));
     let fields = job.arguments().map(|argument| {
         let Argument { ident, attrs, ty, .. } = argument;
-        let about = (!argument.is_documented()).then(|| {
+        let about = (!is_documented(attrs)).then(|| {
             let about = format!("The argument `{}`.", ident.unraw());
             quote!(#[doc = #about])
         });
-        let attrs = attrs.iter().filter(|attr| layout.is_none() || !attr.path().is_ident("serde"));
+        let attrs = attrs.iter().filter(|attr| plain || !is_one_of(attr, &["serde"]));
         quote!(#about #(#attrs)* #vis #ident: #ty)
     });
     // The span of the function's name, so that a clash with another type is reported there.
     let at = ident.span();
-    let body =
-        if job.arguments().next().is_some() { quote_spanned!(at=> { #(#fields,)* }) } else { quote_spanned!(at=> ;) };
+    let body = if job.argument_count > 0 { quote_spanned!(at=> { #(#fields,)* }) } else { quote_spanned!(at=> ;) };
     let keyword = quote_spanned!(at=> struct);
     quote! {
-        #(#attrs)*
+        #attrs
         #paragraph
         #[doc = #about]
         #[must_use = #must_use]
         #derives
-        #further
         #vis #keyword #ident #body
     }
 }
 
-fn implementations(job: &Job, layout: Option<&Layout>) -> Vec<TokenStream> {
-    let krate = job.krate();
-    let private = quote!(#krate::__private);
-    let mut implementations = vec![constructor(job)];
-    implementations.extend(clone_and_debug(job, layout.is_none(), &private));
-    implementations.extend(layout.into_iter().flat_map(|it| stored::serialize_and_deserialize(job, it, &private)));
-    implementations.push(job_impl(job, &krate, &private));
-    implementations
-}
-
 fn constructor(job: &Job) -> TokenStream {
     let (vis, ident) = (&job.function.vis, &job.struct_ident);
-    let fields: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
-    let parameters = job.arguments().map(|Argument { ident, ty, .. }| {
-        if types::is_primitive(ty) { quote!(#ident: #ty) } else { quote!(#ident: impl ::core::convert::Into<#ty>) }
-    });
-    let values = job.arguments().map(|Argument { ident, ty, .. }| {
-        if types::is_primitive(ty) { quote!(#ident) } else { quote!(::core::convert::Into::into(#ident)) }
-    });
-    let about = format!("The job `{}` with these arguments.", job.kind());
-    let body = if fields.is_empty() { quote!(Self) } else { quote!(Self { #(#fields: #values,)* }) };
+    let about = format!("The job `{}` with these arguments.", job.kind);
+    let (parameters, fields): (Vec<_>, Vec<_>) = job
+        .arguments()
+        .map(|Argument { ident, ty, .. }| match types::is_primitive(ty) {
+            true => (quote!(#ident: #ty), quote!(#ident: #ident)),
+            false => {
+                (quote!(#ident: impl ::core::convert::Into<#ty>), quote!(#ident: ::core::convert::Into::into(#ident)))
+            }
+        })
+        .unzip();
     quote! {
         impl #ident {
             #[doc = #about]
             #[allow(dead_code, clippy::too_many_arguments, clippy::new_without_default)]
-            #vis fn new(#(#parameters),*) -> Self { #body }
+            #vis fn new(#(#parameters),*) -> Self { Self { #(#fields,)* } }
         }
     }
 }
 
-fn clone_and_debug(job: &Job, plain: bool, private: &TokenStream) -> [TokenStream; 2] {
-    let ident = &job.struct_ident;
+fn clone_and_debug(job: &Job, plain: bool) -> [TokenStream; 2] {
+    let Job { struct_ident: ident, private, .. } = job;
     let text = ident.unraw().to_string();
-    let clones = job.arguments().map(|argument| {
-        let name = &argument.ident;
-        let value = if plain {
-            quote!(::core::clone::Clone::clone(&self.#name))
-        } else {
-            on_argument(argument, private, "clone", quote!(&self.#name))
-        };
-        quote!(#name: #value)
+    let (f, debug) = (variable("f"), variable("debug"));
+    let names: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
+    let keys = names.iter().map(|name| name.unraw().to_string());
+    let clones = job.arguments().zip(&names).map(|(argument, name)| match plain {
+        true => quote!(::core::clone::Clone::clone(&self.#name)),
+        false => on_argument(argument, private, "clone", quote!(&self.#name)),
     });
-    let cloned = if job.arguments().next().is_some() { quote!(Self { #(#clones,)* }) } else { quote!(Self) };
-    let f = Ident::new("f", Span::mixed_site());
-    let debug = Ident::new("debug", Span::mixed_site());
-    let shown = job.arguments().map(|argument| {
-        let name = &argument.ident;
-        let key = name.unraw().to_string();
-        let value =
-            if plain { quote!(&self.#name) } else { on_argument(argument, private, "debug", quote!(&self.#name)) };
-        quote!(::core::fmt::DebugStruct::field(&mut #debug, #key, #value);)
+    let shown = job.arguments().zip(&names).map(|(argument, name)| match plain {
+        true => quote!(&self.#name),
+        false => on_argument(argument, private, "debug", quote!(&self.#name)),
     });
-    let shown = if job.arguments().next().is_some() {
-        quote! {
-            let mut #debug = ::core::fmt::Formatter::debug_struct(#f, #text);
-            #(#shown)*
-            ::core::fmt::DebugStruct::finish(&mut #debug)
-        }
-    } else {
-        quote!(::core::fmt::Formatter::write_str(#f, #text))
-    };
     [
         quote! {
             impl ::core::clone::Clone for #ident {
-                fn clone(&self) -> Self { #cloned }
+                fn clone(&self) -> Self { Self { #(#names: #clones,)* } }
             }
         },
         quote! {
             impl ::core::fmt::Debug for #ident {
-                fn fmt(&self, #f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result { #shown }
+                fn fmt(&self, #f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    let mut #debug = ::core::fmt::Formatter::debug_struct(#f, #text);
+                    #(::core::fmt::DebugStruct::field(&mut #debug, #keys, #shown);)*
+                    ::core::fmt::DebugStruct::finish(&mut #debug)
+                }
             }
         },
     ]
 }
 
-fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStream {
-    let ident = &job.struct_ident;
-    let constants = constants(job, krate);
+fn job_impl(job: &Job) -> TokenStream {
+    let Job { struct_ident: ident, krate, private, .. } = job;
+    let constants = constants(job);
     let output = match &job.output {
         None => quote!(()),
         // not through the whole type: its error type may be private although the job is public
         Some(ty) => match types::ok_of_result(ty) {
             Some(ok) => ok.to_token_stream(),
-            None => on_type(&ty.to_token_stream(), quote!(#private::ReturnValue), "Output"),
+            None => on_type(ty, quote!(#private::ReturnValue), "Output"),
         },
     };
-    let context = Ident::new("context", Span::mixed_site());
-    let body = Body::new(job, private, &context).tokens();
-    let requires = requires(job, private);
+    let context = variable("context");
+    let body = body(job, &context);
+    let requires = requires(job);
     #[cfg(feature = "schedules")]
-    let schedules = crate::periodic::schedules(job, krate);
+    let schedules = crate::periodic::schedules(job);
     #[cfg(not(feature = "schedules"))]
     let schedules = TokenStream::new();
     let ident_span = job.function.sig.ident.span();
     // A problem with the future (a guard held across an await) is reported at the function's name. But a type that is
     // no outcome is reported wherever the future's type occurs. There, the type has the span of the first report.
     let (first, last) = match &job.output {
-        Some(ty) if types::last_segment(ty).is_none_or(|(name, _)| name != "Result") => ends(&ty.to_token_stream()),
+        Some(ty) if types::last_segment(ty).is_none_or(|(name, _)| name != "Result") => ends(ty),
         _ => (ident_span, ident_span),
     };
     let open = quote_spanned!(first=> impl);
@@ -208,139 +182,86 @@ fn job_impl(job: &Job, krate: &TokenStream, private: &TokenStream) -> TokenStrea
     }
 }
 
-/// The body of `run`, and the names of its variables.
-struct Body<'a> {
-    job: &'a Job,
-    private: &'a TokenStream,
-    context: &'a Ident,
-    this: Ident,
-    tx: Ident,
-}
-
-impl<'a> Body<'a> {
-    fn new(job: &'a Job, private: &'a TokenStream, context: &'a Ident) -> Self {
-        let name = |name: &str| Ident::new(name, Span::mixed_site());
-        Self { job, private, context, this: name("this"), tx: name("tx") }
-    }
-
-    fn tokens(&self) -> TokenStream {
-        let Self { context, this, tx, .. } = self;
-        let (passed, states) = self.passed_and_states();
-        let begin = self.on_tx("begin", quote!(&#context)).map(|begin| quote!(let mut #tx = #begin?;));
-        let value = self.value(&passed);
-        let end = match &self.job.output {
-            None => self.end_of_nothing(&value),
-            Some(ty) => self.end_of_result(&value, &ty.to_token_stream()),
-        };
-        quote! {
-            let #this = self;
-            let _ = (&#this, &#context);
-            #(#states)*
-            #begin
-            #end
-        }
-    }
-
-    /// What the function is called with, and the statements that fetch the states among that.
-    fn passed_and_states(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        let Self { job, private, context, this, tx } = self;
-        let (mut passed, mut states) = (Vec::new(), Vec::new());
-        for parameter in &job.parameters {
-            passed.push(match parameter {
-                Parameter::Context { borrowed: true } => quote!(&#context),
-                Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
-                Parameter::State { borrowed, ty } => {
-                    let state = Ident::new(&format!("state_{}", states.len()), Span::mixed_site());
-                    let ty = ty.to_token_stream();
-                    let get = on_type(&ty, quote!(#private::StateParameter<_>), "get");
-                    let call = call(&ty, quote!(&#context));
-                    states.push(quote!(let #state = #get #call;));
-                    if *borrowed { quote!(&#state) } else { quote!(#state) }
-                }
-                Parameter::Tx { .. } => quote!(&mut #tx),
-                Parameter::Argument(Argument { ident, pass, .. }) => match pass {
-                    Pass::Value => quote!(#this.#ident),
-                    Pass::Borrowed => quote!(&#this.#ident),
-                    Pass::AsRef => quote!(::core::option::Option::as_ref(&#this.#ident)),
-                    Pass::AsDeref => quote!(::core::option::Option::as_deref(&#this.#ident)),
-                    Pass::CowOwned => quote!(::std::borrow::Cow::Owned(#this.#ident)),
-                },
-            });
-        }
-        (passed, states)
-    }
-
-    /// The call of the function, up to its value.
-    fn value(&self, passed: &[TokenStream]) -> TokenStream {
-        let (private, sig) = (self.private, &self.job.function.sig);
-        let function = &sig.ident;
-        let called = quote!(#function(#(#passed),*));
-        if sig.asyncness.is_some() { quote!(#called.await) } else { quote!(#private::blocking(move || #called).await) }
-    }
-
-    /// A call on the transaction, if the function takes one.
-    fn on_tx(&self, method: &str, arguments: TokenStream) -> Option<TokenStream> {
-        let private = self.private;
-        self.job.tx().map(|ty| {
-            let ty = ty.to_token_stream();
-            let (path, call) = (on_type(&ty, quote!(#private::TxParameter), method), call(&ty, arguments));
-            quote!(#path #call.await)
-        })
-    }
-
-    /// Calls a function that returns nothing.
-    fn end_of_nothing(&self, value: &TokenStream) -> TokenStream {
-        let Self { context, tx, .. } = self;
-        let commit = self.on_tx("commit", quote!(#tx, &#context, &())).map(|commit| quote!(#commit?;));
-        quote!({ let () = #value; #commit ::core::result::Result::Ok(()) })
-    }
-
-    /// Calls a function that returns a `Result`, with the type `ty`.
-    fn end_of_result(&self, value: &TokenStream, ty: &TokenStream) -> TokenStream {
-        let Self { private, context, tx, .. } = self;
-        let result = Ident::new("result", Span::mixed_site());
-        let error = Ident::new("error", Span::mixed_site());
-        let split = on_type(ty, quote!(#private::ReturnValue), "into_result");
-        let split_call = call(ty, quote!(#result));
-        let error_type = on_type(ty, quote!(#private::ReturnValue), "Error");
-        let failed = on_type(&error_type, quote!(#private::ReturnedError<_>), "into_job_error");
-        let failed_call = call(ty, quote!(#error));
-        let commit = self.on_tx("commit", quote!(#tx, &#context, &#result)).map(|commit| quote!(#commit?;));
-        let roll_back = self.on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back;));
-        quote! {{
-            let #result = #value;
-            match #split #split_call {
-                ::core::result::Result::Ok(#result) => { #commit ::core::result::Result::Ok(#result) }
-                ::core::result::Result::Err(#error) => {
-                    let #error = #failed #failed_call;
-                    #roll_back
-                    ::core::result::Result::Err(#error)
-                }
+/// The body of `run`.
+fn body(job: &Job, context: &Ident) -> TokenStream {
+    let (private, sig) = (&job.private, &job.function.sig);
+    let [this, tx, result, error] = ["this", "tx", "result", "error"].map(variable);
+    let (mut passed, mut states) = (Vec::new(), Vec::new());
+    for parameter in &job.parameters {
+        passed.push(match parameter {
+            Parameter::Context { borrowed: true } => quote!(&#context),
+            Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
+            Parameter::State { borrowed, ty } => {
+                let state = variable(&format!("state_{}", states.len()));
+                let get = call(ty, quote!(#private::StateParameter<_>), "get", quote!(&#context));
+                states.push(quote!(let #state = #get;));
+                if *borrowed { quote!(&#state) } else { quote!(#state) }
             }
-        }}
+            Parameter::Tx { .. } => quote!(&mut #tx),
+            Parameter::Argument(Argument { ident, pass, .. }) => match pass {
+                Pass::Value => quote!(#this.#ident),
+                Pass::Borrowed => quote!(&#this.#ident),
+                Pass::AsRef => quote!(::core::option::Option::as_ref(&#this.#ident)),
+                Pass::AsDeref => quote!(::core::option::Option::as_deref(&#this.#ident)),
+                Pass::CowOwned => quote!(::std::borrow::Cow::Owned(#this.#ident)),
+            },
+        });
+    }
+    let function = &sig.ident;
+    let called = quote!(#function(#(#passed),*));
+    let value = match sig.asyncness {
+        Some(_) => quote!(#called.await),
+        None => quote!(#private::blocking(move || #called).await),
+    };
+    // nothing if the function takes no transaction
+    let on_tx = |function: &str, arguments: TokenStream| {
+        job.tx().map(|ty| call(ty, quote!(#private::TxParameter), function, arguments))
+    };
+    let begin = on_tx("begin", quote!(&#context)).map(|begin| quote!(let mut #tx = #begin.await?;));
+    let commit =
+        |output: TokenStream| on_tx("commit", quote!(#tx, &#context, &#output)).map(|commit| quote!(#commit.await?;));
+    let end = match &job.output {
+        None => {
+            let commit = commit(quote!(()));
+            quote!({ let () = #value; #commit ::core::result::Result::Ok(()) })
+        }
+        Some(ty) => {
+            let returned = quote!(#private::ReturnValue);
+            let split = call(ty, returned.clone(), "into_result", quote!(#result));
+            let failed = quote!(#private::ReturnedError<_>);
+            let failed = call(&on_type(ty, returned, "Error"), failed, "into_job_error", quote!(#error));
+            let commit = commit(quote!(#result));
+            let roll_back = on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back.await;));
+            quote! {{
+                let #result = #value;
+                match #split {
+                    ::core::result::Result::Ok(#result) => { #commit ::core::result::Result::Ok(#result) }
+                    ::core::result::Result::Err(#error) => {
+                        let #error = #failed;
+                        #roll_back
+                        ::core::result::Result::Err(#error)
+                    }
+                }
+            }}
+        }
+    };
+    quote! {
+        let #this = self;
+        let _ = (&#this, &#context);
+        #(#states)*
+        #begin
+        #end
     }
 }
 
-fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
-    let described: Vec<_> = job
-        .parameters
-        .iter()
-        .filter_map(|parameter| match parameter {
-            Parameter::State { ty, .. } => {
-                let ty = ty.to_token_stream();
-                let describe = on_type(&ty, quote!(#private::StateParameter<_>), "describe");
-                let call = call(&ty, TokenStream::new());
-                Some(quote!(#describe #call))
-            }
-            Parameter::Tx { ty } => {
-                let ty = ty.to_token_stream();
-                let describe = on_type(&ty, quote!(#private::TxParameter), "describe");
-                let call = call(&ty, TokenStream::new());
-                Some(quote!(#describe #call))
-            }
-            _ => None,
-        })
-        .collect();
+fn requires(job: &Job) -> Option<TokenStream> {
+    let private = &job.private;
+    let described = job.parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::State { ty, .. } => Some((ty, quote!(#private::StateParameter<_>))),
+        Parameter::Tx { ty } => Some((ty, quote!(#private::TxParameter))),
+        _ => None,
+    });
+    let described: Vec<_> = described.map(|(ty, bound)| call(ty, bound, "describe", TokenStream::new())).collect();
     (!described.is_empty()).then(|| {
         quote! {
             fn requires() -> ::std::vec::Vec<#private::StateType> {
@@ -351,62 +272,39 @@ fn requires(job: &Job, private: &TokenStream) -> Option<TokenStream> {
 }
 
 /// Constants for the given options. The others keep the trait's defaults.
-pub(crate) fn constants(job: &Job, krate: &TokenStream) -> TokenStream {
-    let options = &job.options;
-    let kind = job.kind();
-    let aliases = options.aliases.iter().map(|alias| &alias.value);
+fn constants(job: &Job) -> TokenStream {
+    let Job { options, kind, krate, .. } = job;
+    let (queue, priority, retries) = (options.queue.iter(), options.priority.iter(), options.max_retries.iter());
+    let (timeout, backoff) = (options.timeout.iter(), options.backoff.iter());
+    let aliases = options.aliases.iter().map(LitStr::value);
     let aliases = (!options.aliases.is_empty())
         .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
-    let queue = options.queue.iter().map(|queue| quote!(const QUEUE: &'static ::core::primitive::str = #queue;));
-    let priority = options.priority.iter().map(|priority| quote!(const PRIORITY: ::core::primitive::i16 = #priority;));
-    let retries =
-        options.max_retries.iter().map(|retries| quote!(const MAX_RETRIES: ::core::primitive::u32 = #retries;));
-    let timeout = options.timeout.iter().map(|timeout| {
-        let timeout = duration(*timeout);
-        quote!(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)
-    });
-    let backoff = options.backoff.iter().map(|backoff| {
-        let value = match backoff {
-            Backoff::Exponential { base, max } => {
-                let (base, max) = (duration(*base), duration(*max));
-                quote!(exponential(#base, #max))
-            }
-            Backoff::Linear { step, max } => {
-                let (step, max) = (duration(*step), duration(*max));
-                quote!(linear(#step, #max))
-            }
-            Backoff::Fixed { delay } => {
-                let delay = duration(*delay);
-                quote!(fixed(#delay))
-            }
-            Backoff::Custom { function } => quote!(custom(#function)),
-        };
-        quote!(const BACKOFF: #krate::Backoff = #krate::Backoff::#value;)
-    });
     let unique = options.unique.as_ref().map(|unique| unique_constant(unique, krate));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
-        #(#queue)*
-        #(#priority)*
-        #(#retries)*
-        #(#timeout)*
-        #(#backoff)*
+        #(const QUEUE: &'static ::core::primitive::str = #queue;)*
+        #(const PRIORITY: ::core::primitive::i16 = #priority;)*
+        #(const MAX_RETRIES: ::core::primitive::u32 = #retries;)*
+        #(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)*
+        #(const BACKOFF: #krate::Backoff = #krate::Backoff::#backoff;)*
         #unique
     }
 }
 
 /// The constant `UNIQUE`.
 pub(crate) fn unique_constant(unique: &Unique, krate: &TokenStream) -> TokenStream {
-    let word = |word: &str| format_ident!("{}", names::upper_camel(word));
     let keys = &unique.keys;
     let by = if keys.is_empty() { quote!(ALL_ARGS) } else { quote!(by(&[#(#keys),*])) };
-    let until = unique.until.map(word).map(|until| quote!(.until(#krate::unique::UniqueUntil::#until)));
-    let at_least = unique.at_least.map(duration).map(|period| quote!(.at_least(#period)));
-    let on_conflict = unique.on_conflict.as_ref().map(|conflict| word(conflict.value));
-    let on_conflict = on_conflict.map(|conflict| quote!(.on_conflict(#krate::unique::OnConflict::#conflict)));
+    let until = unique.until.map(names::variant).into_iter();
+    let at_least = unique.at_least.iter();
+    let on_conflict = unique.on_conflict.iter().map(|(word, _)| names::variant(word));
     quote! {
-        const UNIQUE: ::core::option::Option<#krate::unique::Unique> =
-            ::core::option::Option::Some(#krate::unique::Unique::#by #until #at_least #on_conflict);
+        const UNIQUE: ::core::option::Option<#krate::unique::Unique> = ::core::option::Option::Some(
+            #krate::unique::Unique::#by
+                #(.until(#krate::unique::UniqueUntil::#until))*
+                #(.at_least(#at_least))*
+                #(.on_conflict(#krate::unique::OnConflict::#on_conflict))*
+        );
     }
 }

@@ -1,13 +1,17 @@
 //! The code emitted next to the errors, so that one mistake causes one message: the unchanged function, and a stub of
 //! the struct that satisfies its uses.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use std::collections::BTreeMap;
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
+use syn::Type;
 
 use crate::check;
 use crate::expand;
 use crate::model::Job;
 use crate::stored;
+use crate::tokens::variable;
 use crate::types;
 
 /// The function and a stub of the struct.
@@ -22,32 +26,21 @@ pub(crate) fn fallback(job: &Job) -> TokenStream {
 }
 
 fn stub(job: &Job) -> TokenStream {
-    let (vis, ident, krate) = (&job.function.vis, &job.struct_ident, job.krate());
-    let private = quote!(#krate::__private);
-    let attrs = expand::carried(job);
-    let mut seen: Vec<&Ident> = Vec::new();
-    let mut fields = Vec::new();
-    for argument in job.arguments() {
-        if let Some(ty) = harmless(job, argument.ty.clone())
-            && !seen.contains(&&argument.ident)
-        {
-            seen.push(&argument.ident);
-            let name = &argument.ident;
-            fields.push(quote!(#vis #name: #ty));
-        }
-    }
-    let body = if job.argument_count == 0 { quote!(;) } else { quote!({ #(#fields,)* }) };
-    let generics: Vec<_> = (0..job.argument_count).map(|n| format_ident!("__A{n}")).collect();
+    let Job { struct_ident: ident, krate, argument_count, .. } = job;
+    let (vis, attrs) = (&job.function.vis, expand::carried(job));
+    let fields = job.arguments().filter_map(|argument| Some((&argument.ident, harmless(job, &argument.ty)?)));
+    let fields: BTreeMap<_, _> = fields.collect();
+    let (names, types) = (fields.keys(), fields.values());
+    let body = if *argument_count == 0 { quote!(;) } else { quote!({ #(#vis #names: #types,)* }) };
+    let generics: Vec<_> = (0..*argument_count).map(|n| format_ident!("__A{n}")).collect();
     let loops = quote!(loop {});
-    let [serialize, deserialize] = stored::serde_impls(ident, &private, &loops, &loops);
+    let [serialize, deserialize] = stored::serde_impls(job, &loops, &loops);
     let lints = quote!(#[allow(dead_code, missing_docs, unused_variables, unused_imports, clippy::all)]);
-    let context = Ident::new("_context", Span::mixed_site());
-    let further = &job.options.derive;
-    let further = (!further.is_empty()).then(|| quote!(#[derive(#(#further),*)]));
+    let context = variable("_context");
+    let outcome = quote!(::core::result::Result<(), #krate::JobError>);
     quote! {
-        #(#attrs)*
+        #attrs
         #lints
-        #further
         #vis struct #ident #body
         #lints
         const _: () = {
@@ -68,8 +61,7 @@ fn stub(job: &Job) -> TokenStream {
                 fn run(
                     self,
                     #context: #krate::JobContext,
-                ) -> impl ::core::future::Future<Output = ::core::result::Result<(), #krate::JobError>> + ::core::marker::Send
-                {
+                ) -> impl ::core::future::Future<Output = #outcome> + ::core::marker::Send {
                     ::core::future::pending()
                 }
             }
@@ -78,21 +70,17 @@ fn stub(job: &Job) -> TokenStream {
 }
 
 /// The type with every lifetime `'static`, or nothing if it could cause a message of its own.
-fn harmless(job: &Job, ty: TokenStream) -> Option<TokenStream> {
+fn harmless(job: &Job, ty: &Type) -> Option<TokenStream> {
     let generics = &job.function.sig.generics;
-    let declared = |word: &Ident| {
+    let is_generic = |word: &Ident| {
         let types = generics.type_params().any(|param| param.ident == *word);
         types || generics.const_params().any(|param| param.ident == *word)
     };
-    let odd = |word: &Ident| ["impl", "dyn", "Self", "_", "fn"].iter().any(|odd| word == odd) || declared(word);
-    let unsized_or_pointer = match syn::parse2::<syn::Type>(ty.clone()) {
-        Ok(ty) => types::is_unsized(&ty) || ty.to_token_stream().to_string().contains('*'),
-        Err(_) => true,
-    };
-    if unsized_or_pointer || types::mentions(ty.clone(), &odd).is_some() {
-        return None;
-    }
-    Some(with_static(ty))
+    let odd = |word: &Ident| ["impl", "dyn", "Self", "_", "fn"].iter().any(|odd| word == odd) || is_generic(word);
+    let tokens = ty.to_token_stream();
+    let is_pointer = tokens.to_string().contains('*');
+    let causes_more = is_pointer || types::is_unsized(ty) || types::mentions(tokens.clone(), &odd).is_some();
+    (!causes_more).then(|| with_static(tokens))
 }
 
 fn with_static(tokens: TokenStream) -> TokenStream {

@@ -11,6 +11,7 @@ mod expand;
 mod expression;
 mod fallback;
 mod generate;
+mod known;
 mod model;
 mod names;
 #[cfg(feature = "schedules")]

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, FnArg, Pat, PatType, ReturnType, Signature, Token, Type, Visibility};
+use syn::{Attribute, FnArg, LitStr, Pat, PatIdent, PatType, ReturnType, Signature, Token, Type, Visibility};
 
 use crate::attr::Options;
 use crate::errors::Errors;
@@ -25,9 +25,7 @@ impl Parse for Function {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis: Visibility = input.parse()?;
-        if let Some(error) = not_a_function(input) {
-            return Err(error);
-        }
+        refuse_other_items(input)?;
         let sig: Signature = input.parse()?;
         let has_body = input.peek(syn::token::Brace);
         let body = input.parse()?;
@@ -42,25 +40,31 @@ impl ToTokens for Function {
     }
 }
 
-/// The item that `#[job]` was put on by mistake.
-fn not_a_function(input: ParseStream<'_>) -> Option<syn::Error> {
+/// Refuses an item that `#[job]` was put on by mistake.
+fn refuse_other_items(input: ParseStream<'_>) -> syn::Result<()> {
     if input.fork().parse::<Signature>().is_ok() || input.peek(Token![fn]) || input.peek(Token![async]) {
-        return None;
+        return Ok(());
     }
     let cursor = input.fork();
-    let word = cursor.call(Ident::parse_any).ok()?;
-    let cure = "put it on a free function, `#[job] async fn send_email(…) { … }`, which makes the struct `SendEmail`";
-    let message = match word.to_string().as_str() {
-        "struct" | "enum" | "union" => {
-            format!("`#[job]` does not go on the data of a job, but on the function that runs it: {cure}")
-        }
-        "impl" => format!("`#[job]` does not go on an `impl`: {cure}"),
-        "trait" => format!("`#[job]` does not go on a `trait`: {cure}"),
-        "mod" => format!("`#[job]` does not go on a module, but on each function in it: {cure}"),
-        "const" | "unsafe" | "extern" if cursor.peek(Token![fn]) || cursor.peek(Token![async]) => return None,
-        _ => format!("`#[job]` goes on functions only: {cure}"),
+    let Ok(word) = cursor.call(Ident::parse_any) else { return Ok(()) };
+    let what = match word.to_string().as_str() {
+        "struct" | "enum" | "union" => "does not go on the data of a job, but on the function that runs it",
+        "impl" => "does not go on an `impl`",
+        "trait" => "does not go on a `trait`",
+        "mod" => "does not go on a module, but on each function in it",
+        "const" | "unsafe" | "extern" if cursor.peek(Token![fn]) || cursor.peek(Token![async]) => return Ok(()),
+        _ => "goes on functions only",
     };
-    Some(syn::Error::new_spanned(word, message))
+    let cure = "put it on a free function, `#[job] async fn send_email(…) { … }`, which makes the struct `SendEmail`";
+    Err(syn::Error::new_spanned(word, format!("`#[job]` {what}: {cure}")))
+}
+
+/// The attributes that depend on the build.
+pub(crate) const CFG: [&str; 2] = ["cfg", "cfg_attr"];
+
+/// Whether the attribute has one of the names.
+pub(crate) fn is_one_of(attr: &Attribute, names: &[&str]) -> bool {
+    names.iter().any(|name| attr.path().is_ident(name))
 }
 
 /// A parameter of the function.
@@ -80,14 +84,8 @@ pub(crate) struct Argument {
     pub(crate) ident: Ident,
     /// For the field: `#[serde(…)]` and documentation.
     pub(crate) attrs: Vec<Attribute>,
-    pub(crate) ty: TokenStream,
+    pub(crate) ty: Type,
     pub(crate) pass: Pass,
-}
-
-impl Argument {
-    pub(crate) fn is_documented(&self) -> bool {
-        self.attrs.iter().any(|attr| attr.path().is_ident("doc"))
-    }
 }
 
 /// An annotated function, parsed.
@@ -98,6 +96,11 @@ pub(crate) struct Job {
     /// Serde attributes of the function, for the struct.
     pub(crate) serde_attrs: Vec<Attribute>,
     pub(crate) struct_ident: Ident,
+    /// The name in the `kind` column.
+    pub(crate) kind: String,
+    /// The path of the `queue` crate, and of what it has for the generated code only.
+    pub(crate) krate: TokenStream,
+    pub(crate) private: TokenStream,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) output: Option<Type>,
     /// How many parameters are arguments, including invalid ones.
@@ -110,38 +113,32 @@ impl Job {
     /// Reads the function. Mistakes go to `errors`.
     pub(crate) fn new(options: Options, mut function: Function, errors: &mut Errors) -> Self {
         let found_before = errors.len();
-        let mut parameters = Vec::new();
-        let mut argument_count = 0;
-        let generics = function.sig.generics.clone();
+        let (mut parameters, mut argument_count) = (Vec::new(), 0);
         for input in &mut function.sig.inputs {
-            match input {
-                FnArg::Receiver(receiver) => errors.at(
-                    receiver.self_token,
-                    "a job has no `self`, it runs later in another process: write a free function that takes what it needs \
-                     as arguments, or as `State<T>`",
-                ),
-                FnArg::Typed(typed) => {
-                    let attrs = std::mem::take(&mut typed.attrs);
-                    let (for_field, for_function) = split_attrs(attrs, errors);
-                    typed.attrs = for_function;
-                    let parameter = special(typed, errors);
-                    if parameter.is_some() {
-                        for attr in for_field.iter().filter(|attr| attr.path().is_ident("serde")) {
-                            errors.at(attr, "this parameter is not stored: remove the `#[serde(…)]`");
-                        }
-                        parameters.extend(parameter);
-                        continue;
-                    }
-                    argument_count += 1;
-                    let ident = argument_name(typed, errors);
-                    let name = ident.clone().unwrap_or_else(|| format_ident!("value"));
-                    let stored = types::stored(&name, &typed.ty, &generics, errors);
-                    if let Some(ident) = ident {
-                        let types::Stored { ty, pass } = stored;
-                        parameters.push(Parameter::Argument(Argument { ident, attrs: for_field, ty, pass }));
-                    }
+            let typed = match input {
+                FnArg::Typed(typed) => typed,
+                FnArg::Receiver(receiver) => {
+                    errors.at(
+                        receiver.self_token,
+                        "a job has no `self`, it runs later in another process: write a free function that takes what \
+                         it needs as arguments, or as `State<T>`",
+                    );
+                    continue;
                 }
+            };
+            let attrs = split_attrs(typed, errors);
+            if let Some(parameter) = special(typed, errors) {
+                for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
+                    errors.at(attr, "this parameter is not stored: remove the `#[serde(…)]`");
+                }
+                parameters.push(parameter);
+                continue;
             }
+            argument_count += 1;
+            let ident = argument_name(typed, errors);
+            let name = ident.clone().unwrap_or_else(|| format_ident!("value"));
+            let (ty, pass) = types::stored(&name, &typed.ty, errors);
+            parameters.extend(ident.map(|ident| Parameter::Argument(Argument { ident, attrs, ty, pass })));
         }
         let output = match &function.sig.output {
             ReturnType::Default => None,
@@ -149,12 +146,24 @@ impl Job {
         };
         let (serde_attrs, attrs) = function.attrs.into_iter().partition(|attr| attr.path().is_ident("serde"));
         function.attrs = attrs;
-        let struct_ident = match &options.struct_name {
-            Some(name) => name.clone(),
-            None => struct_ident(&function.sig.ident),
-        };
+        let struct_ident = options.struct_name.clone().unwrap_or_else(|| struct_ident(&function.sig.ident));
+        let kind = options.name.as_ref().map_or_else(|| function.sig.ident.unraw().to_string(), LitStr::value);
+        let krate = options.krate.as_ref().map_or_else(|| quote!(::queue), ToTokens::to_token_stream);
+        let private = quote!(#krate::__private);
         let sound = errors.len() == found_before;
-        Self { options, function, serde_attrs, struct_ident, parameters, output, argument_count, sound }
+        Self {
+            options,
+            function,
+            serde_attrs,
+            struct_ident,
+            kind,
+            krate,
+            private,
+            parameters,
+            output,
+            argument_count,
+            sound,
+        }
     }
 
     /// The parameters that are stored.
@@ -172,48 +181,28 @@ impl Job {
             _ => None,
         })
     }
-
-    /// The name in the `kind` column.
-    pub(crate) fn kind(&self) -> String {
-        match &self.options.name {
-            Some(name) => name.value.clone(),
-            None => self.function.sig.ident.unraw().to_string(),
-        }
-    }
-
-    /// The path of the `queue` crate.
-    pub(crate) fn krate(&self) -> TokenStream {
-        match &self.options.krate {
-            Some(path) => path.to_token_stream(),
-            None => quote!(::queue),
-        }
-    }
 }
 
 /// The default name of the struct, with the span of the function's name: a clash is reported there.
 fn struct_ident(function: &Ident) -> Ident {
     let name = names::upper_camel(&function.unraw().to_string());
-    syn::parse_str::<Ident>(&name)
-        .map_or_else(|_| Ident::new("QueueJob", Span::call_site()), |_| Ident::new(&name, function.span()))
+    match syn::parse_str::<Ident>(&name) {
+        Ok(_) => Ident::new(&name, function.span()),
+        Err(_) => Ident::new("QueueJob", Span::call_site()),
+    }
 }
 
-/// Splits a parameter's attributes: for the field, and for the function.
-fn split_attrs(attrs: Vec<Attribute>, errors: &mut Errors) -> (Vec<Attribute>, Vec<Attribute>) {
-    let (mut for_field, mut for_function) = (Vec::new(), Vec::new());
-    for attr in attrs {
-        let path = attr.path();
-        if path.is_ident("cfg") || path.is_ident("cfg_attr") {
-            errors.at(
-                &attr,
-                "an argument cannot depend on the build, rows would no longer fit: write `#[cfg(…)]` on two functions instead",
-            );
-        } else if ["allow", "warn", "deny", "forbid", "expect"].iter().any(|lint| path.is_ident(lint)) {
-            for_function.push(attr);
-        } else {
-            for_field.push(attr);
-        }
+/// Takes the parameter's attributes for the field. What remains is for the function.
+fn split_attrs(typed: &mut PatType, errors: &mut Errors) -> Vec<Attribute> {
+    const LINTS: [&str; 5] = ["allow", "warn", "deny", "forbid", "expect"];
+    let attrs = std::mem::take(&mut typed.attrs).into_iter();
+    let (for_function, mut for_field): (Vec<_>, Vec<_>) = attrs.partition(|attr| is_one_of(attr, &LINTS));
+    typed.attrs = for_function;
+    for attr in for_field.extract_if(.., |attr| is_one_of(attr, &CFG)) {
+        let cure = "write `#[cfg(…)]` on two functions instead";
+        errors.at(attr, format!("an argument cannot depend on the build, rows would no longer fit: {cure}"));
     }
-    (for_field, for_function)
+    for_field
 }
 
 /// Recognises `JobContext`, `State<T>` and `Tx<DB>`.
@@ -232,26 +221,17 @@ fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
     }
     if let Some(state) = types::only_argument(inner, "State") {
         if mutable {
-            errors.at(
-                ty,
-                format!(
-                    "the state is shared: write `State<{}>`, and a `Mutex` in it if it changes",
-                    types::tidy(state)
-                ),
-            );
-        } else {
-            check_state(state, errors);
+            let state = types::tidy(state);
+            errors.at(ty, format!("the state is shared: write `State<{state}>`, and a `Mutex` in it if it changes"));
+        } else if let Some(message) = cannot_be_state(types::peel(state)) {
+            errors.at(state, message);
         }
         return Some(Parameter::State { borrowed, ty: inner.clone() });
     }
     if let Some(database) = types::only_argument(inner, "Tx") {
-        let pool = types::last_segment(database).and_then(|(name, _)| match name.to_string().as_str() {
-            "PgPool" => Some("Postgres"),
-            "MySqlPool" => Some("MySql"),
-            "SqlitePool" => Some("Sqlite"),
-            _ => None,
-        });
-        if let Some(name) = pool {
+        const POOLS: [(&str, &str); 3] = [("PgPool", "Postgres"), ("MySqlPool", "MySql"), ("SqlitePool", "Sqlite")];
+        let pool = types::last_segment(database).and_then(|(name, _)| POOLS.iter().find(|(pool, _)| name == pool));
+        if let Some((_, name)) = pool {
             errors.at(database, format!("a transaction is of a database, not of a pool: write `&mut Tx<{name}>`"));
         } else if matches!(types::peel(database), Type::Infer(_)) {
             errors.at(database, "the worker's database is part of the type: write `Postgres`, `MySql` or `Sqlite`");
@@ -273,18 +253,16 @@ fn special(typed: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
     Some(Parameter::State { borrowed, ty: meant })
 }
 
-fn check_state(state: &Type, errors: &mut Errors) {
-    match types::peel(state) {
+fn cannot_be_state(ty: &Type) -> Option<String> {
+    Some(match ty {
         Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") => {
-            errors.at(state, format!("the worker owns its state: write `State<Arc<{}>>`", types::tidy(&reference.elem)))
+            format!("the worker owns its state: write `State<Arc<{}>>`", types::tidy(&reference.elem))
         }
-        Type::ImplTrait(_) => {
-            errors.at(state, "a state is found by its type: write a concrete type instead of `impl …`")
-        }
-        Type::TraitObject(_) => errors.at(state, format!("write `State<Arc<{}>>`", types::tidy(state))),
-        Type::Infer(_) => errors.at(state, "a state is found by its type: write it instead of `_`"),
-        _ => {}
-    }
+        Type::TraitObject(_) => format!("write `State<Arc<{}>>`", types::tidy(ty)),
+        Type::ImplTrait(_) => "a state is found by its type: write a concrete type instead of `impl …`".to_owned(),
+        Type::Infer(_) => "a state is found by its type: write it instead of `_`".to_owned(),
+        _ => return None,
+    })
 }
 
 /// The name of the field.
@@ -294,38 +272,26 @@ fn argument_name(typed: &PatType, errors: &mut Errors) -> Option<Ident> {
     while let Pat::Paren(paren) = pattern {
         pattern = &paren.pat;
     }
-    match pattern {
-        Pat::Ident(ident) => {
-            if let Some((at, _)) = &ident.subpat {
-                let name = &ident.ident;
-                errors.at(
-                    at,
-                    format!("an argument has a plain name: write `{name}: {ty}` and take it apart in the body"),
-                );
+    let cure = match pattern {
+        Pat::Ident(PatIdent { ident, subpat, .. }) => {
+            if let Some((at, _)) = subpat {
+                let cure = format!("write `{ident}: {ty}` and take it apart in the body");
+                errors.at(at, format!("an argument has a plain name: {cure}"));
             }
-            Some(ident.ident.clone())
+            return Some(ident.clone());
         }
-        Pat::Wild(_) => {
-            errors.at(pattern, format!("an argument is stored under its name: write `_unused: {ty}`"));
-            None
-        }
+        Pat::Wild(_) => format!("write `_unused: {ty}`"),
         _ => {
-            let name = sample_name(&typed.ty);
-            let written = types::tidy(pattern);
-            errors.at(
-                pattern,
-                format!("an argument is stored under its name: write `{name}: {ty}`, and `let {written} = {name};` in the body"),
-            );
-            None
+            let (name, written) = (sample_name(&typed.ty), types::tidy(pattern));
+            format!("write `{name}: {ty}`, and `let {written} = {name};` in the body")
         }
-    }
+    };
+    errors.at(pattern, format!("an argument is stored under its name: {cure}"));
+    None
 }
 
 /// A name for an argument of type `ty`: `point` for `Point`.
 fn sample_name(ty: &Type) -> String {
     let name = types::last_segment(ty).map(|(ident, _)| ident.to_string().to_lowercase());
-    match name {
-        Some(name) if syn::parse_str::<Ident>(&name).is_ok() => name,
-        _ => "value".to_owned(),
-    }
+    name.filter(|name| syn::parse_str::<Ident>(name).is_ok()).unwrap_or_else(|| "value".to_owned())
 }

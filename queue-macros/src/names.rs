@@ -1,9 +1,25 @@
 //! Names: spelling suggestions, and the name of a function's struct.
 
+use proc_macro2::Ident;
+use quote::format_ident;
+
+/// The word that is meant by another: the same, one with it as a synonym, or one with a slip of the pen. Each of `words`
+/// is followed by its synonyms.
+pub(crate) fn meant<'a>(written: &str, words: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let lower = written.to_lowercase();
+    let known = words.clone().find(|words| words.split(' ').any(|word| word == lower));
+    known.map(first).or_else(|| closest(&lower, words.map(first)))
+}
+
+/// The word in front of its synonyms.
+pub(crate) fn first(words: &str) -> &str {
+    words.split(' ').next().unwrap_or(words)
+}
+
 /// The candidate that `word` most likely stands for, if any is close.
-pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).clamp(1, 3);
-    let scored = candidates.iter().map(|candidate| (distance(word, candidate), *candidate));
+    let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     scored.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate)
 }
 
@@ -28,20 +44,26 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// `send_email` gives `SendEmail`.
 pub(crate) fn upper_camel(name: &str) -> String {
-    name.split('_')
-        .flat_map(|word| {
-            let mut letters = word.chars();
-            let first = letters.next().into_iter().flat_map(char::to_uppercase);
-            first.chain(letters).collect::<Vec<_>>()
-        })
-        .collect()
+    camel(name, char::to_uppercase)
 }
 
-/// The option that is meant by another word: one of its synonyms, or a slip of the pen.
-pub(crate) fn meant(key: &str, synonyms: &[(&str, &'static str)], keys: &[&'static str]) -> Option<&'static str> {
-    let lower = key.to_lowercase();
-    let synonym = synonyms.iter().find(|(synonym, _)| *synonym == lower).map(|(_, key)| *key);
-    synonym.or_else(|| closest(&lower, keys))
+/// The variant of an enum for a word: `Start` for `start`.
+pub(crate) fn variant(word: &str) -> Ident {
+    format_ident!("{}", upper_camel(word))
+}
+
+/// The name with the first letter of each word changed by `upper`, and without the `_` between them.
+pub(crate) fn camel<L: IntoIterator<Item = char>>(name: &str, upper: impl Fn(char) -> L) -> String {
+    let words = name.split('_').flat_map(|word| {
+        let mut letters = word.chars();
+        let first = letters.next().into_iter().flat_map(&upper);
+        first.chain(letters).collect::<Vec<_>>()
+    });
+    words.collect()
+}
+
+pub(crate) fn listed<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -69,10 +91,10 @@ mod tests {
             ("prioirty", Some("priority")),
         ];
         for (word, expected) in table {
-            assert_eq!(closest(word, &options), expected, "{word}");
+            assert_eq!(closest(word, options), expected, "{word}");
         }
-        assert_eq!(closest("schedule", &options), None);
-        assert_eq!(closest("", &options), None);
+        assert_eq!(closest("schedule", options), None);
+        assert_eq!(closest("", options), None);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 use syn::{Attribute, Expr, LitStr, Token};
 
-use crate::entry;
 use crate::model::Argument;
+use crate::{entry, names};
 
 /// What keeps an argument out of the JSON of some jobs, or takes away its name.
 const ABSENT: [&str; 4] = ["skip", "skip_serializing", "skip_serializing_if", "flatten"];
@@ -99,24 +99,17 @@ fn renamed_by(rule: Option<&str>, field: &str) -> String {
 
 /// As serde does it: only the letters of ASCII change.
 fn pascal(field: &str) -> String {
-    let words = field.split('_').flat_map(|word| {
-        let mut letters = word.chars();
-        let first = letters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(letters)
-    });
-    words.collect()
+    names::camel(field, |letter| [letter.to_ascii_uppercase()])
 }
 
 #[cfg(test)]
 mod tests {
-    use quote::quote;
-
     use super::*;
     use crate::types::Pass;
 
     fn key(rules: &Rules, attrs: Vec<Attribute>) -> String {
         let ident = Ident::new("first_name", proc_macro2::Span::call_site());
-        rules.key(&Argument { ident, attrs, ty: quote!(u8), pass: Pass::Value })
+        rules.key(&Argument { ident, attrs, ty: syn::parse_quote!(u8), pass: Pass::Value })
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! How a job's arguments are written and read: the struct's serde implementations.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::ext::IdentExt as _;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitStr, Token};
 
 use crate::model::Job;
-use crate::tokens::on_argument;
+use crate::tokens::{on_argument, variable};
 
 /// The names of all arguments, for `queue::__private::Layout`.
 pub(crate) struct Layout {
@@ -50,13 +50,12 @@ impl Layout {
         Some(Layout { arguments: arguments.collect::<Option<_>>()?, deny_unknown })
     }
 
-    fn tokens(&self, job: &Job, private: &TokenStream) -> TokenStream {
-        let Layout { arguments, deny_unknown } = self;
-        let (name, about) = (job.struct_ident.unraw().to_string(), format!("the arguments of `{}`", job.kind()));
-        let further = arguments.iter().flat_map(|argument| &argument.aliases);
-        let names = arguments.iter().map(|argument| &argument.name).chain(further);
-        let places =
-            arguments.iter().enumerate().flat_map(|(place, argument)| argument.aliases.iter().map(move |_| place));
+    fn tokens(&self, job: &Job) -> TokenStream {
+        let (private, Layout { arguments, deny_unknown }) = (&job.private, self);
+        let (name, about) = (job.struct_ident.unraw().to_string(), format!("the arguments of `{}`", job.kind));
+        let aliases = arguments.iter().flat_map(|argument| &argument.aliases);
+        let names = arguments.iter().map(|argument| &argument.name).chain(aliases);
+        let places = arguments.iter().enumerate().flat_map(|(place, argument)| vec![place; argument.aliases.len()]);
         quote! {
             #private::Layout {
                 name: #name,
@@ -80,24 +79,21 @@ fn read_all(attrs: &[Attribute], mut read: impl FnMut(ParseNestedMeta<'_>) -> sy
 }
 
 /// The two serde implementations of a job with this layout.
-pub(crate) fn serialize_and_deserialize(job: &Job, layout: &Layout, private: &TokenStream) -> [TokenStream; 2] {
-    let serializer = Ident::new("serializer", Span::mixed_site());
-    let deserializer = Ident::new("deserializer", Span::mixed_site());
-    let names: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
-    if names.is_empty() {
-        return serde_impls(
-            &job.struct_ident,
-            private,
-            &quote!(#private::write_nothing(#serializer)),
-            &quote!(::core::result::Result::map(#private::read_nothing(#deserializer), |()| Self)),
-        );
+pub(crate) fn serialize_and_deserialize(job: &Job, layout: &Layout) -> [TokenStream; 2] {
+    let private = &job.private;
+    let (serializer, deserializer) = (variable("serializer"), variable("deserializer"));
+    if job.argument_count == 0 {
+        let read = quote!(#private::read_nothing(#deserializer));
+        let read = quote!(::core::result::Result::map(#read, |()| Self));
+        return serde_impls(job, &quote!(#private::write_nothing(#serializer)), &read);
     }
-    let layout_tokens = layout.tokens(job, private);
-    let written = job.arguments().map(|argument| {
-        let name = &argument.ident;
-        on_argument(argument, private, "as_stored", quote!(&self.#name))
-    });
-    let slots: Vec<_> = (0..names.len()).map(|n| Ident::new(&format!("slot_{n}"), Span::mixed_site())).collect();
+    let tokens = layout.tokens(job);
+    let names: Vec<_> = job.arguments().map(|argument| &argument.ident).collect();
+    let slots: Vec<_> = (0..names.len()).map(|n| variable(&format!("slot_{n}"))).collect();
+    let written = job
+        .arguments()
+        .zip(&names)
+        .map(|(argument, name)| on_argument(argument, private, "as_stored", quote!(&self.#name)));
     let made = job.arguments().zip(&layout.arguments).map(|(argument, Names { has_default, .. })| {
         let slot = on_argument(argument, private, "slot", TokenStream::new());
         if *has_default { quote!(#private::Slot::or_default(#slot)) } else { slot }
@@ -107,26 +103,20 @@ pub(crate) fn serialize_and_deserialize(job: &Job, layout: &Layout, private: &To
         .zip(&slots)
         .map(|(argument, slot)| on_argument(argument, private, "from_stored", quote!(#private::Slot::take(#slot))));
     serde_impls(
-        &job.struct_ident,
-        private,
-        &quote!(#private::Layout::write(&#layout_tokens, #serializer, &[#(#written),*])),
+        job,
+        &quote!(#private::Layout::write(&#tokens, #serializer, &[#(#written),*])),
         &quote! {
             #(let mut #slots = #made;)*
-            #private::Layout::read(&#layout_tokens, #deserializer, &mut [#(&mut #slots),*])?;
+            #private::Layout::read(&#tokens, #deserializer, &mut [#(&mut #slots),*])?;
             ::core::result::Result::Ok(Self { #(#names: #taken,)* })
         },
     )
 }
 
 /// The two serde implementations with the given bodies.
-pub(crate) fn serde_impls(
-    ident: &Ident,
-    private: &TokenStream,
-    ser: &TokenStream,
-    de: &TokenStream,
-) -> [TokenStream; 2] {
-    let serializer = Ident::new("serializer", Span::mixed_site());
-    let deserializer = Ident::new("deserializer", Span::mixed_site());
+pub(crate) fn serde_impls(job: &Job, write: &TokenStream, read: &TokenStream) -> [TokenStream; 2] {
+    let Job { struct_ident: ident, private, .. } = job;
+    let (serializer, deserializer) = (variable("serializer"), variable("deserializer"));
     let serde = quote!(#private::serde);
     [
         quote! {
@@ -137,14 +127,14 @@ pub(crate) fn serde_impls(
                 ) -> ::core::result::Result<
                     <__S as #serde::Serializer>::Ok,
                     <__S as #serde::Serializer>::Error,
-                > { #ser }
+                > { #write }
             }
         },
         quote! {
             impl<'de> #serde::Deserialize<'de> for #ident {
                 fn deserialize<__D: #serde::Deserializer<'de>>(
                     #deserializer: __D,
-                ) -> ::core::result::Result<Self, <__D as #serde::Deserializer<'de>>::Error> { #de }
+                ) -> ::core::result::Result<Self, <__D as #serde::Deserializer<'de>>::Error> { #read }
             }
         },
     ]
@@ -152,9 +142,9 @@ pub(crate) fn serde_impls(
 
 /// serde's own derives, for what [`Layout`] does not cover.
 pub(crate) fn derives(job: &Job) -> TokenStream {
-    let krate = job.krate();
-    let serde = quote!(#krate::__private::serde);
-    let (path, serde_attrs) = (serde.to_token_stream().to_string(), &job.serde_attrs);
+    let Job { private, serde_attrs, .. } = job;
+    let serde = quote!(#private::serde);
+    let path = serde.to_string();
     quote! {
         #[derive(#serde::Serialize, #serde::Deserialize)]
         #[serde(crate = #path)]

@@ -1,55 +1,46 @@
-//! Tokens that the files of generated code share: calls of items on a user's type, at its span, and durations.
-
-use std::time::Duration;
+//! Tokens that the files of generated code share: names, and calls of items on a user's type, at its span.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 
 use crate::model::Argument;
 
+/// A variable that the user's code cannot name.
+pub(crate) fn variable(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
 /// `<Type as bound>::item` on a user's type, with the type's span on every token.
-pub(crate) fn on_type(ty: &TokenStream, bound: TokenStream, item: &str) -> TokenStream {
+pub(crate) fn on_type(ty: &impl ToTokens, bound: TokenStream, item: &str) -> TokenStream {
     let (first, last) = ends(ty);
     let item = Ident::new(item, last);
     let open = quote_spanned!(first=> <);
-    let bound = respanned(quote!(as #bound), last);
-    quote_spanned!(last=> #open #ty #bound > :: #item)
-}
-
-/// The same tokens with `span`.
-fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
-    let tokens = tokens.into_iter().map(|mut token| {
-        token.set_span(span);
+    let bound = bound.into_iter().map(|mut token| {
+        token.set_span(last);
         token
     });
-    tokens.collect()
+    quote_spanned!(last=> #open #ty as #(#bound)* > :: #item)
 }
 
-/// `(arguments)`, at the end of `ty`.
-pub(crate) fn call(ty: &TokenStream, arguments: TokenStream) -> TokenStream {
-    let (_, last) = ends(ty);
-    quote_spanned!(last=> (#arguments))
+/// A call of a function of `<Type as bound>`.
+pub(crate) fn call(ty: &impl ToTokens, bound: TokenStream, function: &str, arguments: TokenStream) -> TokenStream {
+    let (function, (_, last)) = (on_type(ty, bound, function), ends(ty));
+    quote_spanned!(last=> #function(#arguments))
 }
 
-/// The spans of the first and the last token.
-pub(crate) fn ends(tokens: &TokenStream) -> (Span, Span) {
-    let mut spans = tokens.clone().into_iter().map(|token| token.span());
-    let first = spans.next().unwrap_or_else(Span::call_site);
-    (first, spans.last().unwrap_or(first))
-}
-
+/// A call of a function of `queue::__private::Argument`.
 pub(crate) fn on_argument(
     argument: &Argument,
     private: &TokenStream,
-    method: &str,
+    function: &str,
     arguments: TokenStream,
 ) -> TokenStream {
-    let (ty, bound) = (&argument.ty, quote!(#private::Argument<_>));
-    let (path, call) = (on_type(ty, bound, method), call(ty, arguments));
-    quote!(#path #call)
+    call(&argument.ty, quote!(#private::Argument<_>), function, arguments)
 }
 
-pub(crate) fn duration(duration: Duration) -> TokenStream {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    quote!(::core::time::Duration::from_millis(#millis))
+/// The spans of the first and the last token.
+pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
+    let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span());
+    let first = spans.next().unwrap_or_else(Span::call_site);
+    (first, spans.last().unwrap_or(first))
 }

@@ -1,9 +1,12 @@
 //! The stored type of an argument, and how its value is passed to the function.
 
 use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned as _;
-use syn::{AngleBracketedGenericArguments, GenericArgument, Generics, PathArguments, Type, TypePath, TypeReference};
+use syn::{
+    AngleBracketedGenericArguments, GenericArgument, PathArguments, Type, TypePath, TypeReference, TypeSlice,
+    parse_quote_spanned,
+};
 
 use crate::errors::Errors;
 
@@ -20,12 +23,6 @@ pub(crate) enum Pass {
     AsDeref,
     /// `Cow::Owned(value)`.
     CowOwned,
-}
-
-/// The type of the field for a parameter of type `ty`.
-pub(crate) struct Stored {
-    pub(crate) ty: TokenStream,
-    pub(crate) pass: Pass,
 }
 
 /// `ty` without the groups and parentheses that a `macro_rules!` adds.
@@ -65,50 +62,42 @@ pub(crate) fn only_argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// Reads the type of the argument `name`.
-pub(crate) fn stored(name: &Ident, ty: &Type, generics: &Generics, errors: &mut Errors) -> Stored {
+/// The type of the field for the argument `name` of type `ty`.
+pub(crate) fn stored(name: &Ident, ty: &Type, errors: &mut Errors) -> (Type, Pass) {
     let peeled = peel(ty);
     if let Type::Reference(reference) = peeled {
-        check_reference(name, reference, errors);
-        check(&reference.elem, generics, errors);
-        return Stored { ty: owned(&reference.elem), pass: Pass::Borrowed };
+        return (borrowed(name, reference, errors), Pass::Borrowed);
     }
-    if let Some(inner) = only_argument(peeled, "Option")
-        && let Type::Reference(reference) = peel(inner)
-    {
-        check_reference(name, reference, errors);
-        check(&reference.elem, generics, errors);
-        let stored = owned(&reference.elem);
-        let ty = quote_spanned!(peeled.span()=> ::core::option::Option<#stored>);
-        return Stored { ty, pass: if is_unsized(&reference.elem) { Pass::AsDeref } else { Pass::AsRef } };
+    if let Some(Type::Reference(reference)) = only_argument(peeled, "Option").map(peel) {
+        let stored = borrowed(name, reference, errors);
+        let pass = if is_unsized(&reference.elem) { Pass::AsDeref } else { Pass::AsRef };
+        return (parse_quote_spanned!(peeled.span()=> ::core::option::Option<#stored>), pass);
     }
-    if let Some(inner) = only_argument(peeled, "Cow")
-        && !matches!(peel(inner), Type::Reference(_))
-    {
-        check(inner, generics, errors);
-        return Stored { ty: owned(inner), pass: Pass::CowOwned };
+    match only_argument(peeled, "Cow") {
+        Some(inner) if !matches!(peel(inner), Type::Reference(_)) => {
+            check(inner, errors);
+            (owned(inner), Pass::CowOwned)
+        }
+        _ => {
+            check(peeled, errors);
+            (ty.clone(), Pass::Value)
+        }
     }
-    check(peeled, generics, errors);
-    Stored { ty: ty.to_token_stream(), pass: Pass::Value }
 }
 
-fn check_reference(name: &Ident, reference: &TypeReference, errors: &mut Errors) {
-    let elem = &reference.elem;
+/// The type of the field for a reference.
+fn borrowed(name: &Ident, reference: &TypeReference, errors: &mut Errors) -> Type {
+    let (elem, owned_text) = (&reference.elem, owned_text(&reference.elem));
     if let Some(mutability) = &reference.mutability {
-        let message = format!(
-            "an argument is read from the database, there is nothing to change through `&mut`: write `mut {name}: {}`",
-            owned_text(elem)
-        );
+        let cure = format!("there is nothing to change through `&mut`: write `mut {name}: {owned_text}`");
         let and = &reference.and_token;
-        errors.at(quote!(#and #mutability), message);
+        errors.at(quote!(#and #mutability), format!("an argument is read from the database, {cure}"));
     } else if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
-        let message = format!(
-            "an argument is read from the database and does not live for `'static`: write `&{}` or `{}`",
-            elem.to_token_stream(),
-            owned_text(elem)
-        );
-        errors.at(lifetime, message);
+        let cure = format!("write `&{}` or `{owned_text}`", elem.to_token_stream());
+        errors.at(lifetime, format!("an argument is read from the database and does not live for `'static`: {cure}"));
     }
+    check(elem, errors);
+    owned(elem)
 }
 
 /// The `T` of a literal `Result<T, E>`. (With another number of arguments it is an alias, and may be anything.)
@@ -136,16 +125,13 @@ pub(crate) fn is_never_sized(ty: &Type) -> bool {
 }
 
 /// The owned form of `ty`: `String` for `str`, `Vec<T>` for `[T]`, `PathBuf` for `Path`, otherwise `ty` itself.
-fn owned(ty: &Type) -> TokenStream {
+fn owned(ty: &Type) -> Type {
     let ty = peel(ty);
     match ty {
-        Type::Slice(slice) => {
-            let element = &slice.elem;
-            quote_spanned!(ty.span()=> ::std::vec::Vec<#element>)
-        }
-        _ if is_word(ty, "str") => quote_spanned!(ty.span()=> ::std::string::String),
-        _ if is_word(ty, "Path") => quote_spanned!(ty.span()=> ::std::path::PathBuf),
-        _ => ty.to_token_stream(),
+        Type::Slice(TypeSlice { elem, .. }) => parse_quote_spanned!(ty.span()=> ::std::vec::Vec<#elem>),
+        _ if is_word(ty, "str") => parse_quote_spanned!(ty.span()=> ::std::string::String),
+        _ if is_word(ty, "Path") => parse_quote_spanned!(ty.span()=> ::std::path::PathBuf),
+        _ => ty.clone(),
     }
 }
 
@@ -167,51 +153,63 @@ pub(crate) fn tidy(tokens: impl ToTokens) -> String {
     text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">").replace(" ,", ",").replace("& ", "&")
 }
 
-/// Rejects types that cannot be stored, at any depth.
-pub(crate) fn check(ty: &Type, generics: &Generics, errors: &mut Errors) {
-    match ty {
-        Type::Array(array) => check(&array.elem, generics, errors),
-        Type::Group(group) => check(&group.elem, generics, errors),
-        Type::Paren(paren) => check(&paren.elem, generics, errors),
-        Type::Slice(slice) => check(&slice.elem, generics, errors),
-        Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| check(elem, generics, errors)),
-        Type::Path(path) => check_path(path, generics, errors),
-        Type::Reference(reference) => errors.at(
-            reference,
-            format!("a borrow inside another type cannot be read back from the database: write `{}`", owned_text(&reference.elem)),
-        ),
-        Type::ImplTrait(_) => errors.at(ty, "an argument is stored, so its type must be known: write a concrete type instead of `impl …`"),
-        Type::TraitObject(_) => errors.at(
-            ty,
-            "a `dyn` value cannot be read back from the database: write a concrete type, or an enum of the possible ones",
-        ),
-        Type::Ptr(_) => errors.at(ty, "a pointer means nothing in another process: write the type that it points to"),
-        Type::FnPtr(_) => errors.at(ty, "a function cannot be stored: write an enum of the possible choices"),
-        Type::Infer(_) => errors.at(ty, "an argument is stored, so its type must be known: write it instead of `_`"),
-        Type::Never(_) => errors.at(ty, "`!` has no values that could be stored: write a type that has"),
-        _ => {}
-    }
+/// Rejects types that cannot be stored.
+fn check(ty: &Type, errors: &mut Errors) {
+    let elided = "an argument cannot borrow, it is read from the database: write a type that owns its data";
+    report(ty, &cannot_be_stored, elided, errors);
 }
 
-fn check_path(path: &TypePath, generics: &Generics, errors: &mut Errors) {
-    if let Some(qself) = &path.qself {
-        check(&qself.ty, generics, errors);
+fn cannot_be_stored(ty: &Type) -> Option<String> {
+    let message = match ty {
+        Type::Reference(reference) => {
+            let owned = owned_text(&reference.elem);
+            return Some(format!(
+                "a borrow inside another type cannot be read back from the database: write `{owned}`"
+            ));
+        }
+        Type::ImplTrait(_) => {
+            "an argument is stored, so its type must be known: write a concrete type instead of `impl …`"
+        }
+        Type::TraitObject(_) => {
+            "a `dyn` value cannot be read back from the database: write a concrete type, or an enum of the possible \
+             ones"
+        }
+        Type::Ptr(_) => "a pointer means nothing in another process: write the type that it points to",
+        Type::FnPtr(_) => "a function cannot be stored: write an enum of the possible choices",
+        Type::Infer(_) => "an argument is stored, so its type must be known: write it instead of `_`",
+        Type::Never(_) => "`!` has no values that could be stored: write a type that has",
+        _ => return None,
+    };
+    Some(message.to_owned())
+}
+
+/// Reports what `fault` says of a type and of the types in it, and `elided` at each `'_`. A declared lifetime is
+/// rejected at its declaration, an undeclared one by the compiler.
+pub(crate) fn report(ty: &Type, fault: &dyn Fn(&Type) -> Option<String>, elided: &str, errors: &mut Errors) {
+    if let Some(message) = fault(ty) {
+        return errors.at(ty, message);
     }
-    for segment in &path.path.segments {
-        let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
-        for argument in &arguments.args {
-            match argument {
-                GenericArgument::Type(ty) => check(ty, generics, errors),
-                // A declared lifetime is rejected at its declaration, an undeclared one by the compiler.
-                GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => {
-                    errors.at(
-                        lifetime,
-                        "an argument cannot borrow, it is read from the database: write a type that owns its data",
-                    );
+    let mut inside = |ty: &Type| report(ty, fault, elided, errors);
+    match ty {
+        Type::Array(array) => inside(&array.elem),
+        Type::Group(group) => inside(&group.elem),
+        Type::Paren(paren) => inside(&paren.elem),
+        Type::Slice(slice) => inside(&slice.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(inside),
+        Type::Path(TypePath { qself, path, .. }) => {
+            qself.iter().for_each(|qself| inside(&qself.ty));
+            for segment in &path.segments {
+                let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
+                for argument in &arguments.args {
+                    match argument {
+                        GenericArgument::Type(ty) => report(ty, fault, elided, errors),
+                        GenericArgument::Lifetime(lifetime) if lifetime.ident == "_" => errors.at(lifetime, elided),
+                        _ => {}
+                    }
                 }
-                _ => {}
             }
         }
+        _ => {}
     }
 }
 
@@ -243,11 +241,10 @@ pub(crate) fn mentions_alone(tokens: TokenStream, word: &str) -> bool {
 }
 
 /// Whether the constructor takes this type directly, so that `Import::new(10)` needs no suffix.
-pub(crate) fn is_primitive(ty: &TokenStream) -> bool {
+pub(crate) fn is_primitive(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128",
         "usize",
     ];
-    let text = ty.to_string();
-    PRIMITIVES.contains(&text.as_str())
+    PRIMITIVES.contains(&ty.to_token_stream().to_string().as_str())
 }

@@ -21,7 +21,7 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
 
 /// What the arguments in `by` are called in the job's JSON.
 fn keys(unique: &Unique, job: &Job, errors: &mut Errors) -> Vec<String> {
-    let Some(option) = unique.given.iter().find(|key| *key == "by") else { return Vec::new() };
+    let Some(option) = unique.given.find("by") else { return Vec::new() };
     let rules = Rules::of(&job.serde_attrs);
     let mut keys = Vec::new();
     if unique.by.is_empty() {
@@ -64,11 +64,9 @@ fn keys(unique: &Unique, job: &Job, errors: &mut Errors) -> Vec<String> {
 fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     let text = name.to_string();
     let arguments: Vec<_> = job.arguments().map(|argument| argument.ident.to_string()).collect();
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let all = match arguments.as_slice() {
-        [one] => format!("the argument `{one}`"),
-        several => format!("the arguments {}", entry::listed(several)),
-    };
+    let arguments = arguments.iter().map(String::as_str);
+    let noun = if arguments.len() == 1 { "argument" } else { "arguments" };
+    let all = format!("the {noun} {}", names::listed(arguments.clone()));
     let special = job.function.sig.inputs.iter().find_map(|input| match input {
         FnArg::Typed(typed) => {
             types::mentions(typed.pat.to_token_stream(), &|word| word.unraw() == *name).map(|_| &typed.ty)
@@ -88,7 +86,7 @@ fn no_argument(name: &Ident, job: &Job, rules: &Rules) -> String {
     if let Some(argument) = job.arguments().find(renamed) {
         return format!("`by` takes the names in the function: write `{}` for `{name}`", argument.ident);
     }
-    match names::closest(&text, &arguments) {
+    match names::closest(&text, arguments) {
         Some(meant) => format!("this job has no argument `{name}`; did you mean `{meant}`?"),
         None => format!("this job has no argument `{name}`; it has {all}"),
     }

@@ -22,6 +22,8 @@ mod expand;
 mod fallback;
 #[path = "../../../queue-macros/src/generate.rs"]
 mod generate;
+#[path = "../../../queue-macros/src/known.rs"]
+mod known;
 #[path = "../../../queue-macros/src/model.rs"]
 mod model;
 #[path = "../../../queue-macros/src/names.rs"]
