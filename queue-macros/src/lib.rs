@@ -103,10 +103,10 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # Schedules
-/// With the feature `schedules`, a job can be enqueued at certain times: `schedule = "0 9 * * MON-FRI Europe/Berlin"` or
-/// `schedule = "every 15m"`. `queue::schedule::Schedule` describes the expressions and the rules. Mistakes in an expression are
-/// reported by the compiler, an unknown time zone when the worker starts. A unique job cannot have a schedule. The long
-/// form has these options, of which `cron` or `every` is required:
+/// With the feature `schedules`, a job can be enqueued at certain times: `schedule = "0 9 * * MON-FRI Europe/Berlin"`
+/// or `schedule = "every 15m"`. `queue::schedule::Schedule` describes the expressions and the rules. Mistakes in an
+/// expression are reported by the compiler, an unknown time zone when the worker starts. A unique job cannot have a
+/// schedule. The long form has these options, of which `cron` or `every` is required:
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|
@@ -138,8 +138,8 @@ use proc_macro::TokenStream;
 ///
 /// # Unique jobs
 /// With `unique`, at most one job with the same arguments waits or runs. It holds its key: another enqueue with these
-/// arguments writes nothing, and returns the id of the holder. `queue::unique::Unique` describes the rules, and an enqueue may
-/// choose others. The long form has these options:
+/// arguments writes nothing, and returns the id of the holder. `queue::unique::Unique` describes the rules, and an
+/// enqueue may choose others. The long form has these options:
 ///
 /// | Option | Default | Meaning |
 /// |---|---|---|

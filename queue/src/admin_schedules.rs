@@ -159,8 +159,8 @@ impl Admin {
     }
 
     /// Enqueues the job of a schedule now, even beside one that runs. Its ticks stay as they are. With
-    /// [`Overlap::Skip`](crate::schedule::Overlap::Skip), they pass over while any job of the schedule waits or runs, also this
-    /// one.
+    /// [`Overlap::Skip`](crate::schedule::Overlap::Skip), they pass over while any job of the schedule waits or runs,
+    /// also this one.
     ///
     /// # Errors
     /// [`Error::NoSchedule`].

@@ -58,8 +58,8 @@ pub enum Error {
         /// The limit in levels.
         limit: usize,
     },
-    /// Another job holds this key, and the enqueue has [`OnConflict::Reject`](crate::unique::OnConflict::Reject). Nothing was
-    /// written, and the caller's transaction stays usable.
+    /// Another job holds this key, and the enqueue has [`OnConflict::Reject`](crate::unique::OnConflict::Reject).
+    /// Nothing was written, and the caller's transaction stays usable.
     #[error(
         "cannot enqueue `{kind}`: {} has the key `{key}` already; let that one do, or enqueue again when it is over",
         holder(*existing)

@@ -15,8 +15,8 @@ pub fn sql(engine: Engine) -> String {
     schema(engine).script_from(0)
 }
 
-/// Returns the statements of [`migrate`](crate::migrate) for a database whose tables are at `version`, as one SQL script. The table
-/// `queue_migrations` tells the version. Empty if there is nothing to do.
+/// Returns the statements of [`migrate`](crate::migrate) for a database whose tables are at `version`, as one SQL
+/// script. The table `queue_migrations` tells the version. Empty if there is nothing to do.
 ///
 /// ```
 /// use queue::migration::Engine;

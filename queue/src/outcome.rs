@@ -92,8 +92,8 @@ impl JobError {
         Self(Failure::Snooze { delay, reason: None, give_up_at: None })
     }
 
-    /// Like [`snooze`](Self::snooze), and says why. [`JobDetail::attempts`](crate::admin::JobDetail::attempts) has the reason
-    /// as the attempt's error.
+    /// Like [`snooze`](Self::snooze), and says why. [`JobDetail::attempts`](crate::admin::JobDetail::attempts) has the
+    /// reason as the attempt's error.
     ///
     /// ```
     /// use std::time::Duration;

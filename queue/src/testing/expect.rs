@@ -29,7 +29,8 @@ impl<J> Deref for EnqueuedJob<J> {
 /// At most this many jobs are printed.
 const MOST_PRINTED: usize = 20;
 
-/// The first waiting job that matches. Error: what there is instead. For [`assert_enqueued!`](crate::testing::assert_enqueued).
+/// The first waiting job that matches. Error: what there is instead. For
+/// [`assert_enqueued!`](crate::testing::assert_enqueued).
 #[doc(hidden)]
 pub async fn find<J: Job + Debug, C: Lent>(
     queue: &mut TestQueue<C>,

@@ -257,7 +257,8 @@ impl Heart {
 }
 
 /// One heartbeat. None: no answer came before the lease must be assumed lost. Where heartbeats may wait for another
-/// writer, the lease is not lost meanwhile. `is_safe`: that has been so since the last answer. If not, the process may have been suspended beyond its lease.
+/// writer, the lease is not lost meanwhile. `is_safe`: that has been so since the last answer. If not, the process may
+/// have been suspended beyond its lease.
 async fn send(
     shared: &Shared,
     id: WorkerId,
