@@ -40,7 +40,10 @@ fn periodic(job: &Job, schedule: &Schedule) -> TokenStream {
         let #value: #ident = #args;
         #krate::schedule::Periodic::<Self>::new(
             #name,
-            #krate::schedule::Schedule::cron(#text)? #(.zone(#zone)?)* #(.#methods(#krate::schedule::#arguments))* #(.jitter(#jitter))*,
+            #krate::schedule::Schedule::cron(#text)?
+                #(.zone(#zone)?)*
+                #(.#methods(#krate::schedule::#arguments))*
+                #(.jitter(#jitter))*,
             #with_options
         )
     })

@@ -30,8 +30,8 @@ pub(crate) enum Event<'a> {
     /// A worker has ended.
     WorkerStopped { worker: WorkerId },
     /// A worker lost its lease and cancelled its running jobs. It starts over under a new number. `reason`:
-    /// `unanswered` (no heartbeat was answered in time) or `declared` (another worker declared it lost). `waiting`: jobs
-    /// that were claimed and had not begun.
+    /// `unanswered` (no heartbeat was answered in time) or `declared` (another worker declared it lost).
+    /// `waiting`: jobs that were claimed and had not begun.
     WorkerLeaseLost { worker: WorkerId, reason: &'a str, running: usize, waiting: usize },
     /// Another worker was declared lost, because its session or its lease ended. `late`: how long its next heartbeat
     /// had been overdue, or its lease over.
@@ -140,8 +140,8 @@ impl Event<'_> {
                 connections,
                 concurrency,
                 "jobs that use the worker's pool may wait for each other: {concurrency} jobs run at a time, and it has \
-                 {connections} connections. If all jobs use it, set `max_connections` to {concurrency}. The worker opens \
-                 {kept} more connections of its own"
+                 {connections} connections. If all jobs use it, set `max_connections` to {concurrency}. The worker \
+                 opens {kept} more connections of its own"
             ),
             Self::WorkerQueuesUndeclared { worker, queues } => warn!(
                 event = "worker.queues_undeclared",

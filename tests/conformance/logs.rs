@@ -14,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 conformance! {
     never_tell_what_jobs_are_about,
     tell_why_a_job_failed,
+    say_which_job_failed_whatever_the_filter,
     name_queues_and_jobs_that_do_not_fit,
     tell_of_a_round_of_retention_that_failed,
 }
@@ -143,6 +144,18 @@ async fn tell_why_a_job_failed(db: Db) {
     assert!(log.lines().any(|line| line.contains("the arguments do not fit `queue_tests::jobs::Note`")), "{log}");
     for secret in [args, result, bad] {
         assert!(!log.contains(secret), "{secret} is in {log}");
+    }
+}
+
+/// P40: The filter `warn` removes the span of the attempt, and with it what the span says.
+async fn say_which_job_failed_whatever_the_filter(db: Db) {
+    let log = captured(db.engine(), "queue=warn", async |db| run_secrets(db, true).await).await;
+    for event in ["\"job.failed\"", "\"job.dead\"", "\"job.abandoned\""] {
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(event)).collect();
+        assert!(!lines.is_empty(), "no {event} in {log}");
+        for field in ["job.id=", "job.kind=", "job.queue=", "job.attempt="] {
+            assert!(lines.iter().all(|line| line.contains(field)), "{field} is missing in {lines:?}");
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) enum Step {
     Preview(Vec<Ask>, Reach),
     /// Claim jobs. `alone`: only if no other lane has any.
     Claim { asks: Vec<Ask>, alone: bool },
-    /// Begin another round. This one claimed so many jobs.
+    /// The round is over. It claimed this number of jobs.
     Done(usize),
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Event<'a> {
         waited: Duration,
     },
     Previewed(Vec<Ask>, Reach, Vec<Share>),
-    /// A claim that began then took these jobs.
+    /// A claim took these jobs. `began`: when it was sent.
     Claimed {
         asks: Vec<Ask>,
         jobs: &'a [Claimed],
@@ -135,7 +135,8 @@ pub(super) struct Rest {
     pub(super) quiet: bool,
 }
 
-/// The state of the claim loop. It reads what the worker holds, and changes nothing but itself.
+/// The state of the claim loop. Of the worker it reads what is in memory: free slots, the lease, what others have told
+/// the loop.
 pub(super) struct Brain {
     shared: Arc<Shared>,
     /// The number under which all this was learnt. Another number starts over.
@@ -162,7 +163,8 @@ pub(super) struct Brain {
     at_most: u32,
     /// The last claim of the only lane brought nothing although a job was waiting.
     missed_before: bool,
-    /// No such claims before this time, because two in a row brought nothing.
+    /// The only lane is not claimed without discovery before this time, because two such claims in a row brought
+    /// nothing.
     not_alone_until: Option<Instant>,
     /// Discovery has not run since the last signal. The signal may have been for an unknown lane.
     unseen: bool,

@@ -88,8 +88,8 @@ impl Attempt {
             Err(error) if error.is_a_missing_right() => {
                 tracing::error!(
                     %error,
-                    "cannot tell since when a job's arguments do not decode, so it is not tried again; grant the worker \
-                     SELECT on queue_attempts as docs/security.md lists it"
+                    "cannot tell since when a job's arguments do not decode, so it is not tried again; grant the \
+                     worker SELECT on queue_attempts as docs/security.md lists it"
                 );
                 grace
             }

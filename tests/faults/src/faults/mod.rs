@@ -1,4 +1,4 @@
-//! The faults. Each names the promises of `docs/reliability.md` that it threatens; the checker judges the others as well.
+//! The faults. Each names the promises of `docs/reliability.md` that it threatens. The checker judges the others, too.
 
 mod calm;
 mod cancel;

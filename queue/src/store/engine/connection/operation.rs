@@ -62,8 +62,7 @@ struct StoreParts<DB: Dialect> {
     pinged: AtomicBool,
     /// A pooler lends the server's sessions to our connections, for one transaction at a time.
     lent: AtomicBool,
-    /// See [`Connecting::open_beside`](crate::store::engine::connection::connecting::Connecting::open_beside). None: not
-    /// tried yet; `Some(None)`: there can be none.
+    /// See `Connecting::open_beside`. None: not tried yet; `Some(None)`: there can be none.
     beside: Mutex<Option<Option<Beside<DB>>>>,
     /// Somebody else's connection, for all operations.
     #[cfg(feature = "testing")]
