@@ -106,6 +106,7 @@ mod engine;
 mod enqueue;
 mod error;
 mod finite;
+mod gauges;
 mod id;
 mod job;
 pub mod limits;

@@ -21,6 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::error::Error;
+use crate::gauges::Gauges;
 use crate::id::JobId;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
@@ -244,6 +245,9 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// See [`crate::admin::Admin::stats`].
     async fn stats(&self) -> Result<Vec<Stat>, Error>;
+
+    /// See [`crate::admin::Admin::gauges`].
+    async fn gauges(&self) -> Result<Gauges, Error>;
 
     /// See [`crate::admin::Admin::jobs`].
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error>;

@@ -21,8 +21,8 @@ use crate::store::engine::statement::topics::ScheduleStatements;
 #[cfg(feature = "testing")]
 use crate::store::engine::statement::topics::TestStatements;
 use crate::store::engine::statement::topics::{
-    AdminStatements, AttemptStatements, LeaseStatements, RetentionStatements, SchemaStatements, SessionStatements,
-    UniqueStatements,
+    AdminStatements, AttemptStatements, GaugeStatements, LeaseStatements, RetentionStatements, SchemaStatements,
+    SessionStatements, UniqueStatements,
 };
 use crate::store::engine::unique::dialect::UniqueDialect;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
@@ -55,6 +55,7 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     const RETENTION: RetentionStatements;
     const SCHEMA: SchemaStatements;
     const ADMIN: AdminStatements;
+    const GAUGES: GaugeStatements;
     const UNIQUE: UniqueStatements;
     #[cfg(feature = "schedules")]
     const SCHEDULES: ScheduleStatements;
@@ -137,6 +138,8 @@ macro_rules! topics {
             $crate::store::engine::statement::topics::SchemaStatements::of(topic!($engine, "schema"));
         const ADMIN: $crate::store::engine::statement::topics::AdminStatements =
             $crate::store::engine::statement::topics::AdminStatements::of(topic!($engine, "admin"));
+        const GAUGES: $crate::store::engine::statement::topics::GaugeStatements =
+            $crate::store::engine::statement::topics::GaugeStatements::of(topic!($engine, "gauges"));
         const UNIQUE: $crate::store::engine::statement::topics::UniqueStatements =
             $crate::store::engine::statement::topics::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]

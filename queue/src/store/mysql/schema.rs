@@ -11,5 +11,6 @@ pub(crate) const SCHEMA: Schema = Schema {
         include_str!("../../../migrations/mysql/0002_schedules.sql"),
         include_str!("../../../migrations/mysql/0003_unique.sql"),
         include_str!("../../../migrations/mysql/0004_views.sql"),
+        include_str!("../../../migrations/mysql/0005_gauges.sql"),
     ],
 };

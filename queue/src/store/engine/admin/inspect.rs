@@ -5,11 +5,13 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::gauges::Gauges;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::AdminStore;
 use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
+use crate::store::engine::admin::gauges::gauges;
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
@@ -263,6 +265,10 @@ impl<DB: Dialect + Signals> AdminStore for SqlStore<DB> {
 
     async fn stats(&self) -> Result<Vec<Stat>, Error> {
         stats(self).await
+    }
+
+    async fn gauges(&self) -> Result<Gauges, Error> {
+        gauges(self).await
     }
 
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {

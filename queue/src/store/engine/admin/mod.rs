@@ -1,4 +1,5 @@
 //! The administration: what it shows, and what it changes.
 
 pub(crate) mod changes;
+pub(crate) mod gauges;
 pub(crate) mod inspect;
