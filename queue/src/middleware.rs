@@ -1,0 +1,137 @@
+//! Code around handlers: what [`WorkerBuilder::wrap`](crate::WorkerBuilder::wrap) is given and gives back.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use crate::context::JobContext;
+use crate::outcome::JobError;
+use crate::registry::Running;
+
+/// The success of an attempt: what the handler returned, as JSON. A wrapper may return one of its own.
+///
+/// ```
+/// use queue::middleware::Done;
+///
+/// assert_eq!(Done::default().json(), None);
+/// assert_eq!(Done::new(&7).unwrap().json(), Some("7"));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done(Option<String>);
+
+impl Done {
+    /// The job is completed with this result.
+    ///
+    /// # Errors
+    /// The value does not serialize.
+    pub fn new(result: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(result).map(|json| Self(Some(json).filter(|json| json != "null")))
+    }
+
+    /// The result. `None` for `()`.
+    pub fn json(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+/// The rest of an attempt: the wrappers inside this one, and the handler. Dropping it drops the handler.
+pub struct Next {
+    ctx: JobContext,
+    args: Arc<str>,
+    /// The outermost comes last.
+    wrappers: Vec<Wrapper>,
+    handler: Running,
+}
+
+pub(crate) type Wrapper =
+    Arc<dyn Fn(JobContext, Next) -> BoxFuture<'static, Result<Done, JobError>> + Send + Sync + 'static>;
+
+impl Next {
+    /// The job's arguments, as JSON. They may be private.
+    pub fn args(&self) -> &str {
+        &self.args
+    }
+
+    /// Runs the rest of the attempt.
+    ///
+    /// # Errors
+    /// What the handler returned.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the handler where it waits.
+    pub async fn run(mut self) -> Result<Done, JobError> {
+        match self.wrappers.pop() {
+            Some(wrapper) => wrapper(self.ctx.clone(), self).await,
+            None => self.handler.await.map(Done),
+        }
+    }
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
+    }
+}
+
+/// The wrappers of a worker, in the order in which they were given.
+#[derive(Clone, Default)]
+pub(crate) struct Wrappers(Vec<Wrapper>);
+
+impl Wrappers {
+    pub(crate) fn add<Answer>(&mut self, wrapper: impl Fn(JobContext, Next) -> Answer + Send + Sync + 'static)
+    where
+        Answer: Future<Output = Result<Done, JobError>> + Send + 'static,
+    {
+        self.0.push(Arc::new(move |ctx, next| wrapper(ctx, next).boxed()));
+    }
+
+    /// The handler with all wrappers around it. Without any, it stays as it is.
+    pub(crate) fn around(&self, ctx: &JobContext, args: &str, handler: Running) -> Running {
+        if self.0.is_empty() {
+            return handler;
+        }
+        let wrappers = self.0.iter().rev().cloned().collect();
+        let next = Next { ctx: ctx.clone(), args: args.into(), wrappers, handler };
+        async move { next.run().await.map(|done| done.0) }.boxed()
+    }
+}
+
+/// Values that wrappers pass to each other and to the handler, one of each type.
+///
+/// ```
+/// use queue::middleware::Extensions;
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Tenant(u32);
+///
+/// let extensions = Extensions::default();
+/// extensions.insert(Tenant(7));
+/// assert_eq!(extensions.get::<Tenant>(), Some(Tenant(7)));
+/// assert_eq!(extensions.get::<String>(), None);
+/// ```
+#[derive(Default)]
+pub struct Extensions(Mutex<HashMap<TypeId, Box<dyn Any + Send>>>);
+
+impl Extensions {
+    /// Keeps a value for the rest of the attempt. It replaces one of the same type.
+    pub fn insert<T: Clone + Send + 'static>(&self, value: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<T>(), Box::new(value));
+    }
+
+    /// A clone of the value of this type, if there is one.
+    pub fn get<T: Clone + Send + 'static>(&self) -> Option<T> {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    }
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extensions").finish_non_exhaustive()
+    }
+}
