@@ -37,14 +37,16 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// `eyre::Report::msg` likewise. Simpler: return `Result<_, JobError>`. There `?` converts an `anyhow::Error`.
 pub struct JobError(pub(crate) Failure);
 
-pub(crate) enum Failure {
+/// `E`: the error, or `()` for a verdict without it.
+#[derive(Debug)]
+pub(crate) enum Failure<E = BoxError> {
     Retry {
         after: Option<Duration>,
         give_up_at: Option<DateTime<Utc>>,
-        error: BoxError,
+        error: E,
     },
     Dead {
-        error: BoxError,
+        error: E,
     },
     Cancel {
         reason: String,
@@ -56,8 +58,24 @@ pub(crate) enum Failure {
     },
     /// The handler did not begin.
     Unbegun {
-        error: BoxError,
+        error: E,
     },
+}
+
+impl<E> Failure<E> {
+    /// The same verdict with another error.
+    fn with<F>(&self, error: F) -> Failure<F> {
+        match self {
+            Self::Retry { after, give_up_at, .. } => Failure::Retry { after: *after, give_up_at: *give_up_at, error },
+            // it comes from the library, and so from no handler
+            Self::Unbegun { .. } => Failure::Retry { after: None, give_up_at: None, error },
+            Self::Dead { .. } => Failure::Dead { error },
+            Self::Cancel { reason } => Failure::Cancel { reason: reason.clone() },
+            Self::Snooze { delay, reason, give_up_at } => {
+                Failure::Snooze { delay: *delay, reason: reason.clone(), give_up_at: *give_up_at }
+            }
+        }
+    }
 }
 
 impl JobError {
@@ -129,19 +147,7 @@ impl JobError {
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Failure::Retry { after, give_up_at, error } => {
-                let mut text = f.debug_struct("Retry");
-                text.field("after", after).field("give_up_at", give_up_at).field("error", error).finish()
-            }
-            Failure::Dead { error } => f.debug_struct("Dead").field("error", error).finish(),
-            Failure::Cancel { reason } => f.debug_struct("Cancel").field("reason", reason).finish(),
-            Failure::Unbegun { error } => f.debug_struct("Unbegun").field("error", error).finish(),
-            Failure::Snooze { delay, reason, give_up_at } => {
-                let mut text = f.debug_struct("Snooze");
-                text.field("delay", delay).field("reason", reason).field("give_up_at", give_up_at).finish()
-            }
-        }
+        self.0.fmt(f)
     }
 }
 
@@ -167,13 +173,15 @@ impl<E: Into<BoxError> + 'static> From<E> for JobError {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a job",
     label = "not an error that a worker can record",
-    note = "implement `std::error::Error` (+ Send + Sync) for it, or return `Result<_, queue::JobError>` and use `?`"
+    note = "implement `std::error::Error` for it, or return `Result<_, queue::JobError>` and use `?`",
+    note = "a boxed error has to be `Box<dyn std::error::Error + Send + Sync>`"
 )]
 pub trait IntoJobError {
     /// Converts the error into the outcome of the attempt.
     fn into_job_error(self) -> JobError;
 }
 
+#[diagnostic::do_not_recommend]
 impl IntoJobError for JobError {
     fn into_job_error(self) -> JobError {
         self
@@ -182,48 +190,25 @@ impl IntoJobError for JobError {
 
 /// A failure that is retried. With the cargo features `anyhow` and `eyre`, a [`JobError`] inside `anyhow::Error` or
 /// `eyre::Report` decides instead, also below added context.
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError> + 'static> IntoJobError for E {
     fn into_job_error(self) -> JobError {
-        let verdict = inside(&self);
-        JobError(match verdict {
-            Some(Verdict::Retry { after, give_up_at }) => Failure::Retry { after, give_up_at, error: self.into() },
-            Some(Verdict::Dead) => Failure::Dead { error: self.into() },
-            Some(Verdict::Whole(failure)) => failure,
-            None => Failure::Retry { after: None, give_up_at: None, error: self.into() },
-        })
+        match inside(&self) {
+            Some(verdict) => JobError(verdict.with(self.into())),
+            None => JobError::retry(self),
+        }
     }
 }
 
-/// What a [`JobError`] says, apart from its error.
-enum Verdict {
-    Retry {
-        after: Option<Duration>,
-        give_up_at: Option<DateTime<Utc>>,
-    },
-    Dead,
-    /// It has no error.
-    Whole(Failure),
-}
-
 /// The verdict of a [`JobError`] inside an error of `anyhow` or `eyre`.
-fn inside(error: &dyn Any) -> Option<Verdict> {
+fn inside(error: &dyn Any) -> Option<Failure<()>> {
     let found: Option<&JobError> = None;
     #[cfg(feature = "anyhow")]
     let found = found.or_else(|| error.downcast_ref::<anyhow::Error>()?.downcast_ref());
     #[cfg(feature = "eyre")]
     let found = found.or_else(|| error.downcast_ref::<eyre::Report>()?.downcast_ref());
     let _ = error;
-    Some(match &found?.0 {
-        Failure::Retry { after, give_up_at, .. } => Verdict::Retry { after: *after, give_up_at: *give_up_at },
-        // it comes from the library, and so from no handler
-        Failure::Unbegun { .. } => Verdict::Retry { after: None, give_up_at: None },
-        Failure::Dead { .. } => Verdict::Dead,
-        Failure::Cancel { reason } => Verdict::Whole(Failure::Cancel { reason: reason.clone() }),
-        Failure::Snooze { delay, reason, give_up_at } => {
-            let (delay, reason, give_up_at) = (*delay, reason.clone(), *give_up_at);
-            Verdict::Whole(Failure::Snooze { delay, reason, give_up_at })
-        }
-    })
+    Some(found?.0.with(()))
 }
 
 #[cfg(all(test, feature = "anyhow", feature = "eyre"))]

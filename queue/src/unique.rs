@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -188,22 +190,22 @@ const AT_MOST_ALONE: &str = "`at_most` bounds a debounce: call `.debounce(…)` 
 
 /// The key of these arguments: their JSON with sorted keys and without spaces, or its hash if that is too long.
 fn key_of(args: &str, by: Option<&[&str]>) -> Result<String, String> {
-    let mut key = String::new();
-    match by {
-        None => write_sorted(args, &mut key),
+    let json = match by {
+        None => serde_json::from_str::<Sorted<'_>>(args).and_then(|all| serde_json::to_string(&all)),
         Some(fields) => {
-            let all: BTreeMap<String, &RawValue> = serde_json::from_str(args)
+            let all: BTreeMap<String, Sorted<'_>> = serde_json::from_str(args)
                 .map_err(|_| "`by` names arguments, and the job's JSON is not an object: leave `by` out".to_owned())?;
             let mut chosen = BTreeMap::new();
             for field in fields {
                 let value = all.get(*field).ok_or_else(|| {
                     format!("`by` names `{field}`, and the job's JSON has no such key: {}", listed(all.keys()))
                 })?;
-                chosen.insert((*field).to_owned(), *value);
+                chosen.insert(*field, value);
             }
-            write_object(&chosen, &mut key);
+            serde_json::to_string(&chosen)
         }
-    }
+    };
+    let mut key = json.map_err(|error| error.to_string())?;
     if key.len() > MAX_UNIQUE_KEY_BYTES {
         let hash = Sha256::digest(key.as_bytes());
         key = hash.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"));
@@ -216,35 +218,23 @@ fn listed<'a>(keys: impl Iterator<Item = &'a String>) -> String {
     if keys.is_empty() { "it has none".to_owned() } else { format!("it has {}", keys.join(", ")) }
 }
 
-/// Writes JSON with the keys of all objects sorted. Numbers and text stay as they are written.
-fn write_sorted(json: &str, out: &mut String) {
-    match json.as_bytes().first() {
-        Some(b'{') => {
-            let map: BTreeMap<String, &RawValue> = serde_json::from_str(json).expect("our own JSON");
-            write_object(&map, out);
+/// JSON that is written with the keys of all objects sorted. Numbers and text stay as they are.
+#[derive(Deserialize)]
+struct Sorted<'a>(#[serde(borrow)] &'a RawValue);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = self.0.get();
+        match json.as_bytes().first() {
+            Some(b'{') => parsed::<BTreeMap<String, Sorted<'_>>, _>(json)?.serialize(serializer),
+            Some(b'[') => parsed::<Vec<Sorted<'_>>, _>(json)?.serialize(serializer),
+            _ => self.0.serialize(serializer),
         }
-        Some(b'[') => {
-            let list: Vec<&RawValue> = serde_json::from_str(json).expect("our own JSON");
-            out.push('[');
-            for (number, value) in list.iter().enumerate() {
-                out.push_str(if number == 0 { "" } else { "," });
-                write_sorted(value.get(), out);
-            }
-            out.push(']');
-        }
-        _ => out.push_str(json),
     }
 }
 
-fn write_object(map: &BTreeMap<String, &RawValue>, out: &mut String) {
-    out.push('{');
-    for (number, (key, value)) in map.iter().enumerate() {
-        out.push_str(if number == 0 { "" } else { "," });
-        out.push_str(&serde_json::to_string(key).expect("text serializes"));
-        out.push(':');
-        write_sorted(value.get(), out);
-    }
-    out.push('}');
+fn parsed<'a, T: Deserialize<'a>, E: Error>(json: &'a str) -> Result<T, E> {
+    serde_json::from_str(json).map_err(E::custom)
 }
 
 #[cfg(test)]

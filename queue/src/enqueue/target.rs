@@ -12,10 +12,8 @@ use crate::store::engine::connection::notify;
 use crate::store::engine::connection::operation::SqlStore;
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::jobs::complete;
 use crate::store::engine::jobs::enqueue::enqueue;
-use crate::store::values::{End, NewJob, RunningRow, Unwritten, Whose};
-use crate::store::{AdminStore, Store};
+use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
@@ -48,16 +46,26 @@ pub trait InTransaction: sealed::SealedTransaction {}
 
 #[allow(private_interfaces, private_bounds, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
-    use super::{AdminStore, Any, Arc, End, Enqueued, NewJob, RunningRow, Store, TypeId, Unwritten};
+    use super::*;
 
     pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
-        fn store(&self) -> Arc<dyn Store>;
+        type Database: Dialect + notify::Signals;
         #[doc(hidden)]
-        fn admin_store(&self) -> Arc<dyn AdminStore>;
+        fn pool(&self) -> &sqlx::Pool<Self::Database>;
+
+        #[doc(hidden)]
+        fn store(&self) -> SqlStore<Self::Database> {
+            notify::introduce(self.pool());
+            SqlStore::new(self.pool().clone())
+        }
+
         /// The pool as a state of a worker: where a [`Tx`](crate::Tx) begins.
         #[doc(hidden)]
-        fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>);
+        fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
+            let pool = WorkerPool { pool: self.pool().clone(), turns: Turns::of(self.pool()) };
+            (TypeId::of::<WorkerPool<Self::Database>>(), Arc::new(pool))
+        }
     }
 
     pub trait SealedTarget: Send {
@@ -66,31 +74,24 @@ pub(crate) mod sealed {
     }
 
     pub trait SealedTransaction: Send {
-        /// The engine's name.
         #[doc(hidden)]
-        const ENGINE: &'static str;
-        /// See [`complete`](crate::store::engine::jobs::complete::complete).
+        type Database: Dialect;
         #[doc(hidden)]
-        fn complete(self, row: RunningRow, end: &End)
-        -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
-        /// See [`guard`](crate::store::engine::jobs::complete::guard).
+        fn connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
+        /// The transaction was found open just now.
         #[doc(hidden)]
-        fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
+        fn is_checked(&self) -> bool {
+            false
+        }
     }
 }
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
-    fn store(&self) -> Arc<dyn Store> {
-        (**self).store()
-    }
+    type Database = P::Database;
 
-    fn admin_store(&self) -> Arc<dyn AdminStore> {
-        (**self).admin_store()
-    }
-
-    fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
-        (**self).state()
+    fn pool(&self) -> &sqlx::Pool<P::Database> {
+        (**self).pool()
     }
 }
 impl<P: Pool + ?Sized> Pool for &P {}
@@ -147,15 +148,14 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
-    const ENGINE: &'static str = DB::ENGINE;
+    type Database = DB;
 
-    fn complete(self, row: RunningRow, end: &End) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-        let is_checked = self.is_checked();
-        complete::complete::<DB>(self, row, end, is_checked)
+    fn connection(&mut self) -> &mut DB::Connection {
+        self
     }
 
-    fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-        complete::guard::<DB>(self, row)
+    fn is_checked(&self) -> bool {
+        (**self).is_checked()
     }
 }
 #[diagnostic::do_not_recommend]
@@ -164,18 +164,10 @@ impl<DB: TxDatabase> InTransaction for &mut Tx<DB> {}
 macro_rules! in_transaction {
     ($db:ty, $ty:ty) => {
         impl sealed::SealedTransaction for &mut $ty {
-            const ENGINE: &'static str = <$db as Dialect>::ENGINE;
+            type Database = $db;
 
-            fn complete(
-                self,
-                row: RunningRow,
-                end: &End,
-            ) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::complete::<$db>(self, row, end, false)
-            }
-
-            fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::guard::<$db>(self, row)
+            fn connection(&mut self) -> &mut <$db as sqlx::Database>::Connection {
+                self
             }
         }
         #[diagnostic::do_not_recommend]
@@ -189,21 +181,10 @@ macro_rules! database {
         #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
         const _: () = {
             impl sealed::SealedPool for sqlx::Pool<$db> {
-                fn store(&self) -> Arc<dyn Store> {
-                    notify::introduce(self);
-                    Arc::new(SqlStore::<$db>::new(self.clone()))
-                }
+                type Database = $db;
 
-                fn admin_store(&self) -> Arc<dyn AdminStore> {
-                    notify::introduce(self);
-                    Arc::new(SqlStore::<$db>::new(self.clone()))
-                }
-
-                fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
-                    (
-                        TypeId::of::<WorkerPool<$db>>(),
-                        Arc::new(WorkerPool { pool: self.clone(), turns: Turns::of(self) }),
-                    )
+                fn pool(&self) -> &Self {
+                    self
                 }
             }
             #[diagnostic::do_not_recommend]
