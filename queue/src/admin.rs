@@ -7,12 +7,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, sleep};
 
-use crate::enqueue::target::Pool;
+use crate::enqueue::Pool;
 use crate::error::Error;
-use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
-use crate::state::JobState;
 pub use crate::state::UnknownState;
+use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
 use crate::store::values::Refusal;
 use crate::store::view::{Among, MAX_PAGE};

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use crate::context::{JobContext, OwnRow, Row};
-use crate::enqueue::target::InTransaction;
+use crate::enqueue::InTransaction;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool, type_name};
 use crate::error::{Doing, Error};
 use crate::job::StateType;

@@ -8,16 +8,15 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::backoff::Backoff;
 use crate::context::JobContext;
-use crate::enqueue::target::Target;
+use crate::enqueue::Target;
 use crate::error::{Doing, Error, TRANSACTION_OVER};
 use crate::finite;
-use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
-use crate::outcome::JobError;
+use crate::outcome::{Backoff, JobError};
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, spec::Schedule};
+use crate::state::JobId;
 use crate::store::values::{NewJob, Unwritten};
 use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
@@ -432,7 +431,11 @@ impl<J: Job> Enqueue<J> {
         }
         let unique = match (unique, J::UNIQUE) {
             (None, None) => None,
-            (options, of_type) => options.unwrap_or_default().resolve(of_type, &args).map_err(refused)?,
+            (options, of_type) => {
+                let options = options.unwrap_or_default();
+                let unique = options.resolve(of_type.unwrap_or(Unique::ALL_ARGS), &args).map_err(refused)?;
+                Some(Box::new(unique))
+            }
         };
         Ok(NewJob {
             kind: J::KIND.into(),
@@ -442,7 +445,7 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
-            unique: unique.map(Box::new),
+            unique,
         })
     }
 }

@@ -97,7 +97,6 @@ pub mod admin;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
 mod arguments;
-mod backoff;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
@@ -106,7 +105,6 @@ mod engine;
 mod enqueue;
 mod error;
 mod finite;
-mod id;
 mod job;
 pub mod limits;
 pub mod migration;
@@ -126,18 +124,16 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
-pub use backoff::Backoff;
 pub use context::{Cancellation, JobContext, State};
-pub use enqueue::target::{InTransaction, Pool, Target};
 pub use enqueue::tx::{Tx, TxDatabase};
+pub use enqueue::{InTransaction, Pool, Target};
 pub use error::Error;
-pub use id::JobId;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
-pub use outcome::{BoxError, IntoJobError, JobError};
+pub use outcome::{Backoff, BoxError, IntoJobError, JobError};
 #[doc(inline)]
 pub use queue_macros::job;
 pub use signal::shutdown_signal;
-pub use state::JobState;
+pub use state::{JobId, JobState};
 pub use worker::{Worker, WorkerBuilder};
 
 /// Creates the tables, or upgrades them from any older version. Does nothing if they are up to date. Several processes

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::id::JobId;
 use crate::limits::{MAX_UNIQUE_KEY_BYTES, check_key};
+use crate::state::JobId;
 
 /// How jobs of a type are unique. [`#[job(unique)]`](crate::job) generates [`Job::UNIQUE`](crate::Job::UNIQUE).
 ///
@@ -152,18 +152,11 @@ pub(crate) struct UniqueJob {
 }
 
 impl UniqueOptions {
-    /// What holds for one enqueue of a type. `args`: the job's JSON. None: it is not unique.
-    pub(crate) fn resolve(self, of_type: Option<Unique>, args: &str) -> Result<Option<UniqueJob>, String> {
+    /// What holds for one enqueue of a type. `args`: the job's JSON.
+    pub(crate) fn resolve(self, unique: Unique, args: &str) -> Result<UniqueJob, String> {
         let Self { key, until, at_least, on_conflict, debounce, at_most } = self;
-        let said = key.is_some() || until.is_some() || at_least.is_some() || on_conflict.is_some();
-        let unique = match of_type {
-            Some(unique) => unique,
-            None if said || debounce.is_some() => Unique::ALL_ARGS,
-            None if at_most.is_some() => return Err(AT_MOST_ALONE.to_owned()),
-            None => return Ok(None),
-        };
         if at_most.is_some() && debounce.is_none() {
-            return Err(AT_MOST_ALONE.to_owned());
+            return Err("`at_most` bounds a debounce: call `.debounce(…)` as well".to_owned());
         }
         // a debounce replaces a job that waits
         let default = match debounce {
@@ -182,11 +175,9 @@ impl UniqueOptions {
             None => key_of(args, unique.by)?,
         };
         let at_least = at_least.or(unique.at_least).filter(|period| !period.is_zero());
-        Ok(Some(UniqueJob { key, until, at_least, on_conflict, at_most }))
+        Ok(UniqueJob { key, until, at_least, on_conflict, at_most })
     }
 }
-
-const AT_MOST_ALONE: &str = "`at_most` bounds a debounce: call `.debounce(…)` as well";
 
 /// The key of these arguments: their JSON with sorted keys and without spaces, or its hash if that is too long.
 fn key_of(args: &str, by: Option<&[&str]>) -> Result<String, String> {
@@ -285,8 +276,7 @@ mod tests {
     #[test]
     fn what_an_enqueue_says_comes_before_what_its_type_says() {
         let resolve = |options: UniqueOptions, of_type| options.resolve(of_type, r#"{"a":1}"#);
-        assert_eq!(resolve(UniqueOptions::default(), None), Ok(None));
-        let plain = resolve(UniqueOptions::default(), Some(Unique::ALL_ARGS)).unwrap().unwrap();
+        let plain = resolve(UniqueOptions::default(), Unique::ALL_ARGS).unwrap();
         assert_eq!(
             (plain.key.as_str(), plain.until, plain.on_conflict),
             (r#"{"a":1}"#, UniqueUntil::End, OnConflict::Keep)
@@ -298,25 +288,28 @@ mod tests {
             on_conflict: Some(OnConflict::Replace),
             ..UniqueOptions::default()
         };
-        let said = resolve(said, Some(Unique::by(&["nothing"]))).unwrap().unwrap();
+        let said = resolve(said, Unique::by(&["nothing"])).unwrap();
         assert_eq!((said.key.as_str(), said.until, said.on_conflict), ("k", UniqueUntil::Start, OnConflict::Replace));
         assert_eq!(said.at_least, Some(Duration::from_secs(1)));
         let second = Some(Duration::from_secs(1));
-        let debounced = resolve(UniqueOptions { debounce: second, ..UniqueOptions::default() }, None).unwrap().unwrap();
+        let debounced = UniqueOptions { debounce: second, ..UniqueOptions::default() };
+        let debounced = resolve(debounced, Unique::ALL_ARGS).unwrap();
         assert_eq!((debounced.until, debounced.on_conflict), (UniqueUntil::Start, OnConflict::Replace));
         let alone = UniqueOptions { at_most: second, ..UniqueOptions::default() };
-        assert_eq!(resolve(alone, None), Err(AT_MOST_ALONE.to_owned()));
+        assert!(resolve(alone, Unique::ALL_ARGS).unwrap_err().contains("bounds a debounce"));
         let running = UniqueOptions { on_conflict: Some(OnConflict::Replace), ..UniqueOptions::default() };
-        assert!(resolve(running, None).unwrap_err().contains("cannot be replaced"));
+        assert!(resolve(running, Unique::ALL_ARGS).unwrap_err().contains("cannot be replaced"));
     }
 
     #[test]
     fn unusable_keys_are_refused() {
-        let with = |key: &str| UniqueOptions { key: Some(key.into()), ..UniqueOptions::default() }.resolve(None, "{}");
+        let with = |key: &str| {
+            UniqueOptions { key: Some(key.into()), ..UniqueOptions::default() }.resolve(Unique::ALL_ARGS, "{}")
+        };
         for (key, why) in [("", "empty"), ("a ", "white space"), ("a\0b", "control"), (&"k".repeat(256), "256 bytes")] {
             let error = with(key).unwrap_err();
             assert!(error.contains(why), "{key:?}: {error}");
         }
-        assert!(with(&"k".repeat(255)).unwrap().is_some());
+        assert!(with(&"k".repeat(255)).is_ok());
     }
 }

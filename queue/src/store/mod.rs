@@ -21,10 +21,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::error::Error;
-use crate::id::JobId;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{

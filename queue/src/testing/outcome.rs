@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::values::{AttemptOutcome, Destination, End};
 
 /// How an attempt ended, and what happens to its job.

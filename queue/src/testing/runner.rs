@@ -10,10 +10,9 @@ use chrono::Utc;
 
 use crate::context::States;
 use crate::error::Error;
-use crate::id::JobId;
 use crate::job::Job;
 use crate::registry::{JobDefinition, linked};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
-use crate::schedule::rules::Overlap;
+use crate::schedule::spec::Overlap;
 use crate::schedule::spec::Schedule;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};

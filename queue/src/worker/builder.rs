@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::States;
-use crate::enqueue::target::Pool;
+use crate::enqueue::Pool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::id::JobId;
 use crate::limits::micros;
+use crate::state::JobId;
 use crate::store::Leases;
 use crate::store::engine::connection::notify::{self, Signals};
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};

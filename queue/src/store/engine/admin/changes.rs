@@ -7,9 +7,8 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;

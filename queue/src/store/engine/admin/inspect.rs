@@ -5,9 +5,8 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
 use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
 use crate::store::engine::connection::notify::Signals;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::engine::dialect::Seen;
 use crate::store::engine::driver::Cells;
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
