@@ -53,7 +53,7 @@ pub struct Admin {
 impl Admin {
     /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
-        Self { store: Arc::new(pool.store()) }
+        Self { store: pool.store() }
     }
 
     /// Counts the jobs by kind, queue and state, and finds the oldest of each. The counts are exact: it reads every

@@ -156,7 +156,7 @@ pub use worker::{Worker, WorkerBuilder};
 /// # Ok(()) }
 /// ```
 pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
-    store::AdminStore::migrate(&pool.store()).await
+    pool.store().migrate().await
 }
 
 // Generated code refers to this crate as `::queue`, also in the crate's own tests.

@@ -17,6 +17,7 @@ use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::values::{NewJob, Unwritten, Whose};
+use crate::store::{AdminStore, Store};
 use crate::unique::Enqueued;
 
 /// A pool of a supported database: `sqlx::PgPool`, `sqlx::MySqlPool` or `sqlx::SqlitePool`, or a reference to one.
@@ -47,28 +48,21 @@ pub trait Target: sealed::SealedTarget {}
 )]
 pub trait InTransaction: sealed::SealedTransaction {}
 
+/// For workers and for the administration.
+pub(crate) trait AnyStore: Store + AdminStore {}
+
+impl<S: Store + AdminStore> AnyStore for S {}
+
 #[allow(private_interfaces, private_bounds, reason = "sealed: nobody outside can name these methods")]
 pub(crate) mod sealed {
     use super::*;
 
     pub trait SealedPool: Send + Sync {
         #[doc(hidden)]
-        type Database: Dialect + notify::Signals;
-        #[doc(hidden)]
-        fn pool(&self) -> &sqlx::Pool<Self::Database>;
-
-        #[doc(hidden)]
-        fn store(&self) -> SqlStore<Self::Database> {
-            notify::introduce(self.pool());
-            SqlStore::new(self.pool().clone())
-        }
-
+        fn store(&self) -> Arc<dyn AnyStore>;
         /// The pool as a state of a worker: where a [`Tx`](crate::Tx) begins.
         #[doc(hidden)]
-        fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
-            let pool = WorkerPool { pool: self.pool().clone(), turns: Turns::of(self.pool()) };
-            (TypeId::of::<WorkerPool<Self::Database>>(), Arc::new(pool))
-        }
+        fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>);
     }
 
     pub trait SealedTarget: Send {
@@ -91,10 +85,12 @@ pub(crate) mod sealed {
 
 #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
 impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
-    type Database = P::Database;
+    fn store(&self) -> Arc<dyn AnyStore> {
+        (**self).store()
+    }
 
-    fn pool(&self) -> &sqlx::Pool<P::Database> {
-        (**self).pool()
+    fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
+        (**self).state()
     }
 }
 impl<P: Pool + ?Sized> Pool for &P {}
@@ -132,7 +128,7 @@ async fn write<DB: Dialect + notify::Signals>(
 /// does not know of. It is then closed, and does not return to the pool.
 async fn write_through_connection<DB: Dialect + notify::Signals>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
-    jobs: Vec<NewJob>,
+    jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Unwritten> {
     struct CloseUnlessDone<'a, DB: Dialect>(&'a mut sqlx::pool::PoolConnection<DB>, bool);
     impl<DB: Dialect> Drop for CloseUnlessDone<'_, DB> {
@@ -144,7 +140,7 @@ async fn write_through_connection<DB: Dialect + notify::Signals>(
         }
     }
     let mut guard = CloseUnlessDone(conn, false);
-    let result = write::<DB>(guard.0, &jobs).await;
+    let result = write::<DB>(guard.0, jobs).await;
     guard.1 = true;
     result
 }
@@ -164,8 +160,16 @@ impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
 #[diagnostic::do_not_recommend]
 impl<DB: TxDatabase> InTransaction for &mut Tx<DB> {}
 
-macro_rules! in_transaction {
-    ($db:ty, $ty:ty) => {
+macro_rules! connection {
+    ($db:ty, $ty:ty, $write:ident) => {
+        impl sealed::SealedTarget for &mut $ty {
+            async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
+                $write::<$db>(self, &jobs).await
+            }
+        }
+        #[diagnostic::do_not_recommend]
+        impl Target for &mut $ty {}
+
         impl sealed::SealedTransaction for &mut $ty {
             type Database = $db;
 
@@ -184,10 +188,14 @@ macro_rules! database {
         #[allow(private_interfaces, reason = "sealed: nobody outside can name these methods")]
         const _: () = {
             impl sealed::SealedPool for sqlx::Pool<$db> {
-                type Database = $db;
+                fn store(&self) -> Arc<dyn AnyStore> {
+                    notify::introduce(self);
+                    Arc::new(SqlStore::<$db>::new(self.clone()))
+                }
 
-                fn pool(&self) -> &Self {
-                    self
+                fn state(&self) -> (TypeId, Arc<dyn Any + Send + Sync>) {
+                    let pool = WorkerPool { pool: self.clone(), turns: Turns::of(self) };
+                    (TypeId::of::<WorkerPool<$db>>(), Arc::new(pool))
                 }
             }
             #[diagnostic::do_not_recommend]
@@ -200,30 +208,6 @@ macro_rules! database {
             }
             #[diagnostic::do_not_recommend]
             impl Target for &sqlx::Pool<$db> {}
-
-            impl sealed::SealedTarget for &mut $connection {
-                async fn write(self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
-                    write::<$db>(self, &jobs).await
-                }
-            }
-            #[diagnostic::do_not_recommend]
-            impl Target for &mut $connection {}
-
-            impl sealed::SealedTarget for &mut sqlx::pool::PoolConnection<$db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
-                    write_through_connection(self, jobs)
-                }
-            }
-            #[diagnostic::do_not_recommend]
-            impl Target for &mut sqlx::pool::PoolConnection<$db> {}
-
-            impl sealed::SealedTarget for &mut sqlx::Transaction<'_, $db> {
-                fn write(self, jobs: Vec<NewJob>) -> impl Future<Output = Result<Vec<Enqueued>, Unwritten>> + Send {
-                    sealed::SealedTarget::write(&mut **self, jobs)
-                }
-            }
-            #[diagnostic::do_not_recommend]
-            impl Target for &mut sqlx::Transaction<'_, $db> {}
 
             impl TxDatabase for $db {}
 
@@ -238,9 +222,9 @@ macro_rules! database {
             #[diagnostic::do_not_recommend]
             impl Target for &mut Tx<$db> {}
 
-            in_transaction!($db, $connection);
-            in_transaction!($db, sqlx::pool::PoolConnection<$db>);
-            in_transaction!($db, sqlx::Transaction<'_, $db>);
+            connection!($db, $connection, write);
+            connection!($db, sqlx::pool::PoolConnection<$db>, write_through_connection);
+            connection!($db, sqlx::Transaction<'_, $db>, write);
         };
     };
 }

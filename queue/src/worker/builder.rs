@@ -145,7 +145,7 @@ impl WorkerBuilder {
     pub(crate) fn new(pool: impl Pool) -> Self {
         Self {
             states: States::from([pool.state()]),
-            store: Arc::new(pool.store()),
+            store: pool.store(),
             concurrency: None,
             queues: Vec::new(),
             limits: Vec::new(),
