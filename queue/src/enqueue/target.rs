@@ -96,7 +96,7 @@ impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
 impl<P: Pool + ?Sized> Pool for &P {}
 
 /// Writes through a pool. See [`group`].
-async fn write_through_pool<DB: Dialect + notify::Signals>(
+async fn write_through_pool<DB: Dialect>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
 ) -> Result<Vec<Enqueued>, Unwritten> {
@@ -111,10 +111,7 @@ async fn write_through_pool<DB: Dialect + notify::Signals>(
 }
 
 /// Writes on the caller's connection.
-async fn write<DB: Dialect + notify::Signals>(
-    conn: &mut DB::Connection,
-    jobs: &[NewJob],
-) -> Result<Vec<Enqueued>, Unwritten> {
+async fn write<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Unwritten> {
     // outside the transaction that the caller believes in, the jobs would stay although its commit fails
     if DB::ENDS_BY_ITSELF && conn.is_in_transaction() && !DB::is_open(conn).await? {
         return Err(Unwritten::TransactionOver);
@@ -126,7 +123,7 @@ async fn write<DB: Dialect + notify::Signals>(
 
 /// Writes through a connection of a pool. If this is dropped midway, the connection may be in a transaction that sqlx
 /// does not know of. It is then closed, and does not return to the pool.
-async fn write_through_connection<DB: Dialect + notify::Signals>(
+async fn write_through_connection<DB: Dialect>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
     jobs: Vec<NewJob>,
 ) -> Result<Vec<Enqueued>, Unwritten> {

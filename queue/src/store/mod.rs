@@ -3,13 +3,21 @@
 //! No database type appears above these traits. Below them is one implementation, [`engine`], over a
 //! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in structure is code.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "schedules")),
+    allow(dead_code, unused_imports, unused_macros, reason = "one or two of the engines need it")
+)]
+
 pub(crate) mod engine;
 pub(crate) mod engines;
+#[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
 pub(crate) mod schema;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 pub(crate) mod values;
 pub(crate) mod view;

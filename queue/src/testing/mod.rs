@@ -66,7 +66,6 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
-    use crate::store::engine::connection::notify::Signals;
     use crate::store::engine::connection::operation::SqlStore;
     use crate::store::engine::connection::write_queue::Turns;
     use crate::store::engine::dialect::Dialect;
@@ -81,7 +80,7 @@ mod sealed {
         fn turns(pool: &Pool<Self>) -> Turns;
     }
 
-    impl<DB: Dialect + Signals> SealedDatabase for DB {
+    impl<DB: Dialect> SealedDatabase for DB {
         fn lent() -> (Arc<dyn TestStore>, Requests<Self>) {
             lent::<DB>()
         }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::micros;
 use crate::store::Leases;
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, execute, ids, json, rows};
@@ -163,7 +163,7 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
+impl<DB: Dialect> Leases for SqlStore<DB> {
     async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error> {
         let worker = worker.clone();
         let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));

@@ -1,25 +1,21 @@
 //! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef};
 
 use crate::engine::Engine;
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 
-use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
+use crate::store::engine::connection::connecting::{Connecting, Housekeeping};
 use crate::store::engine::connection::line::alone;
 use crate::store::engine::connection::operation::LIMIT;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
-use crate::store::engine::driver::{
-    Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, refused_by_sqlstate, rows,
-};
+use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, rows};
 use crate::store::engine::jobs::insert::{alike, fitting};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::statement::script::{sql, topic};
@@ -135,25 +131,6 @@ fn behind(ask: &Ask) -> (i64, i64) {
     ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
 }
 
-impl Signals for Postgres {
-    const NOTIFIES: bool = true;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        let options = pool.connect_options();
-        let database = options.get_database().unwrap_or_else(|| options.get_username());
-        match options.get_socket() {
-            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
-            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
-        }
-    }
-
-    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
-        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
-        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
-        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
-    }
-}
-
 impl Driver for Postgres {
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
         Ok((SqlStr::from_static(sql), add_binds!(Self, binds, std::convert::identity)))
@@ -181,23 +158,15 @@ impl Connecting for Postgres {
               set_config('jit', 'off', true)",
     );
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-    const BEFORE_BEGIN: Option<&'static str> = None;
+    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
-    const END_SILENT: Option<&'static str> = None;
-    const SILENCE: Option<Duration> = None;
     const BEGIN_LENT: Option<&'static str> = Some(settings::BEGIN_LENT);
     const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
-    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
-    const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-
-    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
-        pool.acquire().await
-    }
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {
         match options.get_application_name() {
@@ -228,15 +197,9 @@ impl Connecting for Postgres {
         matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
     }
 
-    fn is_refusal(error: &Error) -> bool {
-        refused_by_sqlstate(error)
-    }
-
     fn is_missing_table(error: &Error) -> bool {
         matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
     }
-
-    fn warn_of_options(_pool: &Pool<Self>) {}
 
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
@@ -252,10 +215,6 @@ impl Connecting for Postgres {
             )
         };
         Ok(hidden.first().map(why))
-    }
-
-    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        Ok(None)
     }
 
     async fn watch(
@@ -286,18 +245,28 @@ impl Connecting for Postgres {
         }
     }
 
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
-    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
+        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
+    }
 }
 
 impl Dialect for Postgres {
     const KIND: Engine = Engine::Postgres;
     const ENGINE: &'static str = "PostgreSQL";
     const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
         take: sql!("postgres", "claims", "claim_lock"),
         release: sql!("postgres", "claims", "claim_unlock"),
@@ -309,10 +278,6 @@ impl Dialect for Postgres {
 
     const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
     topics!("postgres");
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
 
     fn finish_list(batch: &[End]) -> List {
         // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a

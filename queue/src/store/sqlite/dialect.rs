@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Error, Pool, Row, SqlStr, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
 use crate::engine::Engine;
-use crate::store::engine::connection::notify::Signals;
 
 use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
 use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
@@ -110,18 +109,6 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
     Ok(arguments)
 }
 
-impl Signals for Sqlite {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        pool.connect_options().get_filename().display().to_string()
-    }
-
-    async fn notify(_: &mut SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-}
-
 impl Driver for Sqlite {
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
         Ok((SqlStr::from_static(sql), values(binds)?))
@@ -141,29 +128,16 @@ impl Connecting for Sqlite {
     const ENDS_BY_ITSELF: bool = true;
     #[cfg(feature = "testing")]
     const NOWHERE: &'static str = "sqlite://nowhere";
-    #[cfg(feature = "testing")]
-    const STANDSTILL: Option<&'static str> = None;
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
-    const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
-    const END_SILENT: Option<&'static str> = None;
-    const SILENCE: Option<Duration> = None;
-    const BEGIN_LENT: Option<&'static str> = None;
-    const SESSION: Option<&'static str> = None;
-    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const PLAIN_SESSION: Option<&'static str> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;
-    const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
         poisoned::acquire(pool).await
-    }
-
-    fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
-        options.clone()
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
@@ -209,6 +183,10 @@ impl Connecting for Sqlite {
         Duration::from_secs(1)
     }
 
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        pool.connect_options().get_filename().display().to_string()
+    }
+
     async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
         connections::unusable(pool, conn).await
     }
@@ -243,11 +221,7 @@ impl Connecting for Sqlite {
         }
     }
 
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
     const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 
     /// After a rollback of its own, SQLite would commit each further statement.
     async fn hold_commits(conn: &mut SqliteConnection, open: Weak<AtomicBool>) -> Result<(), Error> {
@@ -260,19 +234,12 @@ impl Connecting for Sqlite {
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
-    const BEGIN_TO_WRITE: Option<&'static str> = None;
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
     const CLAIM_LOCK: Option<ClaimLock> = None;
-    const INSERT_AND_NOTIFY: Option<&'static str> = None;
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const SESSIONS: Option<SessionStatements> = None;
     topics!("sqlite");
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
 
     fn finish_list(batch: &[End]) -> List {
         // not a map: the same job may be in the batch under two fences

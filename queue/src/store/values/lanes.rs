@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 use crate::limits::END_OF_9999;
 
 /// Which rows a worker may take.
@@ -109,7 +108,6 @@ impl Reach {
     }
 
     /// The place at which to stop reading a lane.
-    #[cfg(any(feature = "mysql", feature = "sqlite"))]
     pub(crate) fn end_in(&self, lane: &Lane) -> Place {
         match self.until {
             Some((priority, place)) if lane.priority == priority => place,
@@ -120,5 +118,4 @@ impl Reach {
 }
 
 /// After every due place: 9999 is the last year that each engine can compute with.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) const NEVER: Place = (END_OF_9999, i64::MIN);

@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, rows};
@@ -57,33 +56,25 @@ struct With {
     args: Option<String>,
 }
 
-pub(crate) async fn run_now<DB: Dialect + Signals>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
+pub(crate) async fn run_now<DB: Dialect>(store: &SqlStore<DB>, ids: &[i64]) -> Result<Vec<i64>, Error> {
     let changed = change(store, Change::new("cannot retry jobs", DB::ADMIN.run_now), ids, With::default()).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
 
-pub(crate) async fn reschedule<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-    run_at: i64,
-) -> Result<Vec<i64>, Error> {
+pub(crate) async fn reschedule<DB: Dialect>(store: &SqlStore<DB>, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error> {
     let with = With { run_at: Some(run_at.clamp(YEAR_1, END_OF_9999)), ..With::default() };
     let changed = change(store, Change::new("cannot reschedule jobs", DB::ADMIN.reschedule), ids, with).await?;
     wake(store, !changed.is_empty()).await;
     Ok(changed)
 }
 
-pub(crate) async fn cancel<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    ids: &[i64],
-    reason: &str,
-) -> Result<Vec<i64>, Error> {
+pub(crate) async fn cancel<DB: Dialect>(store: &SqlStore<DB>, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error> {
     let with = With { reason: Some(reason.to_owned()), ..With::default() };
     change(store, Change::new("cannot cancel jobs", DB::ADMIN.cancel), ids, with).await
 }
 
-pub(crate) async fn send_back<DB: Dialect + Signals>(
+pub(crate) async fn send_back<DB: Dialect>(
     store: &SqlStore<DB>,
     ids: &[i64],
 ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
@@ -124,7 +115,7 @@ impl Refusals {
 }
 
 /// The new time and the look at the holder are one transaction: it is undone if the job has the key.
-pub(crate) async fn release_key<DB: Dialect + Signals>(
+pub(crate) async fn release_key<DB: Dialect>(
     store: &SqlStore<DB>,
     kind: &str,
     key: &str,
@@ -152,7 +143,7 @@ pub(crate) async fn release_key<DB: Dialect + Signals>(
     }
 }
 
-pub(crate) async fn delete<DB: Dialect + Signals>(
+pub(crate) async fn delete<DB: Dialect>(
     store: &SqlStore<DB>,
     ids: &[i64],
     state: Option<JobState>,
@@ -167,7 +158,7 @@ pub(crate) async fn delete<DB: Dialect + Signals>(
     change(store, Change { part, ..Change::new("cannot delete jobs", DB::ADMIN.delete) }, ids, With::default()).await
 }
 
-pub(crate) async fn edit<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId, args: &str) -> Result<bool, Error> {
+pub(crate) async fn edit<DB: Dialect>(store: &SqlStore<DB>, id: JobId, args: &str) -> Result<bool, Error> {
     let with = With { args: Some(args.to_owned()), ..With::default() };
     let changed =
         change(store, Change::new("cannot edit a job's arguments", DB::ADMIN.edit), &[id.get()], with).await?;
@@ -175,7 +166,7 @@ pub(crate) async fn edit<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId,
 }
 
 /// Runs a change and returns the ids that it found.
-async fn change<DB: Dialect + Signals>(
+async fn change<DB: Dialect>(
     store: &SqlStore<DB>,
     change: Change,
     jobs: &[i64],
@@ -236,11 +227,7 @@ fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-pub(crate) async fn set_paused<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    queue: &str,
-    paused: bool,
-) -> Result<(), Error> {
+pub(crate) async fn set_paused<DB: Dialect>(store: &SqlStore<DB>, queue: &str, paused: bool) -> Result<(), Error> {
     let (doing, sql) =
         if paused { ("cannot pause a queue", DB::ADMIN.pause) } else { ("cannot resume a queue", DB::ADMIN.resume) };
     store
@@ -253,7 +240,7 @@ pub(crate) async fn set_paused<DB: Dialect + Signals>(
 }
 
 /// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
-async fn wake<DB: Dialect + Signals>(store: &SqlStore<DB>, something: bool) {
+async fn wake<DB: Dialect>(store: &SqlStore<DB>, something: bool) {
     if something && DB::NOTIFIES {
         // no token: this process's own workers react to this signal, too
         let told =

@@ -10,7 +10,6 @@ use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::AdminStore;
 use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, rows};
@@ -19,7 +18,7 @@ use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
 /// Ordered by kind, queue and state.
-pub(crate) async fn stats<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
+pub(crate) async fn stats<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
     let mut stats: Vec<Stat> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
             async move { rows::<DB>(conn, DB::ADMIN.stats, &[]).await?.iter().map(read_stat).collect() }.boxed()
@@ -30,7 +29,7 @@ pub(crate) async fn stats<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result
     Ok(stats)
 }
 
-pub(crate) async fn jobs<DB: Dialect + Signals>(store: &SqlStore<DB>, filter: &Filter) -> Result<Page<JobRow>, Error> {
+pub(crate) async fn jobs<DB: Dialect>(store: &SqlStore<DB>, filter: &Filter) -> Result<Page<JobRow>, Error> {
     store
         // a page of rare jobs may read many rows
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
@@ -43,7 +42,7 @@ pub(crate) async fn jobs<DB: Dialect + Signals>(store: &SqlStore<DB>, filter: &F
 ///
 /// The tables are read in the order of a job's life, so that a job that ends meanwhile is seen. If it is seen twice,
 /// the later row counts. Only a dead letter that is sent back between two of the statements is missed.
-async fn page<DB: Dialect + Signals>(conn: &mut DB::Connection, filter: &Filter) -> Result<Page<JobRow>, sqlx::Error> {
+async fn page<DB: Dialect>(conn: &mut DB::Connection, filter: &Filter) -> Result<Page<JobRow>, sqlx::Error> {
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
     let size = filter.page() as usize;
     let after = filter.after.map_or(i64::MIN, JobId::get);
@@ -89,7 +88,7 @@ async fn page<DB: Dialect + Signals>(conn: &mut DB::Connection, filter: &Filter)
     Ok(Page { items, next })
 }
 
-pub(crate) async fn job<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId) -> Result<Option<JobDetail>, Error> {
+pub(crate) async fn job<DB: Dialect>(store: &SqlStore<DB>, id: JobId) -> Result<Option<JobDetail>, Error> {
     const DOING: &str = "cannot read a job";
     let found = store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| detail::<DB>(conn, *id).boxed()).await?;
     let Some(mut job) = found else { return Ok(None) };
@@ -103,7 +102,7 @@ pub(crate) async fn job<DB: Dialect + Signals>(store: &SqlStore<DB>, id: JobId) 
     Ok(Some(job))
 }
 
-async fn detail<DB: Dialect + Signals>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {
+async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {
     let found = rows::<DB>(conn, DB::ADMIN.job, &[id.get().into()]).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let job = read_job(row)?;
@@ -146,7 +145,7 @@ async fn detail<DB: Dialect + Signals>(conn: &mut DB::Connection, id: JobId) -> 
 }
 
 /// Ordered by name.
-pub(crate) async fn queues<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
+pub(crate) async fn queues<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
     let mut queues: Vec<QueueInfo> = store
         .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
             async move {
@@ -172,7 +171,7 @@ pub(crate) async fn queues<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Resul
 }
 
 /// Ordered by start.
-pub(crate) async fn workers<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
+pub(crate) async fn workers<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
     store
         .run(Via::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
             async move {
@@ -256,7 +255,7 @@ fn names(json: &str) -> Vec<String> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> AdminStore for SqlStore<DB> {
+impl<DB: Dialect> AdminStore for SqlStore<DB> {
     async fn migrate(&self) -> Result<(), Error> {
         migrate::run(self.pool().clone()).await
     }

@@ -10,7 +10,7 @@ use sqlx::Connection as _;
 use crate::error::{Doing, Error};
 use crate::store::engine::connection::connecting::without_signals;
 use crate::store::engine::connection::line::connect;
-use crate::store::engine::connection::notify::{self, Signals, can_spare_one};
+use crate::store::engine::connection::notify::{self, can_spare_one};
 use crate::store::engine::connection::operation::{LIMIT, SqlStore};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, rows};
@@ -59,7 +59,7 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Access for SqlStore<DB> {
+impl<DB: Dialect> Access for SqlStore<DB> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             engine: DB::ENGINE,

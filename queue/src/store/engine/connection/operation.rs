@@ -19,7 +19,6 @@ use crate::error::{Doing, Error};
 use crate::store::engine::connection::connecting::{Beside, Housekeeping};
 use crate::store::engine::connection::distance::Distance;
 use crate::store::engine::connection::line::{Conn, Kept, Line, SILENCE, connect, open_line};
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::savepoint::ended;
 use crate::store::engine::connection::session::Session;
 use crate::store::engine::connection::write_queue::{Errand, Listening, Turns};
@@ -91,7 +90,6 @@ pub(crate) enum Via {
     /// The worker's own connection for discovery beside the claims.
     Discovery,
     /// The worker's own connection for schedules: no tick waits for retention.
-    #[cfg_attr(not(feature = "schedules"), allow(dead_code, reason = "there are no schedules"))]
     Schedules,
 }
 
@@ -131,10 +129,7 @@ pub(crate) enum Mode {
 }
 
 impl<DB: Dialect> SqlStore<DB> {
-    pub(crate) fn new(pool: Pool<DB>) -> Self
-    where
-        DB: Signals,
-    {
+    pub(crate) fn new(pool: Pool<DB>) -> Self {
         Self(Arc::new(StoreParts {
             turns: Turns::of(&pool),
             pool,
@@ -159,10 +154,7 @@ impl<DB: Dialect> SqlStore<DB> {
 
     /// A store that works on somebody else's connection, in a transaction of theirs. It has no other one.
     #[cfg(feature = "testing")]
-    pub(crate) fn on(given: Given<DB>) -> Self
-    where
-        DB: Signals,
-    {
+    pub(crate) fn on(given: Given<DB>) -> Self {
         let nowhere = DB::NOWHERE.parse().unwrap_or_else(|_| panic!("`{}` is an address", DB::NOWHERE));
         let mut store = Self::new(PoolOptions::new().idle_timeout(None).max_lifetime(None).connect_lazy_with(nowhere));
         Arc::get_mut(&mut store.0).expect("nobody else has it yet").given = Some(given);

@@ -20,8 +20,8 @@ use sqlx::Pool;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use crate::store::engine::connection::notify::{self, Signals};
-use crate::store::engine::dialect::Dialect;
+use crate::store::engine::connection::connecting::Connecting;
+use crate::store::engine::connection::notify;
 
 /// A writer that has waited this long proceeds without its turn. A process outside may hold the file's lock. Then all
 /// waiting writers meet it at the same time, each with its own busy timeout, not one after the other.
@@ -97,7 +97,7 @@ impl Drop for Listening {
 }
 
 impl Turns {
-    pub(crate) fn of<DB: Dialect + Signals>(pool: &Pool<DB>) -> Self {
+    pub(crate) fn of<DB: Connecting>(pool: &Pool<DB>) -> Self {
         if !DB::ONE_WRITER {
             return Self(None);
         }

@@ -43,10 +43,6 @@ impl NewJob {
 
 /// Whether the jobs are due at once and differ only in their arguments, as in nearly every batch. Then
 /// the common values are sent once.
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "MySQL takes values row by row, whatever they have in common")
-)]
 pub(crate) fn alike(jobs: &[NewJob]) -> bool {
     let Some(first) = jobs.first() else { return false };
     jobs.iter().all(|job| {
@@ -68,7 +64,6 @@ pub(crate) fn fitting<J: Borrow<NewJob>>(jobs: &[J], most: usize, bytes: usize) 
 
 /// The arguments as one JSON list. Objects and lists go in as they are, which saves the reader a second level of
 /// quotes; anything else is quoted. Each element reads back as the original text.
-#[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "other engines bind an array or each value"))]
 pub(crate) fn args_list<J: Borrow<NewJob>>(jobs: &[J]) -> String {
     let bytes: usize = jobs.iter().map(|job| job.borrow().args.len() + 1).sum();
     let mut list = String::with_capacity(bytes + 2);

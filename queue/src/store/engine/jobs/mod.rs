@@ -3,10 +3,6 @@
 pub(crate) mod complete;
 mod ends;
 pub(crate) mod enqueue;
-#[cfg_attr(
-    not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
-    allow(dead_code, reason = "without an engine there are no statements")
-)]
 pub(crate) mod insert;
 mod upkeep;
 
@@ -17,7 +13,6 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::Jobs;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, Seen};
 use crate::store::engine::driver::{Cells, ids, json, rows};
@@ -69,7 +64,7 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Jobs for SqlStore<DB> {
+impl<DB: Dialect> Jobs for SqlStore<DB> {
     async fn discover(&self, scope: &Scope, behind: &[Lane], most: usize, beside: bool) -> Result<Found, Error> {
         if beside {
             return self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).await;

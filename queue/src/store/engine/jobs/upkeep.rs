@@ -12,7 +12,6 @@ use crate::limits::micros;
 use crate::state::JobState;
 use crate::store::Upkeep;
 use crate::store::engine::admin::changes::delete;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids};
@@ -71,7 +70,7 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Upkeep for SqlStore<DB> {
+impl<DB: Dialect> Upkeep for SqlStore<DB> {
     async fn purge(&self, keep: Duration, limit: u32, workers: bool) -> Result<u64, Error> {
         let keep = micros(keep);
         let removed = self.purge_jobs(keep, limit).await?;

@@ -5,7 +5,6 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{ScheduleRow, TickOutcome};
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, json, rows};
@@ -21,10 +20,7 @@ async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Op
     Ok(rows.into_iter().map(|(row, _)| row).find(|row| row.retired_at.is_none()))
 }
 
-pub(super) async fn define<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    definition: &Definition,
-) -> Result<Named<()>, Error> {
+pub(super) async fn define<DB: Dialect>(store: &SqlStore<DB>, definition: &Definition) -> Result<Named<()>, Error> {
     store
         .run(Via::Pool, Mode::Transaction, "cannot write a schedule", definition.clone(), |conn, definition| {
             async move {
@@ -42,11 +38,7 @@ pub(super) async fn define<DB: Dialect + Signals>(
         .await
 }
 
-pub(super) async fn change<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    name: &str,
-    change: Change,
-) -> Result<Named<()>, Error> {
+pub(super) async fn change<DB: Dialect>(store: &SqlStore<DB>, name: &str, change: Change) -> Result<Named<()>, Error> {
     let args = (name.to_owned(), change);
     store
         .run(Via::Pool, Mode::Transaction, "cannot change a schedule", args, |conn, (name, change)| {
@@ -66,7 +58,7 @@ pub(super) async fn change<DB: Dialect + Signals>(
         .await
 }
 
-pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
+pub(super) async fn fire_by_hand<DB: Dialect>(
     store: &SqlStore<DB>,
     name: &str,
     max_retries: fn(&str) -> u32,
@@ -98,7 +90,7 @@ pub(super) async fn fire_by_hand<DB: Dialect + Signals>(
     Ok(fired)
 }
 
-pub(super) async fn list<DB: Dialect + Signals>(
+pub(super) async fn list<DB: Dialect>(
     store: &SqlStore<DB>,
     after: &str,
     limit: u32,
@@ -115,7 +107,7 @@ pub(super) async fn list<DB: Dialect + Signals>(
         .await
 }
 
-pub(super) async fn history<DB: Dialect + Signals>(
+pub(super) async fn history<DB: Dialect>(
     store: &SqlStore<DB>,
     name: &str,
     before: i64,

@@ -7,7 +7,6 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
@@ -15,7 +14,7 @@ use crate::store::engine::schedules::fire::is_refused;
 use crate::store::engine::schedules::read;
 use crate::store::schedules::{Converged, Scheduler};
 
-pub(super) async fn converge<DB: Dialect + Signals>(
+pub(super) async fn converge<DB: Dialect>(
     store: &SqlStore<DB>,
     by: &Scheduler,
     declared: &Arc<[Definition]>,
@@ -41,7 +40,7 @@ pub(super) async fn converge<DB: Dialect + Signals>(
 }
 
 /// With a digest, what is not declared is retired. Without, this is a part of what is declared.
-async fn converge_on<DB: Dialect + Signals>(
+async fn converge_on<DB: Dialect>(
     store: &SqlStore<DB>,
     by: &Scheduler,
     declared: &Arc<[Definition]>,

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids, json};
@@ -63,7 +63,7 @@ pub(super) async fn insert<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJo
     Ok(enqueued.iter().map(|it| it.id().get()).collect())
 }
 
-pub(super) async fn fire<DB: Dialect + Signals>(
+pub(super) async fn fire<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     kinds: &Kinds,
@@ -86,7 +86,7 @@ pub(super) fn is_refused<DB: Dialect>(error: &Error) -> bool {
 }
 
 /// Tells the workers that something was enqueued.
-pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
+pub(super) fn announce<DB: Dialect>(store: &SqlStore<DB>) {
     // in somebody else's transaction, nobody can see it yet
     if store.whose() != Whose::InTransaction {
         notify::committed(store.pool(), false);
@@ -94,7 +94,7 @@ pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
 }
 
 /// `looks_back`: leaves out ticks that are in the history already.
-async fn fire_together<DB: Dialect + Signals>(
+async fn fire_together<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     kinds: &Kinds,
@@ -140,7 +140,7 @@ async fn fire_together<DB: Dialect + Signals>(
 
 /// Fires all ticks up to now, as if each were on time.
 #[cfg(feature = "testing")]
-pub(super) async fn fire_on_time<DB: Dialect + Signals>(
+pub(super) async fn fire_on_time<DB: Dialect>(
     store: &SqlStore<DB>,
     id: i64,
     kinds: &Kinds,
@@ -167,12 +167,7 @@ pub(super) async fn fire_on_time<DB: Dialect + Signals>(
 
 /// The database refuses a row. The others are fired all the same. A tick that was decided before, while the clock was
 /// ahead, is none to refuse.
-async fn one_by_one<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    due: &[i64],
-    kinds: &Kinds,
-    ahead: i64,
-) -> Result<Fired, Error> {
+async fn one_by_one<DB: Dialect>(store: &SqlStore<DB>, due: &[i64], kinds: &Kinds, ahead: i64) -> Result<Fired, Error> {
     let mut all = Fired::default();
     for id in due {
         match fire_together(store, &[*id], kinds, ahead, true).await {
@@ -189,7 +184,7 @@ async fn one_by_one<DB: Dialect + Signals>(
     Ok(all)
 }
 
-async fn give_up<DB: Dialect + Signals>(
+async fn give_up<DB: Dialect>(
     store: &SqlStore<DB>,
     id: i64,
     error: String,
@@ -217,7 +212,7 @@ async fn give_up<DB: Dialect + Signals>(
 /// The retries of a plan without jobs.
 const NO_JOB: u32 = 0;
 
-pub(super) async fn mark_orphans<DB: Dialect + Signals>(
+pub(super) async fn mark_orphans<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     ahead: i64,

@@ -16,7 +16,6 @@ use crate::limits::micros;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::ScheduleStore;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
@@ -82,7 +81,7 @@ fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
+impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
     async fn look(&self, by: &Scheduler, kinds: &[String], ahead: i64) -> Result<Seen, Error> {
         let args = (by.app.clone(), json(kinds), by.worker, ahead);
         self.run(Via::Schedules, Mode::Read, "cannot look for schedules", args, |conn, (app, kinds, worker, ahead)| {

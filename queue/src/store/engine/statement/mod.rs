@@ -1,6 +1,5 @@
 //! Statements: where they lie, how they are put together, and how their rows are read.
 
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod many_lanes;
 pub(crate) mod read;
 pub(crate) mod script;

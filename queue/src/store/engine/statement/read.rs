@@ -72,7 +72,6 @@ struct Begin<'a> {
 
 /// For each kind, the lane behind which discovery starts, as JSON. The empty queue name stands for the beginning: no
 /// queue has it.
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
 pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
     let mut begins = Vec::with_capacity(kinds.len());
     for kind in kinds {
@@ -85,7 +84,6 @@ pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
 
 /// Reads the rows of such a statement: the columns of [`lane_head`], and whether the lane is left out (its queue is
 /// paused).
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
 pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Result<Seen, sqlx::Error> {
     let mut seen = Seen { round_trips: 1, ..Seen::default() };
     let mut last: HashMap<Arc<str>, (usize, Lane)> = HashMap::new();

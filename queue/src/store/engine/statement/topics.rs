@@ -256,7 +256,6 @@ statements! {
 #[cfg(feature = "testing")]
 statements! {
     /// For tests of users.
-    #[cfg_attr(not(feature = "schedules"), allow(dead_code, reason = "one statement is about schedules"))]
     TestStatements {
         /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).
         shift: script,

@@ -7,7 +7,6 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::TestStore;
-use crate::store::engine::connection::notify::Signals;
 use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, rows};
@@ -16,13 +15,13 @@ use crate::store::engine::testing::given::{Given, Requests};
 use crate::store::values::Whose;
 
 /// A store on a lent connection.
-pub(crate) fn lent<DB: Dialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
+pub(crate) fn lent<DB: Dialect>() -> (Arc<dyn TestStore>, Requests<DB>) {
     let (given, requests) = Given::new();
     (Arc::new(SqlStore::<DB>::on(given)), requests)
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> TestStore for SqlStore<DB> {
+impl<DB: Dialect> TestStore for SqlStore<DB> {
     fn is_given(&self) -> bool {
         self.whose() == Whose::InTransaction
     }

@@ -126,10 +126,6 @@ async fn place<DB: Dialect>(
 }
 
 /// Runs a statement on a list, a part at a time.
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "MySQL takes values row by row")
-)]
 pub(crate) async fn on_each_part<DB: Dialect, T: Serialize>(
     conn: &mut DB::Connection,
     sql: &'static str,
@@ -143,10 +139,6 @@ pub(crate) async fn on_each_part<DB: Dialect, T: Serialize>(
 
 /// The holders of those keys that are not free, by a statement on a list of [`Key`]s. Rows: the place, then as
 /// [`holder`] reads them.
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "MySQL asks for the keys of one kind")
-)]
 pub(crate) async fn holders<DB: Dialect>(
     conn: &mut DB::Connection,
     sql: &'static str,
