@@ -7,9 +7,9 @@ use sqlx::Connection as _;
 
 use crate::enqueue::group;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::store::engine::connection::SqlStore;
 use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::notify;
-use crate::store::engine::connection::operation::SqlStore;
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::complete;

@@ -66,7 +66,7 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
-    use crate::store::engine::connection::operation::SqlStore;
+    use crate::store::engine::connection::SqlStore;
     use crate::store::engine::connection::write_queue::Turns;
     use crate::store::engine::dialect::Dialect;
     use crate::store::engine::testing::test_store::lent;

@@ -11,7 +11,7 @@ use crate::id::JobId;
 use crate::limits::micros;
 use crate::store::Leases;
 use crate::store::engine::connection::notify;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, execute, ids, json, rows};
 use crate::store::engine::statement::read::{list, number};

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, rows};
 use crate::store::engines::schema;

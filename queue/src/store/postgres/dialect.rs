@@ -10,9 +10,9 @@ use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef}
 use crate::engine::Engine;
 use crate::store::engine::connection::notify;
 
-use crate::store::engine::connection::connecting::{Connecting, Housekeeping};
+use crate::store::engine::connection::LIMIT;
+use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::line::alone;
-use crate::store::engine::connection::operation::LIMIT;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, rows};
@@ -217,11 +217,7 @@ impl Connecting for Postgres {
         Ok(hidden.first().map(why))
     }
 
-    async fn watch(
-        pool: &Pool<Self>,
-        _housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
+    async fn watch(pool: &Pool<Self>, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
         let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
         listener.eager_reconnect(false);
         sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;

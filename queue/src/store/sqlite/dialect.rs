@@ -13,8 +13,9 @@ use tokio::time::sleep;
 
 use crate::engine::Engine;
 
-use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
+use crate::store::engine::connection::connecting::{Beside, Connecting};
 use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
+use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
 use crate::store::engine::jobs::insert::{alike, args_list, fitting};
@@ -196,22 +197,18 @@ impl Connecting for Sqlite {
     }
 
     /// Wakes after writes to the write-ahead log, which every commit of every process makes.
-    async fn watch(
-        pool: &Pool<Self>,
-        housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
+    async fn watch(pool: &Pool<Self>, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
         // In a task of its own: dropping an acquire midway closes the connection, and with it a database in memory.
-        let pool = pool.clone();
-        let asked = tokio::spawn(async move { connections::log(&pool).await });
+        let asked = pool.clone();
+        let asked = tokio::spawn(async move { connections::log(&asked).await });
         let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
             return std::future::pending().await; // in memory, or without a log: there is nothing to watch
         };
-        let mut writes = Writes::to(log);
+        let (mut writes, turns) = (Writes::to(log), Turns::of(pool));
         wake(); // for writes before the watch
         loop {
             writes.next().await;
-            if housekeeping.is_near() {
+            if turns.are_quiet() {
                 continue;
             }
             // a claim now waits for the file's lock, and gets it right after the commit if that is soon
@@ -441,10 +438,9 @@ mod tests {
     async fn a_dropped_watch_keeps_a_database_in_memory() {
         let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
         sqlx::query("CREATE TABLE here (n)").execute(&pool).await.unwrap();
-        let housekeeping = Housekeeping::new();
         for _ in 0..20 {
             for polls in 0..4 {
-                let mut watch = Box::pin(Sqlite::watch(&pool, &housekeeping, &|| ()));
+                let mut watch = Box::pin(Sqlite::watch(&pool, &|| ()));
                 for _ in 0..polls {
                     assert!(watch.as_mut().now_or_never().is_none());
                     tokio::task::yield_now().await;
@@ -463,8 +459,7 @@ mod tests {
         crate::migrate(&pool).await.unwrap();
         let heard = Arc::<Notify>::default();
         let (told, watched) = (heard.clone(), pool.clone());
-        let watcher =
-            tokio::spawn(async move { Sqlite::watch(&watched, &Housekeeping::new(), &|| told.notify_one()).await });
+        let watcher = tokio::spawn(async move { Sqlite::watch(&watched, &|| told.notify_one()).await });
         let mut other = SqliteConnection::connect(&url).await.unwrap();
         // until the watch has begun
         while timeout(Duration::from_millis(50), heard.notified()).await.is_err() {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, rows};
 use crate::store::engine::statement::script::{Script, When};

@@ -10,7 +10,7 @@ use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
 use crate::store::AdminStore;
 use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
-use crate::store::engine::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
+use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, rows};
 use crate::store::engine::{migrate, unique};

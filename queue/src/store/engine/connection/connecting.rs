@@ -2,8 +2,8 @@
 
 use std::future::{Future, pending, ready};
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Error};
@@ -132,7 +132,6 @@ pub(crate) trait Connecting: Driver {
     /// See [`Access::watch`](crate::store::Access::watch).
     fn watch(
         _pool: &sqlx::Pool<Self>,
-        _housekeeping: &Housekeeping,
         _wake: &(dyn Fn() + Send + Sync),
     ) -> impl Future<Output = Result<(), Error>> + Send {
         pending()
@@ -177,38 +176,5 @@ pub(crate) fn without_signals(idle: Duration) -> Duration {
         0..250 => Duration::from_millis(10),
         250..60_000 => Duration::from_millis(45),
         _ => Duration::from_millis(250),
-    }
-}
-
-/// When this process last wrote something that concerns no waiting job. A heartbeat must not wake its own worker.
-#[derive(Debug)]
-pub(crate) struct Housekeeping {
-    begin: Instant,
-    /// Microseconds after `begin`.
-    until: AtomicU64,
-}
-
-impl Housekeeping {
-    /// How long after a write a watcher may still notice it.
-    const TRACES: Duration = Duration::from_millis(5);
-
-    pub(crate) fn new() -> Self {
-        Self { begin: Instant::now(), until: AtomicU64::new(0) }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn starts(&self) {
-        self.until.store(u64::MAX, Ordering::Release);
-    }
-
-    pub(crate) fn ends(&self) {
-        self.until.store(self.now() + Self::TRACES.as_micros() as u64, Ordering::Release);
-    }
-
-    pub(crate) fn is_near(&self) -> bool {
-        self.now() <= self.until.load(Ordering::Acquire)
     }
 }

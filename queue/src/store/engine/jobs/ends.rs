@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{List, execute, ids, json};
 use crate::store::engine::statement::script::{Script, When};

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::Jobs;
-use crate::store::engine::connection::operation::{LIMIT, Mode, SqlStore, Via};
+use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, Seen};
 use crate::store::engine::driver::{Cells, ids, json, rows};
 use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
@@ -69,7 +69,9 @@ impl<DB: Dialect> Jobs for SqlStore<DB> {
         if beside {
             return self.look(Via::Discovery, LOOK_LIMIT, scope, behind, most).await;
         }
-        self.end_discovery().await;
+        if let Some(line) = self.line(Via::Discovery) {
+            line.close_if_idle().await;
+        }
         self.look(Via::Claims, LIMIT, scope, behind, most).await
     }
 
@@ -104,8 +106,9 @@ impl<DB: Dialect> Jobs for SqlStore<DB> {
     async fn release_claim_lock(&self) -> Result<(), Error> {
         // the lock ended with its connection
         let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
-        if !self.keeps_claims().await {
-            return Ok(());
+        match self.line(Via::Claims) {
+            Some(line) if line.lock().await.is_some() => {}
+            _ => return Ok(()),
         }
         self.run(Via::Claims, Mode::Read, "cannot release the claim lock", lock, |conn, lock| {
             async move { rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(drop) }.boxed()

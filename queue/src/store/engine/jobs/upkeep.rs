@@ -12,7 +12,7 @@ use crate::limits::micros;
 use crate::state::JobState;
 use crate::store::Upkeep;
 use crate::store::engine::admin::changes::delete;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids};
 use crate::store::engine::statement::script::When;

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{ScheduleRow, TickOutcome};
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, json, rows};
 use crate::store::engine::schedules::fire::{Moved, Tick, announce, insert, job};

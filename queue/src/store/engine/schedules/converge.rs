@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
 use crate::store::engine::schedules::fire::is_refused;

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
 use crate::store::engine::connection::notify;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids, json};
 use crate::store::engine::jobs::enqueue::enqueue;

@@ -16,7 +16,7 @@ use crate::limits::micros;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::ScheduleStore;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
 use crate::store::engine::statement::read::{list, number, time};

@@ -54,7 +54,7 @@ use futures_util::FutureExt;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
-use super::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
+use super::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use super::dialect::Dialect;
 use super::driver::{Bind, Cells, execute, ids, rows};
 use super::migrate;

@@ -17,9 +17,8 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::limits::micros;
-use crate::store::engine::connection::operation::LIMIT;
-use crate::store::engine::connection::operation::Pauses;
 use crate::store::engine::connection::savepoint::Together;
+use crate::store::engine::connection::{LIMIT, pauses};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
 use crate::store::engine::statement::read::number;
@@ -52,7 +51,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
         return Ok(placed);
     }
     let mut way = if shortest == Way::Bets { shortest } else { Way::Locks };
-    let mut pauses = Pauses::new(LIMIT);
+    let mut pauses = pauses(LIMIT);
     loop {
         let mut together = match whose {
             Whose::Pools => Together::<DB>::begin_in_pool(conn).await?,

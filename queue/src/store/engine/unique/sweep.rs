@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, rows};
 use crate::store::engine::statement::script::When;
