@@ -12,7 +12,7 @@ use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::notify;
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::jobs::complete;
+use crate::store::engine::jobs::ends;
 use crate::store::engine::jobs::enqueue::enqueue;
 use crate::store::values::{End, NewJob, RunningRow, Unwritten, Whose};
 use crate::store::{AdminStore, Store};
@@ -69,11 +69,11 @@ pub(crate) mod sealed {
         /// The engine's name.
         #[doc(hidden)]
         const ENGINE: &'static str;
-        /// See [`complete`](crate::store::engine::jobs::complete::complete).
+        /// See [`complete`](crate::store::engine::jobs::ends::complete).
         #[doc(hidden)]
         fn complete(self, row: RunningRow, end: &End)
         -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
-        /// See [`guard`](crate::store::engine::jobs::complete::guard).
+        /// See [`guard`](crate::store::engine::jobs::ends::guard).
         #[doc(hidden)]
         fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
     }
@@ -148,11 +148,11 @@ impl<DB: TxDatabase> sealed::SealedTransaction for &mut Tx<DB> {
 
     fn complete(self, row: RunningRow, end: &End) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
         let is_checked = self.is_checked();
-        complete::complete::<DB>(self, row, end, is_checked)
+        ends::complete::<DB>(self, row, end, is_checked)
     }
 
     fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-        complete::guard::<DB>(self, row)
+        ends::guard::<DB>(self, row)
     }
 }
 #[diagnostic::do_not_recommend]
@@ -168,11 +168,11 @@ macro_rules! in_transaction {
                 row: RunningRow,
                 end: &End,
             ) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::complete::<$db>(self, row, end, false)
+                ends::complete::<$db>(self, row, end, false)
             }
 
             fn guard(self, row: RunningRow) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send {
-                complete::guard::<$db>(self, row)
+                ends::guard::<$db>(self, row)
             }
         }
         #[diagnostic::do_not_recommend]

@@ -244,12 +244,9 @@ pub(crate) trait TestStore: Store + AdminStore {
     async fn shift(&self, micros: i64, after: i64) -> Result<(), Error>;
 }
 
-/// Everything that the administration asks of a database.
+/// Everything that the administration reads.
 #[async_trait]
-pub(crate) trait AdminStore: Upkeep {
-    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
-    async fn migrate(&self) -> Result<(), Error>;
-
+pub(crate) trait AdminReads: Send + Sync + 'static {
     /// See [`crate::admin::Admin::stats`].
     async fn stats(&self) -> Result<Vec<Stat>, Error>;
 
@@ -258,6 +255,22 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// See [`crate::admin::Admin::job`].
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;
+
+    /// The last job of a kind that took this key, whether or not it has it still.
+    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
+
+    /// Every queue that has waiting or running jobs or is paused.
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+
+    /// Live workers, and those that ended within the retention.
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;
+}
+
+/// Everything that the administration asks of a database: reads, deletions, and these changes.
+#[async_trait]
+pub(crate) trait AdminStore: AdminReads + Upkeep {
+    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
+    async fn migrate(&self) -> Result<(), Error>;
 
     /// scheduled → ready. Returns the ids that changed.
     async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error>;
@@ -272,9 +285,6 @@ pub(crate) trait AdminStore: Upkeep {
     /// dead → ready with a fresh attempt count. Returns the ids that changed, and the unique jobs whose key is taken.
     async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error>;
 
-    /// The last job of a kind that took this key, whether or not it has it still.
-    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
-
     /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
     async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error>;
 
@@ -283,12 +293,6 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// Pauses or resumes a queue.
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error>;
-
-    /// Every queue that has waiting or running jobs or is paused.
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
-
-    /// Live workers, and those that ended within the retention.
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;
 }
 
 /// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in

@@ -106,7 +106,7 @@ fn unexpected_null(column: usize) -> Error {
 }
 
 /// How an engine's driver runs statements.
-pub(crate) trait Driver: Database<Row: Cells> {
+pub(crate) trait Driver: Database<Row: Cells, Arguments: Clone + Sync> {
     /// The values in the order in which `sql` names them, and the text as the driver needs it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error>;
     /// Runs a statement and returns its rows.

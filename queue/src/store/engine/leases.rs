@@ -273,26 +273,16 @@ impl<DB: Dialect> Leases for SqlStore<DB> {
     }
 
     async fn holding(&self, worker: WorkerId) -> Result<Vec<Hold>, Error> {
-        self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
-            async move {
-                let held = rows::<DB>(conn, DB::LEASES.holding, &[(*worker).into()]).await?;
-                held.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? })).collect()
-            }
-            .boxed()
-        })
-        .await
+        let held = |row: &DB::Row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? });
+        let doing = "cannot read what the worker holds";
+        self.read(Via::Duties, doing, DB::LEASES.holding, &[worker.into()], held).await
     }
 
     async fn leave(&self, worker: WorkerId, silent: Duration) -> Result<(), Error> {
-        let args = (worker, micros(silent));
-        let left = self
-            .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
-                let binds = [(*worker).into(), (*silent).into()];
-                async move { execute::<DB>(conn, DB::LEASES.leave, &binds).await.map(drop) }.boxed()
-            })
-            .await;
+        let binds = [worker.into(), micros(silent).into()];
+        let left = self.write(Via::Heartbeats, "cannot sign the worker off", DB::LEASES.leave, &binds).await;
         self.release().await;
-        left
+        left.map(drop)
     }
 
     async fn rescue(&self, limit: u32, leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error> {
@@ -300,16 +290,9 @@ impl<DB: Dialect> Leases for SqlStore<DB> {
         if let Some(script) = DB::LEASES.forget_claims {
             self.find_then(doing, script, (), |()| Vec::new()).await?;
         }
-        let lost = self
-            .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
-                async move {
-                    let lost = rows::<DB>(conn, DB::LEASES.lost, &[(*limit).into()]).await?;
-                    lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
-                }
-                .boxed()
-            })
-            .await;
-        let mut lost: Vec<Lost> = lost?;
+        let most = i64::from(limit) + leave_out.len() as i64;
+        let lost = |row: &DB::Row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? });
+        let mut lost = self.read(Via::Duties, doing, DB::LEASES.lost, &[most.into()], lost).await?;
         lost.retain(|job| !leave_out.contains(&job.id));
         if lost.is_empty() {
             return Ok((Rescued::default(), Vec::new()));

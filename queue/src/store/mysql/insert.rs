@@ -9,7 +9,7 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 use crate::store::engine::connection::savepoint::Together;
 use crate::store::engine::driver::Driver;
 use crate::store::engine::driver::{Cells, assembled, rows};
-use crate::store::engine::jobs::insert::fitting;
+use crate::store::engine::jobs::enqueue::fitting;
 use crate::store::engine::statement::script::sql;
 use crate::store::mysql::settings;
 use crate::store::values::{NewJob, Whose};

@@ -16,7 +16,7 @@ use crate::store::engine::connection::line::alone;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, rows};
-use crate::store::engine::jobs::insert::{alike, fitting};
+use crate::store::engine::jobs::enqueue::{alike, fitting};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
 use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;

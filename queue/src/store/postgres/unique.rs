@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
-use crate::store::engine::jobs::insert::fitting;
+use crate::store::engine::jobs::enqueue::fitting;
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};

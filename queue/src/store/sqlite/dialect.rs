@@ -18,7 +18,7 @@ use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
-use crate::store::engine::jobs::insert::{alike, args_list, fitting};
+use crate::store::engine::jobs::enqueue::{alike, args_list, fitting};
 use crate::store::engine::statement::many_lanes::{LanePart, ask_of, united};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
 use crate::store::engine::statement::script::{sql, topic};

@@ -8,7 +8,7 @@ use sqlx::{Error, Sqlite, SqliteConnection};
 use crate::limits::micros;
 use crate::store::engine::driver::Driver;
 use crate::store::engine::driver::{Bind, Cells, json, rows};
-use crate::store::engine::jobs::insert::{args_list, fitting};
+use crate::store::engine::jobs::enqueue::{args_list, fitting};
 use crate::store::engine::statement::script::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};

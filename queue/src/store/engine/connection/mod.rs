@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, OptionFuture, join_all, join3};
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
@@ -30,7 +31,7 @@ use crate::store::engine::connection::savepoint::ended;
 use crate::store::engine::connection::session::Session;
 use crate::store::engine::connection::write_queue::{Errand, Turns};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::rows;
+use crate::store::engine::driver::{Bind, rows};
 #[cfg(feature = "testing")]
 use crate::store::engine::testing::given::Given;
 use crate::store::values::Whose;
@@ -249,6 +250,50 @@ impl<DB: Dialect> SqlStore<DB> {
             Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
             Err(_) => Err(sqlx::Error::PoolClosed).doing(doing), // the runtime is shutting down
         }
+    }
+
+    /// Runs one statement that writes nothing, and reads its rows.
+    pub(crate) async fn read<T>(
+        &self,
+        via: Via,
+        doing: &'static str,
+        sql: &'static str,
+        binds: &[Bind<'_>],
+        read: impl Fn(&DB::Row) -> Result<T, sqlx::Error>,
+    ) -> Result<Vec<T>, Error> {
+        self.read_within(LIMIT, via, doing, sql, binds, read).await
+    }
+
+    /// [`read`](Self::read) with another time limit.
+    pub(crate) async fn read_within<T>(
+        &self,
+        limit: Duration,
+        via: Via,
+        doing: &'static str,
+        sql: &'static str,
+        binds: &[Bind<'_>],
+        read: impl Fn(&DB::Row) -> Result<T, sqlx::Error>,
+    ) -> Result<Vec<T>, Error> {
+        let statement = DB::prepare(sql, binds).doing(doing)?;
+        let rows = self.run_within(limit, via, Mode::Read, doing, statement, |conn, (sql, arguments)| {
+            DB::fetch(conn, sql.clone(), arguments.clone()).boxed()
+        });
+        rows.await?.iter().map(read).collect::<Result<_, _>>().doing(doing)
+    }
+
+    /// Runs one statement that writes, and returns how many rows it touched.
+    pub(crate) async fn write(
+        &self,
+        via: Via,
+        doing: &'static str,
+        sql: &'static str,
+        binds: &[Bind<'_>],
+    ) -> Result<u64, Error> {
+        let statement = DB::prepare(sql, binds).doing(doing)?;
+        let written = self.run(via, Mode::Write, doing, statement, |conn, (sql, arguments)| {
+            DB::execute(conn, sql.clone(), arguments.clone()).boxed()
+        });
+        written.await
     }
 
     async fn once<A, T, F>(&self, via: Via, mode: Mode, limit: Duration, args: &A, body: &F) -> Result<T, sqlx::Error>

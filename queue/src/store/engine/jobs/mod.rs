@@ -1,9 +1,7 @@
 //! Jobs, from the claim to the end.
 
-pub(crate) mod complete;
-mod ends;
+pub(crate) mod ends;
 pub(crate) mod enqueue;
-pub(crate) mod insert;
 mod upkeep;
 
 use std::time::{Duration, Instant};
@@ -11,12 +9,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::store::Jobs;
 use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, Seen};
-use crate::store::engine::driver::{Cells, ids, json, rows};
-use crate::store::values::{Ask, Claimed, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
+use crate::store::engine::driver::{Cells, json, rows};
+use crate::store::engine::jobs::ends::{Batch, clean, forget, is_recorded, listed};
+use crate::store::values::{Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
 
 /// The time limit of a discovery that keeps nobody waiting.
 pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(30);
@@ -139,43 +138,54 @@ impl<DB: Dialect> Jobs for SqlStore<DB> {
     }
 
     async fn args(&self, worker: WorkerId, id: i64, fence: i32) -> Result<Option<String>, Error> {
-        let args = (id, worker, i64::from(fence));
-        self.run(Via::Claims, Mode::Read, "cannot read the arguments of a job", args, |conn, (id, worker, fence)| {
-            async move {
-                let binds = [(*id).into(), (*worker).into(), (*fence).into()];
-                rows::<DB>(conn, DB::ATTEMPTS.args, &binds).await?.first().map(|row| row.text(0)).transpose()
-            }
-            .boxed()
-        })
-        .await
+        let binds = [id.into(), worker.into(), i64::from(fence).into()];
+        let doing = "cannot read the arguments of a job";
+        Ok(self.read(Via::Claims, doing, DB::ATTEMPTS.args, &binds, |row| row.text(0)).await?.pop())
     }
 
     async fn undecodable(&self, id: i64) -> Result<Duration, Error> {
-        self.run(Via::Duties, Mode::Read, "cannot read the attempts of a job", id, |conn, id| {
-            async move {
-                let found = rows::<DB>(conn, DB::ATTEMPTS.undecodable, &[(*id).into()]).await?;
-                let row = found.first().ok_or(sqlx::Error::RowNotFound)?;
-                Ok(Duration::from_micros(u64::try_from(row.int(0)?).unwrap_or(0)))
-            }
-            .boxed()
-        })
+        const DOING: &str = "cannot read the attempts of a job";
+        let found = self.read(Via::Duties, DOING, DB::ATTEMPTS.undecodable, &[id.into()], |row| row.int(0)).await?;
+        let micros = *found.first().ok_or(sqlx::Error::RowNotFound).doing(DOING)?;
+        Ok(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+    }
+
+    async fn started(&self, worker: WorkerId, starts: &[Start]) -> Result<Vec<i64>, Error> {
+        let mut starts = starts.to_vec();
+        starts.sort_unstable_by_key(|start| start.hold.key());
+        self.write_batch(
+            worker,
+            Batch {
+                doing: "cannot note that jobs have started",
+                script: DB::ATTEMPTS.started,
+                jobs: starts.iter().map(|start| start.hold.id).collect(),
+                list: json(&starts).into(),
+                recorded: false,
+                forgetting: false,
+            },
+        )
         .await
     }
 
-    async fn started(&self, worker: WorkerId, batch: &[Start]) -> Result<Vec<i64>, Error> {
-        self.write_starts(worker, batch).await
-    }
-
-    async fn end(&self, worker: WorkerId, batch: &[End]) -> Result<Vec<i64>, Error> {
-        self.write_ends(worker, batch).await
+    async fn end(&self, worker: WorkerId, ends: &[End]) -> Result<Vec<i64>, Error> {
+        let Some(first) = ends.first() else { return Ok(Vec::new()) };
+        let goes_with_it = |end: &End| std::mem::discriminant(&end.to) == std::mem::discriminant(&first.to);
+        debug_assert!(ends.iter().all(goes_with_it), "one statement has one destination");
+        let mut ends: Vec<End> = ends.iter().map(clean).collect();
+        ends.sort_unstable_by_key(|end| end.hold.key());
+        let (doing, script, list) = match first.to {
+            Destination::Finish { .. } => ("cannot store finished jobs", DB::ATTEMPTS.finish, DB::finish_list(&ends)),
+            Destination::Requeue { .. } => ("cannot return jobs to the queue", DB::ATTEMPTS.requeue, listed(&ends)),
+            Destination::Bury => ("cannot store dead letters", DB::ATTEMPTS.bury, listed(&ends)),
+        };
+        let (recorded, forgetting) = (ends.iter().any(is_recorded), ends.iter().any(|end| forget(end).is_some()));
+        let jobs = ends.iter().map(|end| end.hold.id).collect();
+        self.write_batch(worker, Batch { doing, script, jobs, list, recorded, forgetting }).await
     }
 
     async fn still_held(&self, worker: WorkerId, batch: &[Hold]) -> Result<Vec<i64>, Error> {
-        let args = (worker, json(batch));
-        self.run(Via::Ends, Mode::Read, "cannot look whether jobs are still held", args, |conn, (worker, list)| {
-            async move { ids::<DB>(conn, DB::ATTEMPTS.still_held, &[(*worker).into(), list.as_str().into()]).await }
-                .boxed()
-        })
-        .await
+        let (doing, list) = ("cannot look whether jobs are still held", json(batch));
+        let binds = [worker.into(), list.as_str().into()];
+        self.read(Via::Ends, doing, DB::ATTEMPTS.still_held, &binds, |row| row.int(0)).await
     }
 }

@@ -11,10 +11,9 @@ use crate::error::Error;
 use crate::limits::micros;
 use crate::state::JobState;
 use crate::store::Upkeep;
-use crate::store::engine::admin::changes::delete;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{execute, ids};
+use crate::store::engine::driver::{Cells, execute, ids};
 use crate::store::engine::statement::script::When;
 use crate::store::engine::unique::sweep;
 
@@ -22,12 +21,8 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn purge_jobs(&self, keep: i64, limit: u32) -> Result<u64, Error> {
         const DOING: &str = "cannot remove old history";
         // usually there is nothing to remove, and this check is cheap
-        let any = self
-            .run(Via::Duties, Mode::Read, DOING, keep, |conn, keep| {
-                async move { Ok(!ids::<DB>(conn, DB::RETENTION.over, &[(*keep).into(), 1.into()]).await?.is_empty()) }
-                    .boxed()
-            })
-            .await?;
+        let any = [keep.into(), 1.into()];
+        let any = !self.read(Via::Duties, DOING, DB::RETENTION.over, &any, |row| row.int(0)).await?.is_empty();
         if !any {
             return Ok(0);
         }
@@ -81,7 +76,7 @@ impl<DB: Dialect> Upkeep for SqlStore<DB> {
     }
 
     async fn delete(&self, ids: &[i64], state: Option<JobState>) -> Result<Vec<i64>, Error> {
-        delete(self, ids, state).await
+        self.delete_jobs(ids, state).await
     }
 
     #[cfg(feature = "schedules")]

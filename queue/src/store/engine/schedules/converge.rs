@@ -11,7 +11,7 @@ use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
 use crate::store::engine::schedules::fire::is_refused;
-use crate::store::engine::schedules::read;
+use crate::store::engine::schedules::rows::read;
 use crate::store::schedules::{Converged, Scheduler};
 
 pub(super) async fn converge<DB: Dialect>(

@@ -1,7 +1,5 @@
 //! Firing schedules that are due.
 
-use serde::Serialize;
-
 use futures_util::FutureExt;
 
 use crate::error::Error;
@@ -11,33 +9,12 @@ use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids, json};
 use crate::store::engine::jobs::enqueue::enqueue;
-use crate::store::engine::schedules::read;
+use crate::store::engine::schedules::rows::{Moved, Tick, read};
 use crate::store::schedules::{Fired, Kinds};
 use crate::store::values::{NewJob, Unwritten, Whose};
 
 /// The most jobs in one transaction. The first schedule is always fired.
 const MOST_JOBS: usize = 1_000;
-
-/// A row of `queue_ticks`.
-#[derive(Serialize)]
-pub(super) struct Tick<'a> {
-    pub(super) id: i64,
-    pub(super) tick_us: i64,
-    pub(super) job_id: Option<i64>,
-    pub(super) outcome: &'static str,
-    pub(super) skipped: i32,
-    pub(super) note: Option<&'a str>,
-}
-
-/// The change of a schedule.
-#[derive(Serialize)]
-pub(super) struct Moved<'a> {
-    pub(super) id: i64,
-    pub(super) next_us: Option<i64>,
-    pub(super) last_us: Option<i64>,
-    pub(super) job_id: Option<i64>,
-    pub(super) error: Option<&'a str>,
-}
 
 /// The job of a schedule.
 pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -> NewJob {
@@ -190,18 +167,29 @@ async fn give_up<DB: Dialect>(
     error: String,
     ahead: i64,
 ) -> Result<Vec<(String, String)>, Error> {
-    let args = (id, error, ahead);
+    let doing = "cannot note why a schedule is not fired";
+    plan_each(store, doing, vec![id], ahead, move |row, _| {
+        let plan = plan::refuse(row, error.clone());
+        (!plan.is_known_to(row)).then_some(plan)
+    })
+    .await
+}
+
+/// Locks schedules, and carries out a plan without jobs for each. `plan` gets its row, and whether a live worker knows
+/// its kind.
+async fn plan_each<DB: Dialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    these: Vec<i64>,
+    ahead: i64,
+    plan: impl Fn(&ScheduleRow, bool) -> Option<Plan> + Send + Sync + 'static,
+) -> Result<Vec<(String, String)>, Error> {
     store
-        .run(Via::Schedules, Mode::Transaction, "cannot note why a schedule is not fired", args, |conn, args| {
+        .run(Via::Schedules, Mode::Transaction, doing, (these, ahead, plan), |conn, (these, ahead, plan)| {
             async move {
-                let (id, error, ahead) = args;
-                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[[*id].as_slice().into(), (*ahead).into()]).await?;
+                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[these.as_slice().into(), (*ahead).into()]).await?;
                 let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
-                let plans = rows.map(|(row, _)| {
-                    let plan = plan::refuse(&row, error.clone());
-                    (row, plan, NO_JOB)
-                });
-                let plans = plans.filter(|(row, plan, _)| !plan.is_known_to(row));
+                let plans = rows.filter_map(|(row, watched)| plan(&row, watched).map(|plan| (row, plan, NO_JOB)));
                 carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
             }
             .boxed()
@@ -217,22 +205,11 @@ pub(super) async fn mark_orphans<DB: Dialect>(
     due: &[i64],
     ahead: i64,
 ) -> Result<Vec<(String, String)>, Error> {
-    let args = (due.to_vec(), ahead);
-    store
-        .run(Via::Schedules, Mode::Transaction, "cannot note why schedules wait", args, |conn, (due, ahead)| {
-            async move {
-                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
-                let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
-                let plans = rows.filter(|(_, watched)| !watched).map(|(row, _)| {
-                    let error = format!("no live worker knows the kind `{}`", row.definition.kind);
-                    let plan = Plan { next: row.next_at, error: Some(error), ..Plan::default() };
-                    (row, plan, NO_JOB)
-                });
-                carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
-            }
-            .boxed()
-        })
-        .await
+    plan_each(store, "cannot note why schedules wait", due.to_vec(), ahead, |row, watched| {
+        let error = || format!("no live worker knows the kind `{}`", row.definition.kind);
+        (!watched).then(|| Plan { next: row.next_at, error: Some(error()), ..Plan::default() })
+    })
+    .await
 }
 
 /// Inserts the jobs, notes the ticks and moves the schedules. Each plan comes with the retries of its kind. Returns the

@@ -161,9 +161,9 @@ statements! {
         stats: sql,
         /// Rows of queue, pause, and the numbers of scheduled, ready, running and retrying jobs.
         queues: sql,
-        /// Rows as [`inspect`](crate::store::engine::admin::inspect) reads them.
+        /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
-        /// Binds as [`inspect`](crate::store::engine::admin::inspect) gives them to all lists of jobs. Rows as it reads
+        /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all lists of jobs. Rows as it reads
         /// them.
         jobs_hot: sql,
         /// As before.
@@ -181,7 +181,7 @@ statements! {
         /// Binds: queue.
         resume: shared,
         /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement
-        /// is a list of [`ChangedJob`](crate::store::engine::admin::changes)s. Each `find` returns ids.
+        /// is a list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids.
         run_now: script,
         /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
         reschedule: script,

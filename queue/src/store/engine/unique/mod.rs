@@ -250,18 +250,3 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
     let replacement = Replacement { id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us };
     Ok(execute::<DB>(conn, DB::UNIQUE.replace, &[json(&[replacement]).as_str().into()]).await? == 1)
 }
-
-/// The key of a job, if it was enqueued with one.
-pub(super) async fn key_of<DB: Dialect>(conn: &mut DB::Connection, id: i64) -> Result<Option<String>, sqlx::Error> {
-    rows::<DB>(conn, DB::UNIQUE.key_of, &[id.into()]).await?.first().map(|row| row.text(0)).transpose()
-}
-
-/// The last job that took a key.
-pub(super) async fn last_of<DB: Dialect>(
-    conn: &mut DB::Connection,
-    kind: &str,
-    key: &str,
-) -> Result<Option<i64>, sqlx::Error> {
-    let found = rows::<DB>(conn, DB::UNIQUE.last_of, &[kind.into(), key.into()]).await?;
-    found.first().map(|row| row.int(0)).transpose()
-}

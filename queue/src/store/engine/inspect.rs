@@ -1,4 +1,4 @@
-//! The reads of the administration. A read is a single statement, or several whose order makes them agree.
+//! What the administration reads: a single statement, or several whose order makes them agree.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -8,34 +8,58 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobState;
-use crate::store::AdminStore;
-use crate::store::engine::admin::changes::{cancel, edit, release_key, reschedule, run_now, send_back, set_paused};
+use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, rows};
-use crate::store::engine::{migrate, unique};
-use crate::store::values::Refusal;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
-/// Ordered by kind, queue and state.
-pub(crate) async fn stats<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<Stat>, Error> {
-    let mut stats: Vec<Stat> = store
-        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot count the jobs", (), |conn, ()| {
-            async move { rows::<DB>(conn, DB::ADMIN.stats, &[]).await?.iter().map(read_stat).collect() }.boxed()
-        })
-        .await?;
-    // not in SQL: each engine has its own collation
-    stats.sort_by(|a, b| (&a.kind, &a.queue, a.state).cmp(&(&b.kind, &b.queue, b.state)));
-    Ok(stats)
-}
+#[async_trait]
+impl<DB: Dialect> AdminReads for SqlStore<DB> {
+    async fn stats(&self) -> Result<Vec<Stat>, Error> {
+        let doing = "cannot count the jobs";
+        let mut stats = self.read_within(COUNT_LIMIT, Via::Pool, doing, DB::ADMIN.stats, &[], read_stat).await?;
+        // not in SQL: each engine has its own collation
+        stats.sort_by(|a, b| (&a.kind, &a.queue, a.state).cmp(&(&b.kind, &b.queue, b.state)));
+        Ok(stats)
+    }
 
-pub(crate) async fn jobs<DB: Dialect>(store: &SqlStore<DB>, filter: &Filter) -> Result<Page<JobRow>, Error> {
-    store
+    async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
         // a page of rare jobs may read many rows
-        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
+        self.run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
             page::<DB>(conn, filter).boxed()
         })
         .await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
+        const DOING: &str = "cannot read a job";
+        let found = self.run(Via::Pool, Mode::Read, DOING, id, |conn, id| detail::<DB>(conn, *id).boxed()).await?;
+        let Some(mut job) = found else { return Ok(None) };
+        let key = self.read(Via::Pool, DOING, DB::UNIQUE.key_of, &[id.get().into()], |row| row.text(0)).await;
+        job.unique_key = match key {
+            // an account from before there were keys
+            Err(error) if error.is_a_missing_right() => None,
+            key => key?.pop(),
+        };
+        Ok(Some(job))
+    }
+
+    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error> {
+        let (doing, binds) = ("cannot find a job by its key", [kind.into(), key.into()]);
+        Ok(self.read(Via::Pool, doing, DB::UNIQUE.last_of, &binds, |row| row.int(0)).await?.pop())
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        let doing = "cannot list the queues";
+        let mut queues = self.read_within(COUNT_LIMIT, Via::Pool, doing, DB::ADMIN.queues, &[], read_queue).await?;
+        queues.sort_by(|a, b| a.queue.cmp(&b.queue));
+        Ok(queues)
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        self.read(Via::Pool, "cannot list the workers", DB::ADMIN.workers, &[], read_worker).await
+    }
 }
 
 /// Each table returns its first rows by id. The first of all these form the page.
@@ -88,20 +112,6 @@ async fn page<DB: Dialect>(conn: &mut DB::Connection, filter: &Filter) -> Result
     Ok(Page { items, next })
 }
 
-pub(crate) async fn job<DB: Dialect>(store: &SqlStore<DB>, id: JobId) -> Result<Option<JobDetail>, Error> {
-    const DOING: &str = "cannot read a job";
-    let found = store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| detail::<DB>(conn, *id).boxed()).await?;
-    let Some(mut job) = found else { return Ok(None) };
-    let key =
-        store.run(Via::Pool, Mode::Read, DOING, id, |conn, id| unique::key_of::<DB>(conn, id.get()).boxed()).await;
-    job.unique_key = match key {
-        // an account from before there were keys
-        Err(error) if error.is_a_missing_right() => None,
-        key => key?,
-    };
-    Ok(Some(job))
-}
-
 async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {
     let found = rows::<DB>(conn, DB::ADMIN.job, &[id.get().into()]).await?;
     let Some(row) = found.first() else { return Ok(None) };
@@ -144,59 +154,31 @@ async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Opt
     Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, unique_key: None, attempts }))
 }
 
-/// Ordered by name.
-pub(crate) async fn queues<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<QueueInfo>, Error> {
-    let mut queues: Vec<QueueInfo> = store
-        .run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list the queues", (), |conn, ()| {
-            async move {
-                let rows = rows::<DB>(conn, DB::ADMIN.queues, &[]).await?;
-                rows.iter()
-                    .map(|row| {
-                        Ok(QueueInfo {
-                            queue: row.text(0)?,
-                            paused_at: row.maybe_int(1)?.map(time),
-                            scheduled: row.int(2)?.max(0).cast_unsigned(),
-                            ready: row.int(3)?.max(0).cast_unsigned(),
-                            running: row.int(4)?.max(0).cast_unsigned(),
-                            retrying: row.int(5)?.max(0).cast_unsigned(),
-                        })
-                    })
-                    .collect()
-            }
-            .boxed()
-        })
-        .await?;
-    queues.sort_by(|a, b| a.queue.cmp(&b.queue));
-    Ok(queues)
+fn read_queue(row: &impl Cells) -> Result<QueueInfo, sqlx::Error> {
+    Ok(QueueInfo {
+        queue: row.text(0)?,
+        paused_at: row.maybe_int(1)?.map(time),
+        scheduled: row.int(2)?.max(0).cast_unsigned(),
+        ready: row.int(3)?.max(0).cast_unsigned(),
+        running: row.int(4)?.max(0).cast_unsigned(),
+        retrying: row.int(5)?.max(0).cast_unsigned(),
+    })
 }
 
-/// Ordered by start.
-pub(crate) async fn workers<DB: Dialect>(store: &SqlStore<DB>) -> Result<Vec<WorkerInfo>, Error> {
-    store
-        .run(Via::Pool, Mode::Read, "cannot list the workers", (), |conn, ()| {
-            async move {
-                let rows = rows::<DB>(conn, DB::ADMIN.workers, &[]).await?;
-                rows.iter()
-                    .map(|row| {
-                        Ok(WorkerInfo {
-                            id: row.int(0)?,
-                            host: row.text(1)?,
-                            pid: unsigned(row.int(2)?),
-                            concurrency: unsigned(row.int(3)?),
-                            queues: names(&row.text(4)?),
-                            kinds: names(&row.text(5)?),
-                            started_at: at(row, 6)?,
-                            heartbeat_at: at(row, 7)?,
-                            stopped_at: row.maybe_int(8)?.map(time),
-                            alive: row.int(9)? != 0,
-                            running: row.int(10)?.max(0).cast_unsigned(),
-                        })
-                    })
-                    .collect()
-            }
-            .boxed()
-        })
-        .await
+fn read_worker(row: &impl Cells) -> Result<WorkerInfo, sqlx::Error> {
+    Ok(WorkerInfo {
+        id: row.int(0)?,
+        host: row.text(1)?,
+        pid: unsigned(row.int(2)?),
+        concurrency: unsigned(row.int(3)?),
+        queues: names(&row.text(4)?),
+        kinds: names(&row.text(5)?),
+        started_at: at(row, 6)?,
+        heartbeat_at: at(row, 7)?,
+        stopped_at: row.maybe_int(8)?.map(time),
+        alive: row.int(9)? != 0,
+        running: row.int(10)?.max(0).cast_unsigned(),
+    })
 }
 
 fn read_stat(row: &impl Cells) -> Result<Stat, sqlx::Error> {
@@ -252,69 +234,6 @@ fn state(word: &str) -> Result<JobState, sqlx::Error> {
 /// A JSON list of names. Anything else that somebody wrote there counts as an empty list.
 fn names(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
-}
-
-#[async_trait]
-impl<DB: Dialect> AdminStore for SqlStore<DB> {
-    async fn migrate(&self) -> Result<(), Error> {
-        migrate::run(self.pool().clone()).await
-    }
-
-    async fn stats(&self) -> Result<Vec<Stat>, Error> {
-        stats(self).await
-    }
-
-    async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
-        jobs(self, filter).await
-    }
-
-    async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
-        job(self, id).await
-    }
-
-    async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
-        run_now(self, ids).await
-    }
-
-    async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error> {
-        reschedule(self, ids, run_at).await
-    }
-
-    async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error> {
-        cancel(self, ids, reason).await
-    }
-
-    async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
-        send_back(self, ids).await
-    }
-
-    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error> {
-        let args = (kind.to_owned(), key.to_owned());
-        self.run(Via::Pool, Mode::Read, "cannot find a job by its key", args, |conn, (kind, key)| {
-            unique::last_of::<DB>(conn, kind, key).boxed()
-        })
-        .await
-    }
-
-    async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error> {
-        release_key(self, kind, key).await
-    }
-
-    async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error> {
-        edit(self, id, args).await
-    }
-
-    async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error> {
-        set_paused(self, queue, paused).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        queues(self).await
-    }
-
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        workers(self).await
-    }
 }
 
 #[cfg(test)]
