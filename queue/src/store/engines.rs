@@ -1,7 +1,7 @@
 //! The engines: the one file that names them all.
 
 use crate::engine::Engine;
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::statement::sql;
 use crate::store::schema::Schema;
 
 /// The scripts of all versions.

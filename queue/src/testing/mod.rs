@@ -31,7 +31,7 @@ use crate::duration;
 use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
-use crate::store::engine::testing::given::{Requests, serve};
+use crate::store::engine::testing::{Requests, serve};
 use crate::store::view::JobDetail;
 use crate::testing::runner::{Mishap, Runner};
 

@@ -16,9 +16,9 @@ use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, rows};
 use crate::store::engine::migrate;
-use crate::store::engine::statement::script::{Script, When};
+use crate::store::engine::statement::{Script, When};
 use crate::store::engine::unique::dialect::Key;
-use crate::store::engine::unique::send_back::take_again;
+use crate::store::engine::unique::keys::take_again;
 use crate::store::values::{NewJob, Refusal};
 
 /// A change: a script, and how it is run.

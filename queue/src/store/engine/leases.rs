@@ -13,9 +13,9 @@ use crate::store::Leases;
 use crate::store::engine::connection::notify;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Bind, Cells, execute, ids, json, rows};
+use crate::store::engine::driver::{Bind, Cells, execute, json, rows};
 use crate::store::engine::statement::read::{list, number};
-use crate::store::engine::statement::script::{Script, When};
+use crate::store::engine::statement::{Script, When, find_then};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 
 /// The time limit of a heartbeat: its worker must soon know whether it failed.
@@ -135,30 +135,15 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    /// Runs a script that finds ids and then works on those. Returns them.
-    async fn find_then<A: Send + Sync + 'static>(
+    /// Runs a script of [`find_then`].
+    async fn find_then(
         &self,
         doing: &'static str,
         script: Script,
-        args: A,
-        binds: fn(&A) -> Vec<Bind<'static>>,
+        binds: Vec<Bind<'static>>,
     ) -> Result<Vec<i64>, Error> {
         let mode = if script.is_one() { Mode::Write } else { Mode::Transaction };
-        self.run(Via::Duties, mode, doing, args, move |conn, args| {
-            async move {
-                let mut found = Vec::new();
-                for (when, sql) in script.steps() {
-                    match when {
-                        When::Found if found.is_empty() => {}
-                        When::Found => execute::<DB>(conn, sql, &[found.as_slice().into()]).await.map(drop)?,
-                        _ => found = ids::<DB>(conn, sql, &binds(args)).await?,
-                    }
-                }
-                Ok(found)
-            }
-            .boxed()
-        })
-        .await
+        self.run(Via::Duties, mode, doing, binds, move |conn, binds| find_then::<DB>(conn, script, binds).boxed()).await
     }
 }
 
@@ -262,13 +247,8 @@ impl<DB: Dialect> Leases for SqlStore<DB> {
         if !by_lease && DB::SESSIONS.is_none() {
             return Ok(false);
         }
-        let args = (worker, heartbeat, i64::from(by_lease));
-        let lost = self.find_then(
-            "cannot declare a worker lost",
-            DB::LEASES.declare_lost,
-            args,
-            |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
-        );
+        let binds = vec![worker.into(), heartbeat.into(), i64::from(by_lease).into()];
+        let lost = self.find_then("cannot declare a worker lost", DB::LEASES.declare_lost, binds);
         Ok(!lost.await?.is_empty())
     }
 
@@ -288,7 +268,7 @@ impl<DB: Dialect> Leases for SqlStore<DB> {
     async fn rescue(&self, limit: u32, leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error> {
         let doing = "cannot find the jobs of lost workers";
         if let Some(script) = DB::LEASES.forget_claims {
-            self.find_then(doing, script, (), |()| Vec::new()).await?;
+            self.find_then(doing, script, Vec::new()).await?;
         }
         let most = i64::from(limit) + leave_out.len() as i64;
         let lost = |row: &DB::Row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? });

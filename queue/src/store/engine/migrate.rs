@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
-use crate::store::engine::connection::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via, end_of};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, rows};
 use crate::store::engines::schema;
@@ -21,11 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// [`migrate`](crate::migrate()), in a task that survives its caller.
 pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
-    match tokio::spawn(migrate_pool(pool)).await {
-        Ok(result) => result,
-        Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
-        Err(_) => Err(sqlx::Error::WorkerCrashed).doing(DOING), // the runtime is shutting down
-    }
+    end_of(tokio::spawn(migrate_pool(pool))).await.doing(DOING)?
 }
 
 const DOING: &str = "cannot migrate the schema";

@@ -14,10 +14,10 @@ use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics
 use crate::store::engine::driver::{
     Bind, Cells, Driver, List, add_binds, assembled, driver, json, question_marks, rows,
 };
-use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
+use crate::store::engine::statement::{sql, topic};
 use crate::store::mysql::insert::Refused;
-use crate::store::mysql::runs::Runs;
+use crate::store::mysql::statement::Runs;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 

@@ -10,7 +10,7 @@ use crate::store::engine::connection::savepoint::Together;
 use crate::store::engine::driver::Driver;
 use crate::store::engine::driver::{Cells, assembled, rows};
 use crate::store::engine::jobs::enqueue::fitting;
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::statement::sql;
 use crate::store::mysql::settings;
 use crate::store::values::{NewJob, Whose};
 

@@ -4,8 +4,6 @@ mod claim;
 mod dialect;
 mod discovery;
 mod insert;
-mod runs;
 pub(super) mod settings;
 mod statement;
-mod text;
 mod unique;

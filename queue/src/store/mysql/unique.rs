@@ -7,7 +7,7 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
 use crate::store::engine::driver::{Bind, Cells};
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::statement::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};

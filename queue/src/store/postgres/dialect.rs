@@ -16,10 +16,10 @@ use crate::store::engine::connection::line::alone;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, rows};
-use crate::store::engine::jobs::enqueue::{alike, fitting};
+use crate::store::engine::jobs::enqueue::{alike, fitting, parts};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
-use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
+use crate::store::engine::statement::{sql, topic};
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -365,11 +365,8 @@ async fn claim_one(
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
-    let mut rest = jobs;
-    while !rest.is_empty() {
-        let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
-        all.extend(insert_chunk(conn, chunk).await?);
-        rest = later;
+    for part in parts(jobs, usize::MAX, CHUNK_BYTES) {
+        all.extend(insert_chunk(conn, part).await?);
     }
     Ok(all)
 }

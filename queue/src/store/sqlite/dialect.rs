@@ -18,13 +18,13 @@ use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
-use crate::store::engine::jobs::enqueue::{alike, args_list, fitting};
-use crate::store::engine::statement::many_lanes::{LanePart, ask_of, united};
+use crate::store::engine::jobs::enqueue::{alike, args_list, fitting, parts};
 use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
-use crate::store::engine::statement::script::{sql, topic};
 use crate::store::engine::statement::topics::SessionStatements;
+use crate::store::engine::statement::{LanePart, ask_of, united};
+use crate::store::engine::statement::{sql, topic};
 use crate::store::sqlite::watch::Writes;
-use crate::store::sqlite::{connections, in_memory, poisoned};
+use crate::store::sqlite::{connections, settings};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
@@ -138,7 +138,7 @@ impl Connecting for Sqlite {
     const DDL_IN_TRANSACTION: bool = true;
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
-        poisoned::acquire(pool).await
+        connections::acquire(pool).await
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
@@ -176,7 +176,7 @@ impl Connecting for Sqlite {
     }
 
     fn warn_of_options(pool: &Pool<Self>) {
-        in_memory::warn(pool);
+        settings::warn(pool);
     }
 
     fn poll_interval(_idle: Duration) -> Duration {
@@ -325,11 +325,8 @@ impl Dialect for Sqlite {
 
 async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
-    let mut rest = jobs;
-    while !rest.is_empty() {
-        let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
-        all.extend(insert_chunk(conn, chunk).await?);
-        rest = later;
+    for part in parts(jobs, CHUNK, CHUNK_BYTES) {
+        all.extend(insert_chunk(conn, part).await?);
     }
     Ok(all)
 }

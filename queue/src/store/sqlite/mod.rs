@@ -2,8 +2,6 @@
 
 mod connections;
 mod dialect;
-mod in_memory;
-mod poisoned;
 pub(super) mod settings;
 mod unique;
 mod watch;

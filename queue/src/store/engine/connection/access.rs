@@ -13,7 +13,7 @@ use crate::error::{Doing, Error};
 use crate::store::engine::connection::connecting::without_signals;
 use crate::store::engine::connection::line::{Line, connect};
 use crate::store::engine::connection::notify::{self, can_spare_one};
-use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via};
+use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via, end_of};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, rows};
 use crate::store::engine::migrate;
@@ -53,12 +53,8 @@ impl<DB: Dialect> SqlStore<DB> {
             try_join(one.close(), other.close()).await?;
             Ok::<_, sqlx::Error>(lent)
         });
-        let answer = match tokio::time::timeout(LIMIT, asked).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(sqlx::Error::PoolClosed), // the runtime is shutting down
-            Err(_) => Err(sqlx::Error::PoolTimedOut),
-        };
-        answer.doing(OPENING)
+        let answer = tokio::time::timeout(LIMIT, end_of(asked)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        answer.doing(OPENING)?.doing(OPENING)
     }
 }
 

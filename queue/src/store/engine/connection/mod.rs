@@ -22,6 +22,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, OptionFuture, join_all, join3};
 use sqlx::{Connection, Pool};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Doing, Error};
@@ -33,7 +34,7 @@ use crate::store::engine::connection::write_queue::{Errand, Turns};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, rows};
 #[cfg(feature = "testing")]
-use crate::store::engine::testing::given::Given;
+use crate::store::engine::testing::Given;
 use crate::store::values::Whose;
 #[cfg(feature = "testing")]
 use sqlx::pool::PoolOptions;
@@ -245,11 +246,7 @@ impl<DB: Dialect> SqlStore<DB> {
                 }
             })
         };
-        match task.await {
-            Ok(result) => result.doing(doing),
-            Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
-            Err(_) => Err(sqlx::Error::PoolClosed).doing(doing), // the runtime is shutting down
-        }
+        end_of(task).await.doing(doing)?.doing(doing)
     }
 
     /// Runs one statement that writes nothing, and reads its rows.
@@ -439,6 +436,14 @@ impl<DB: Dialect> SqlStore<DB> {
             join3(claims.close(), ends.close(), upkeep.close()).await;
         }
     }
+}
+
+/// What a task returns that survives its caller.
+pub(crate) async fn end_of<T>(task: JoinHandle<T>) -> Result<T, sqlx::Error> {
+    task.await.map_err(|gone| match gone.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => sqlx::Error::PoolClosed, // the runtime is shutting down
+    })
 }
 
 /// A connection in use. It is discarded unless its operation came to an end.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, List, execute, ids, json};
-use crate::store::engine::statement::script::{Script, When};
+use crate::store::engine::statement::{Script, When};
 use crate::store::values::{AttemptOutcome, Destination, End, Hold, RunningRow, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes

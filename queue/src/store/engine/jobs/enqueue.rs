@@ -92,6 +92,15 @@ pub(crate) fn fitting<J: Borrow<NewJob>>(jobs: &[J], most: usize, bytes: usize) 
     fits.count().max(1).min(jobs.len())
 }
 
+/// The jobs in parts that [fit](fitting) into one statement.
+pub(crate) fn parts<J: Borrow<NewJob>>(mut rest: &[J], most: usize, bytes: usize) -> impl Iterator<Item = &[J]> {
+    std::iter::from_fn(move || {
+        let (part, later) = rest.split_at(fitting(rest, most, bytes));
+        rest = later;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
 /// The arguments as one JSON list. Objects and lists go in as they are, which saves the reader a second level of
 /// quotes; anything else is quoted. Each element reads back as the original text.
 pub(crate) fn args_list<J: Borrow<NewJob>>(jobs: &[J]) -> String {

@@ -20,8 +20,8 @@ use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, json};
 use crate::store::engine::schedules::fire::{announce, insert, job};
 use crate::store::engine::schedules::rows::{Moved, Tick, read};
+use crate::store::engine::statement::When;
 use crate::store::engine::statement::read::{list, time};
-use crate::store::engine::statement::script::When;
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, NotThere, Noted, Scheduler, Seen};
 
 /// The most schedules that one look finds.

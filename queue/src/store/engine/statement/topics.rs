@@ -5,7 +5,7 @@
 //!
 //! [`Bind::Ints`]: crate::store::engine::driver::Bind::Ints
 
-use crate::store::engine::statement::script::{Script, find, named, topic};
+use crate::store::engine::statement::{Script, find, named, topic};
 
 const SHARED: &str = topic!("engine", "shared");
 

@@ -10,8 +10,8 @@ use crate::store::TestStore;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids};
-use crate::store::engine::statement::script::When;
-use crate::store::engine::testing::given::{Given, Requests};
+use crate::store::engine::statement::When;
+use crate::store::engine::testing::{Given, Requests};
 use crate::store::values::Whose;
 
 /// A store on a lent connection.

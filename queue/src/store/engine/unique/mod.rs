@@ -7,8 +7,7 @@
 
 pub(crate) mod dialect;
 mod group;
-pub(super) mod send_back;
-pub(super) mod sweep;
+pub(super) mod keys;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
