@@ -39,24 +39,22 @@ impl Change {
     }
 }
 
-/// A job to change, with the values that the statements of a change need.
+/// A job to change, with the value that the statements of a change need.
 #[derive(Serialize)]
 struct ChangedJob<'a> {
     id: i64,
     #[serde(flatten)]
-    with: &'a With,
+    with: &'a Option<With>,
 }
 
-#[derive(Default, Serialize)]
-struct With {
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum With {
     /// Microseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    RunAt(i64),
+    Reason(String),
     /// JSON, as text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<String>,
+    Args(String),
 }
 
 #[async_trait]
@@ -66,20 +64,20 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
     }
 
     async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
-        let changed = self.change(Change::new("cannot retry jobs", DB::ADMIN.run_now), ids, With::default()).await?;
+        let changed = self.change(Change::new("cannot retry jobs", DB::ADMIN.run_now), ids, None).await?;
         self.wake(!changed.is_empty()).await;
         Ok(changed)
     }
 
     async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error> {
-        let with = With { run_at: Some(run_at.clamp(YEAR_1, END_OF_9999)), ..With::default() };
+        let with = Some(With::RunAt(run_at.clamp(YEAR_1, END_OF_9999)));
         let changed = self.change(Change::new("cannot reschedule jobs", DB::ADMIN.reschedule), ids, with).await?;
         self.wake(!changed.is_empty()).await;
         Ok(changed)
     }
 
     async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error> {
-        let with = With { reason: Some(reason.to_owned()), ..With::default() };
+        let with = Some(With::Reason(reason.to_owned()));
         self.change(Change::new("cannot cancel jobs", DB::ADMIN.cancel), ids, with).await
     }
 
@@ -87,7 +85,7 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
         let (mut ids, mut refused) = (ids.to_vec(), Vec::new());
         let back = Change { takes_keys: true, ..Change::new("cannot send dead letters back", DB::ADMIN.send_back) };
         loop {
-            match self.change(back, &ids, With::default()).await {
+            match self.change(back, &ids, None).await {
                 Ok(changed) => {
                     self.wake(!changed.is_empty()).await;
                     return Ok((changed, refused));
@@ -129,7 +127,7 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
     }
 
     async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error> {
-        let with = With { args: Some(args.to_owned()), ..With::default() };
+        let with = Some(With::Args(args.to_owned()));
         let changed =
             self.change(Change::new("cannot edit a job's arguments", DB::ADMIN.edit), &[id.get()], with).await?;
         Ok(!changed.is_empty())
@@ -157,11 +155,11 @@ impl<DB: Dialect> SqlStore<DB> {
             Some(Completed | Cancelled) => Some(1),
             Some(Scheduled | Ready | Running) => Some(2),
         };
-        self.change(Change { part, ..Change::new("cannot delete jobs", DB::ADMIN.delete) }, ids, With::default()).await
+        self.change(Change { part, ..Change::new("cannot delete jobs", DB::ADMIN.delete) }, ids, None).await
     }
 
     /// Runs a change and returns the ids that it found.
-    async fn change(&self, change: Change, jobs: &[i64], with: With) -> Result<Vec<i64>, Error> {
+    async fn change(&self, change: Change, jobs: &[i64], with: Option<With>) -> Result<Vec<i64>, Error> {
         let Change { doing, script, part, takes_keys } = change;
         let mut jobs = jobs.to_vec();
         if jobs.is_empty() {
@@ -242,7 +240,7 @@ impl Refusals {
     }
 }
 
-fn list(ids: &[i64], with: &With) -> Result<String, sqlx::Error> {
+fn list(ids: &[i64], with: &Option<With>) -> Result<String, sqlx::Error> {
     let targets: Vec<_> = ids.iter().map(|&id| ChangedJob { id, with }).collect();
     serde_json::to_string(&targets).map_err(|error| sqlx::Error::Encode(error.into()))
 }
@@ -253,7 +251,7 @@ mod tests {
 
     #[test]
     fn targets_are_a_list_of_flat_objects() {
-        let with = With { run_at: Some(7), ..With::default() };
+        let with = Some(With::RunAt(7));
         assert_eq!(list(&[1, 2], &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
     }
 }

@@ -37,14 +37,6 @@ pub(crate) struct Seen {
     pub(crate) round_trips: u32,
 }
 
-/// The claim lock: a lock of the session. Statements without values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClaimLock {
-    /// Waits up to a second. One row: 1 if it was taken. Anything else, or an error: it was not.
-    pub(crate) take: &'static str,
-    pub(crate) release: &'static str,
-}
-
 /// An engine: its statements, and what differs in structure. A default is what all engines but one do.
 pub(crate) trait Dialect: Connecting + UniqueDialect {
     const ATTEMPTS: AttemptStatements;
@@ -69,9 +61,6 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     /// Set where [`complete`](AttemptStatements::complete) has a step for a transaction that nobody has looked for. It
     /// becomes false when a server turns out to find nothing by that step. Then each completion saves the try.
     const TRIES_FIRST: Option<&'static AtomicBool> = None;
-
-    /// See [`Jobs::take_claim_lock`](crate::store::Jobs::take_claim_lock). None: there is only one writer anyway.
-    const CLAIM_LOCK: Option<ClaimLock>;
 
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.

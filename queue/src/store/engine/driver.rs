@@ -147,7 +147,17 @@ pub(crate) async fn ids<DB: Driver>(
     sql: &'static str,
     binds: &[Bind<'_>],
 ) -> Result<Vec<i64>, Error> {
-    rows::<DB>(conn, sql, binds).await?.iter().map(|row| row.int(0)).collect()
+    read::<DB, _>(conn, sql, binds, |row| row.int(0)).await
+}
+
+/// Runs a statement and reads its rows.
+pub(crate) async fn read<DB: Driver, T>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    binds: &[Bind<'_>],
+    read: impl Fn(&DB::Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    rows::<DB>(conn, sql, binds).await?.iter().map(read).collect()
 }
 
 /// Runs a statement and returns how many rows it touched.

@@ -11,7 +11,7 @@ use crate::state::JobState;
 use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Bind, Cells, rows};
+use crate::store::engine::driver::{Bind, Cells, read, rows};
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
 #[async_trait]
@@ -124,21 +124,19 @@ async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Opt
         _ => None,
     };
     let recorded = if current.is_some() { fence.saturating_sub(1) } else { fence };
-    let mut attempts: Vec<Attempt> = rows::<DB>(conn, DB::ADMIN.attempts, &[id.get().into(), recorded.into()])
-        .await?
-        .iter()
-        .map(|row| {
-            Ok(Attempt {
-                attempt: unsigned(row.int(0)?),
-                worker: row.int(1)?,
-                worker_name: row.maybe_text(2)?,
-                started_at: at(row, 3)?,
-                ended_at: Some(at(row, 4)?),
-                outcome: row.text(5)?,
-                error: row.maybe_text(6)?,
-            })
+    let binds = [id.get().into(), recorded.into()];
+    let attempts = read::<DB, _>(conn, DB::ADMIN.attempts, &binds, |row| {
+        Ok(Attempt {
+            attempt: unsigned(row.int(0)?),
+            worker: row.int(1)?,
+            worker_name: row.maybe_text(2)?,
+            started_at: at(row, 3)?,
+            ended_at: Some(at(row, 4)?),
+            outcome: row.text(5)?,
+            error: row.maybe_text(6)?,
         })
-        .collect::<Result<_, sqlx::Error>>()?;
+    });
+    let mut attempts = attempts.await?;
     attempts.reverse();
     if let Some(outcome) = current {
         attempts.push(Attempt {

@@ -13,7 +13,7 @@ use crate::store::Leases;
 use crate::store::engine::connection::notify;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Bind, Cells, execute, json, rows};
+use crate::store::engine::driver::{Bind, Cells, execute, json, read, rows};
 use crate::store::engine::statement::read::{list, number};
 use crate::store::engine::statement::{Script, When, find_then};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
@@ -84,14 +84,11 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
         self.run(Via::Duties, Mode::Transaction, "cannot rescue the jobs of a lost worker", list, |conn, list| {
             async move {
-                let locked = rows::<DB>(conn, DB::LEASES.lock_lost, &[list.as_str().into()]).await?;
-                let fates = locked
-                    .iter()
-                    .map(|row| {
-                        let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
-                        Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
-                    })
-                    .collect::<Result<Vec<_>, sqlx::Error>>()?;
+                let fate = |row: &DB::Row| {
+                    let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
+                    Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                };
+                let fates = read::<DB, _>(conn, DB::LEASES.lock_lost, &[list.as_str().into()], fate).await?;
                 if !fates.is_empty() {
                     let list = json(&fates);
                     for (_, sql) in DB::LEASES.rescue.steps() {

@@ -12,7 +12,7 @@ use sqlx::{Connection, Pool};
 use crate::error::{Doing, Error};
 use crate::store::engine::connection::{Mode, SqlStore, Via, end_of};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, rows};
+use crate::store::engine::driver::{Cells, execute, read, rows};
 use crate::store::engines::schema;
 use crate::store::schema::{LATEST, Migration};
 
@@ -88,10 +88,9 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         }
     }
     if !DB::DDL_IN_TRANSACTION && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST) {
-        let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
-        let there =
-            there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
-        let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script_from(0));
+        let there = |row: &DB::Row| Ok((row.text(0)?, row.text(1)?, row.text(2)?));
+        let there = read::<DB, _>(conn, DB::SCHEMA.there, &[], there).await.doing(DOING)?;
+        let script = schema(DB::KIND).script_from(0);
         let names = foreign(&there, &script);
         if !names.is_empty() {
             return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
@@ -123,8 +122,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 
 /// Whether everything that a migration creates exists, although its row is missing, as in a dump without rows.
 async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration, script: &str) -> Result<bool, Error> {
-    let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
-    let there = there.iter().map(|row| row.text(0)).collect::<Result<Vec<_>, _>>().doing(DOING)?;
+    let there = read::<DB, _>(conn, DB::SCHEMA.there, &[], |row| row.text(0)).await.doing(DOING)?;
     let (there, missing): (Vec<&str>, Vec<&str>) = created(script).partition(|name| there.iter().any(|it| it == name));
     if there.is_empty() || missing.is_empty() {
         return Ok(!there.is_empty());
@@ -200,6 +198,12 @@ async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versi
     })
 }
 
+/// The statement names a table that does not exist.
+fn names_no_table(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    matches!(error.code().as_deref(), Some("42P01" | "42S02")) || error.message().starts_with("no such table")
+}
+
 fn fits(found: Option<Versions>) -> Result<(), Error> {
     const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration::sql` prints";
     match found {
@@ -227,7 +231,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         .run(Via::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
             async move {
                 match versions::<DB>(conn).await {
-                    Err(error) if DB::is_missing_table(&error) => Ok(None),
+                    Err(error) if names_no_table(&error) => Ok(None),
                     found => found,
                 }
             }

@@ -11,11 +11,11 @@ use crate::limits::ARGS_AT_CLAIM_BYTES;
 use crate::store::engine::driver::{Bind, Cells, Driver, MOST_ARGS, execute, json, question_marks, rows};
 use crate::store::engine::statement::read::{claimed, lane_of, shares};
 use crate::store::engine::statement::sql;
-use crate::store::engine::statement::{LANES, LanePart, ask_of, united};
+use crate::store::engine::statement::{LANES, LanePart, ask_of, lane_binds, united};
 use crate::store::mysql::settings;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
 
-use crate::store::mysql::statement::{FIRST, PARTS, Runs, fetch, lane_binds, one_text, with_places};
+use crate::store::mysql::statement::{FIRST, PARTS, Runs, fetch, one_text, with_places};
 
 /// Up to this many rows are locked by id, in the round trip that begins the transaction. More rows are locked in order,
 /// which is less work for the server.
@@ -38,10 +38,6 @@ struct Locked {
 
 /// The placeholder for the text of claim_others.sql in another one.
 const OTHERS: &str = "/* others */";
-
-fn most_retries(ask: &Ask) -> i64 {
-    i64::from(ask.max_retries.min(i32::MAX as u32))
-}
 
 /// The statement for the next rows of an ask, `oldest` or `newest` by its order. Its values: those `before`, the lane, the
 /// place behind which it starts (if it has one), and those `after`.
@@ -161,7 +157,7 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask], whose:
     if let [ask] = asks {
         let sql = [sql!("mysql", "claims", "claim"), sql!("mysql", "claims", "claim_newest")];
         let (sql, binds) =
-            next(ask, sql, &[worker.into()], &[i64::from(ask.take).into(), most_retries(ask).into(), MOST_ARGS]);
+            next(ask, sql, &[worker.into()], &[i64::from(ask.take).into(), ask.retries().into(), MOST_ARGS]);
         let rows = rows::<MySql>(conn, sql, &binds).await?;
         let jobs = rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<_, _>>()?;
         return Ok(Locked { jobs, together });
@@ -169,7 +165,7 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask], whose:
     let union = united(LANES, &[], PARTS, asks, |ask, wanted| {
         let take = if wanted { ask.take.into() } else { 0_i64 };
         let sql = [sql!("mysql", "claims", "next"), sql!("mysql", "claims", "next_newest")];
-        next(ask, sql, &[], &[take.into(), most_retries(ask).into(), MOST_ARGS])
+        next(ask, sql, &[], &[take.into(), ask.retries().into(), MOST_ARGS])
     });
     let rows = fetch(conn, union.sql, &union.binds).await?;
     let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
@@ -184,7 +180,7 @@ async fn lock_numbers(
     numbers: &[i64],
     whose: Whose,
 ) -> Result<Locked, Error> {
-    let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
+    let values = [numbers.into(), worker.into(), ask.retries().into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
     let begin = around(whose, settings::BEGIN).map(|begin| (begin, &[][..]));
     let parts: Vec<_> = begin.into_iter().chain([(sql!("mysql", "claims", "claim_numbers"), &values[..])]).collect();
     let text = one_text(&parts);
@@ -232,7 +228,7 @@ async fn mark(
         let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
         match one.zip(Runs::of(&ids)) {
             Some((ask, runs)) => {
-                let binds = runs.behind(&[worker.into(), most_retries(ask).into()]);
+                let binds = runs.behind(&[worker.into(), ask.retries().into()]);
                 execute::<MySql>(conn, sql!("mysql", "claims", "claim_mark_runs"), &binds).await?;
             }
             None => {

@@ -10,12 +10,12 @@ use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 use crate::engine::Engine;
 use crate::store::engine::connection::connecting::{Connecting, without_signals};
 use crate::store::engine::connection::savepoint::SET_AND_RELEASED;
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
 use crate::store::engine::driver::{
     Bind, Cells, Driver, List, add_binds, assembled, driver, json, question_marks, rows,
 };
+use crate::store::engine::statement::topic;
 use crate::store::engine::statement::topics::SessionStatements;
-use crate::store::engine::statement::{sql, topic};
 use crate::store::mysql::insert::Refused;
 use crate::store::mysql::statement::Runs;
 use crate::store::mysql::{claim, discovery, insert, settings};
@@ -59,8 +59,6 @@ impl Connecting for MySql {
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
     const ENDS_BY_ITSELF: bool = true;
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "mysql://nowhere/nowhere";
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -97,11 +95,6 @@ impl Connecting for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| matches!(e.number(), 1213 | 1205 | 1020))
     }
 
-    fn is_missing_table(error: &Error) -> bool {
-        let Error::Database(error) = error else { return false };
-        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
-    }
-
     fn poll_interval(idle: Duration) -> Duration {
         without_signals(idle)
     }
@@ -135,10 +128,6 @@ impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;
     const ENGINE: &'static str = "MySQL or MariaDB";
     const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("mysql", "claims", "claim_lock"),
-        release: sql!("mysql", "claims", "claim_unlock"),
-    });
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =

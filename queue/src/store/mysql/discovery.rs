@@ -8,10 +8,10 @@ use crate::store::engine::dialect::Seen;
 use crate::store::engine::driver::{Bind, Cells, add_binds, assembled, json, question_marks};
 use crate::store::engine::statement::read::lane_head;
 use crate::store::engine::statement::sql;
-use crate::store::engine::statement::{LANES, united};
+use crate::store::engine::statement::{LANES, lane_binds, united};
 use crate::store::values::{Ask, Lane, LaneHead};
 
-use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};
+use crate::store::mysql::statement::{PARTS, fetch, with_places};
 
 /// Rows that one step reads of the kinds not seen yet.
 const FIRST_ROWS: i64 = 32;

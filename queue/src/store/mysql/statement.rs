@@ -5,17 +5,13 @@ use sqlx::{Error, MySql, MySqlConnection, SqlStr};
 
 use crate::limits::YEAR_1;
 use crate::store::engine::driver::{Bind, Driver, add_binds, assembled, json, question_marks};
-use crate::store::values::{Ask, Place};
+use crate::store::values::Place;
 
 /// Around each part of a union, which has an order, a limit and locks of its own.
 pub(super) const PARTS: [&str; 2] = ["(", ")"];
 
 /// Before every time that can be stored.
 pub(super) const FIRST: Place = (YEAR_1, -1);
-
-pub(super) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
-    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
-}
 
 pub(super) async fn fetch(conn: &mut MySqlConnection, sql: String, binds: &[Bind<'_>]) -> Result<Vec<MySqlRow>, Error> {
     MySql::fetch(conn, assembled(sql), add_binds!(MySql, binds, json)).await

@@ -14,12 +14,12 @@ use crate::store::engine::connection::LIMIT;
 use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::line::alone;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
-use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, rows};
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
+use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, read, rows};
 use crate::store::engine::jobs::enqueue::{alike, fitting, parts};
-use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
+use crate::store::engine::statement::read::{claimed, discover, lane_of, number, shares};
 use crate::store::engine::statement::topics::SessionStatements;
-use crate::store::engine::statement::{sql, topic};
+use crate::store::engine::statement::{lane_binds, sql, topic};
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -73,7 +73,7 @@ struct PgAsk<'a> {
     after_us: i64,
     after_id: i64,
     newest: bool,
-    max_retries: u32,
+    max_retries: i64,
 }
 
 /// The values that most ends lack, in the order of the ends. None: no end has one.
@@ -120,7 +120,7 @@ fn asks_json(asks: &[Ask]) -> String {
             after_us: behind(ask).0,
             after_id: behind(ask).1,
             newest: ask.newest_first,
-            max_retries: ask.max_retries.min(i32::MAX as u32),
+            max_retries: ask.retries(),
         })
         .collect();
     serde_json::to_string(&list).expect("plain structs of numbers and text serialize")
@@ -147,8 +147,6 @@ impl Connecting for Postgres {
     const CONNECTIONS: u32 = 5;
     const ONE_WRITER: bool = false;
     const ENDS_BY_ITSELF: bool = false;
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "postgres://nowhere/nowhere";
     #[cfg(feature = "testing")]
     // Without JIT, as in a worker's own sessions: from some costs on, it would take a claim seconds.
     const STANDSTILL: Option<&'static str> = Some(
@@ -195,10 +193,6 @@ impl Connecting for Postgres {
     fn is_transient(error: &Error) -> bool {
         // serialization failure, deadlock, lock not available
         matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
-    }
-
-    fn is_missing_table(error: &Error) -> bool {
-        matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
     }
 
     fn poll_interval(_idle: Duration) -> Duration {
@@ -263,10 +257,6 @@ impl Dialect for Postgres {
     const KIND: Engine = Engine::Postgres;
     const ENGINE: &'static str = "PostgreSQL";
     const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("postgres", "claims", "claim_lock"),
-        release: sql!("postgres", "claims", "claim_unlock"),
-    });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(sql!("postgres", "enqueue", "insert_and_notify"));
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
@@ -291,10 +281,7 @@ impl Dialect for Postgres {
     }
 
     async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
-        let begins = begins(kinds, behind);
-        let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, sql!("postgres", "claims", "discover"), &binds).await?;
-        seen(&rows, kinds, most)
+        discover::<Self>(conn, sql!("postgres", "claims", "discover"), kinds, behind, most).await
     }
 
     async fn preview(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -317,8 +304,8 @@ impl Dialect for Postgres {
         }
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
-        let rows = rows::<Self>(conn, sql!("postgres", "claims", "claim_many"), &binds).await?;
-        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
+        let sql = sql!("postgres", "claims", "claim_many");
+        read::<Self, _>(conn, sql, &binds, |row| noted(row, 12, lane_of(row, asks)?)).await
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
@@ -346,21 +333,20 @@ async fn claim_one(
     kinds: Option<&[String]>,
 ) -> Result<Vec<Claimed>, Error> {
     let kinds = kinds.map(|kinds| serde_json::to_string(kinds).expect("text serializes"));
-    let lane = &ask.lane;
+    let [kind, queue, priority] = lane_binds(ask);
     let binds = [
         worker.into(),
-        (&*lane.kind).into(),
-        (&*lane.queue).into(),
-        i64::from(lane.priority).into(),
+        kind,
+        queue,
+        priority,
         behind(ask).0.into(),
         behind(ask).1.into(),
         i64::from(ask.take).into(),
-        i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+        ask.retries().into(),
         MOST_ARGS,
         kinds.as_deref().into(),
     ];
-    let rows = rows::<Postgres>(conn, sql!("postgres", "claims", "claim"), &binds).await?;
-    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
+    read::<Postgres, _>(conn, sql!("postgres", "claims", "claim"), &binds, |row| noted(row, 9, ask.lane.clone())).await
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {

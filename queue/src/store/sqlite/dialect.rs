@@ -16,15 +16,15 @@ use crate::engine::Engine;
 use crate::store::engine::connection::connecting::{Beside, Connecting};
 use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
 use crate::store::engine::connection::write_queue::Turns;
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
 use crate::store::engine::jobs::enqueue::{alike, args_list, fitting, parts};
-use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
+use crate::store::engine::statement::read::{claimed, discover, lane_of, shares};
 use crate::store::engine::statement::topics::SessionStatements;
-use crate::store::engine::statement::{LanePart, ask_of, united};
+use crate::store::engine::statement::{LanePart, ask_of, lane_binds, united};
 use crate::store::engine::statement::{sql, topic};
+use crate::store::sqlite::connections;
 use crate::store::sqlite::watch::Writes;
-use crate::store::sqlite::{connections, settings};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
@@ -48,18 +48,10 @@ impl Cells for SqliteRow {
     }
 }
 
-fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
-    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
-}
-
 /// The place behind which an ask starts. NULL: the beginning.
 fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
     let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
     (run_at.into(), id.into())
-}
-
-fn retries(ask: &Ask) -> i32 {
-    ask.max_retries.try_into().unwrap_or(i32::MAX)
 }
 
 /// An end in the list of finished jobs, an object by id. Nested JSON is expensive to read.
@@ -127,8 +119,6 @@ impl Connecting for Sqlite {
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
     const ENDS_BY_ITSELF: bool = true;
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "sqlite://nowhere";
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
     const OPEN_LINE: &'static [&'static str] = &[];
@@ -171,12 +161,8 @@ impl Connecting for Sqlite {
         code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
     }
 
-    fn is_missing_table(error: &Error) -> bool {
-        matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
-    }
-
     fn warn_of_options(pool: &Pool<Self>) {
-        settings::warn(pool);
+        connections::warn(pool);
     }
 
     fn poll_interval(_idle: Duration) -> Duration {
@@ -231,7 +217,6 @@ impl Connecting for Sqlite {
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
-    const CLAIM_LOCK: Option<ClaimLock> = None;
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
@@ -253,10 +238,7 @@ impl Dialect for Sqlite {
         behind: &[Lane],
         most: usize,
     ) -> Result<Seen, Error> {
-        let begins = begins(kinds, behind);
-        let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, sql!("sqlite", "claims", "discover"), &binds).await?;
-        seen(&rows, kinds, most)
+        discover::<Self>(conn, sql!("sqlite", "claims", "discover"), kinds, behind, most).await
     }
 
     async fn preview(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -286,13 +268,13 @@ impl Dialect for Sqlite {
             && !ask.newest_first
         {
             let [kind, queue, priority] = lane_binds(ask);
-            let (take, retries) = (i64::from(ask.take).into(), i64::from(retries(ask)).into());
+            let (take, retries) = (i64::from(ask.take).into(), ask.retries().into());
             let (run_at, id) = behind(ask);
             let binds = [worker.into(), kind, queue, priority, run_at, id, take, retries, MOST_ARGS];
             let rows = rows::<Self>(conn, sql!("sqlite", "claims", "claim"), &binds).await?;
             return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
         }
-        let retries: HashMap<&str, i32> = asks.iter().map(|ask| (&*ask.lane.kind, retries(ask))).collect();
+        let retries: HashMap<&str, i64> = asks.iter().map(|ask| (&*ask.lane.kind, ask.retries())).collect();
         let retries = serde_json::to_string(&retries).expect("text and numbers serialize");
         let outer = [worker.into(), retries.as_str().into(), MOST_ARGS];
         let parts = ["SELECT id FROM (", ")"];

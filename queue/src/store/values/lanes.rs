@@ -67,6 +67,13 @@ pub(crate) struct Ask {
     pub(crate) max_retries: u32,
 }
 
+impl Ask {
+    /// `max_retries`, as a row can store it.
+    pub(crate) fn retries(&self) -> i64 {
+        i64::from(self.max_retries.min(i32::MAX as u32))
+    }
+}
+
 /// How far a preview reads in the order of all lanes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {

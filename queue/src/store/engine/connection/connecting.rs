@@ -35,9 +35,6 @@ pub(crate) trait Connecting: Driver {
     const ONE_WRITER: bool;
     /// The engine may end a transaction because of a statement that fails, or commit it because of another one.
     const ENDS_BY_ITSELF: bool;
-    /// An address for a pool that never connects.
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str;
     /// One row: by how many microseconds the time in this transaction is behind the clock, the highest id of a job,
     /// and whether any job is due later (0 or 1). None: it never is. Sent before the jobs of a transaction run.
     #[cfg(feature = "testing")]
@@ -111,9 +108,6 @@ pub(crate) trait Connecting: Driver {
     fn is_refusal(error: &Error) -> bool {
         refused_by_sqlstate(error)
     }
-
-    /// The statement names a table that does not exist.
-    fn is_missing_table(error: &Error) -> bool;
 
     /// Logs a warning if the pool's settings may lose the database.
     fn warn_of_options(_pool: &sqlx::Pool<Self>) {}

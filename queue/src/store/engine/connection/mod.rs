@@ -149,7 +149,9 @@ impl<DB: Dialect> SqlStore<DB> {
     /// A store that works on somebody else's connection, in a transaction of theirs. It has no other one.
     #[cfg(feature = "testing")]
     pub(crate) fn on(given: Given<DB>) -> Self {
-        let nowhere = DB::NOWHERE.parse().unwrap_or_else(|_| panic!("`{}` is an address", DB::NOWHERE));
+        // of a pool that never connects
+        let nowhere = format!("{}://nowhere/nowhere", DB::URL_SCHEMES[0]);
+        let nowhere = nowhere.parse().unwrap_or_else(|_| panic!("`{nowhere}` is an address"));
         let mut store = Self::new(PoolOptions::new().idle_timeout(None).max_lifetime(None).connect_lazy_with(nowhere));
         Arc::get_mut(&mut store.0).expect("nobody else has it yet").given = Some(given);
         store

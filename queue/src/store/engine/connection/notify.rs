@@ -55,11 +55,10 @@ struct Local {
     echoing: bool,
     /// The connect options for the connection of an echo. They live as long as the pool uses them: one that got others
     /// is no longer known, like one that is closed.
-    options: Option<AnyOptions>,
-    /// The end of the pool with these options, for [`forget_closed`](Self::forget_closed).
-    closed: Option<CloseEvent>,
-    /// The same for the echo, whose connection must not outlive it. An event has one waker, so each has its own.
-    closed_for_echo: Option<CloseEvent>,
+    ///
+    /// With the end of that pool, for [`forget_closed`](Self::forget_closed) and for the echo, whose connection must not
+    /// outlive it. An event has one waker, so each has its own.
+    options: Option<(AnyOptions, [CloseEvent; 2])>,
 }
 
 impl Local {
@@ -68,21 +67,17 @@ impl Local {
         self.forget_closed();
         if self.options::<DB>().is_none() {
             let options: Weak<_> = Arc::downgrade(&pool.connect_options());
-            self.options = Some(options);
-            self.closed = Some(pool.close_event());
-            self.closed_for_echo = Some(pool.close_event());
+            self.options = Some((options, [pool.close_event(), pool.close_event()]));
         }
     }
 
     fn options<DB: sqlx::Database>(&self) -> Option<Options<DB>> {
-        self.options.as_ref()?.upgrade()?.downcast().ok()
+        self.options.as_ref()?.0.upgrade()?.downcast().ok()
     }
 
     /// Forgets the options of a pool that was closed.
     fn forget_closed(&mut self) {
-        if self.closed.as_mut().is_some_and(|closed| closed.now_or_never().is_some()) {
-            (self.options, self.closed, self.closed_for_echo) = (None, None, None);
-        }
+        self.options.take_if(|(_, [closed, _])| closed.now_or_never().is_some());
     }
 }
 
@@ -318,9 +313,8 @@ async fn pool_closed(key: &(TypeId, String), options: Option<AnyOptions>) {
         let mut databases = databases();
         let Some(local) = databases.get_mut(key) else { return Poll::Pending };
         // somebody else may have noticed it first, and another pool may have taken its place
-        let is_known = local.options.as_ref().is_some_and(|known| Weak::ptr_eq(known, &options));
-        match &mut local.closed_for_echo {
-            Some(closed) if is_known => closed.poll_unpin(context),
+        match &mut local.options {
+            Some((known, [_, closed])) if Weak::ptr_eq(known, &options) => closed.poll_unpin(context),
             _ => Poll::Ready(()),
         }
     })

@@ -88,16 +88,16 @@ impl<DB: Dialect> Jobs for SqlStore<DB> {
     }
 
     async fn take_claim_lock(&self) -> Result<bool, Error> {
-        let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(false) };
-        self.run(Via::Claims, Mode::Read, "cannot take the claim lock", lock, |conn, lock| {
+        let Some(locks) = DB::SESSIONS.filter(|_| !self.is_lent()) else { return Ok(false) };
+        self.run(Via::Claims, Mode::Read, "cannot take the claim lock", locks, |conn, locks| {
             async move {
-                match rows::<DB>(conn, lock.take, &[]).await {
+                match rows::<DB>(conn, locks.claim_lock, &[]).await {
                     Ok(rows) => rows.first().map_or(Ok(false), |row| Ok(row.maybe_int(0)? == Some(1))),
                     // It took too long, or this server has no such locks. The lock may still have been granted at
                     // the last moment.
                     Err(sqlx::Error::Database(error)) => {
                         tracing::debug!(%error, "did not get the claim lock");
-                        rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(|_| false)
+                        rows::<DB>(conn, locks.claim_unlock, &[]).await.map_err(unsound).map(|_| false)
                     }
                     Err(error) => Err(error),
                 }
@@ -109,13 +109,13 @@ impl<DB: Dialect> Jobs for SqlStore<DB> {
 
     async fn release_claim_lock(&self) -> Result<(), Error> {
         // the lock ended with its connection
-        let Some(lock) = DB::CLAIM_LOCK.filter(|_| !self.is_lent()) else { return Ok(()) };
+        let Some(locks) = DB::SESSIONS.filter(|_| !self.is_lent()) else { return Ok(()) };
         match self.line(Via::Claims) {
             Some(line) if line.lock().await.is_some() => {}
             _ => return Ok(()),
         }
-        self.run(Via::Claims, Mode::Read, "cannot release the claim lock", lock, |conn, lock| {
-            async move { rows::<DB>(conn, lock.release, &[]).await.map_err(unsound).map(drop) }.boxed()
+        self.run(Via::Claims, Mode::Read, "cannot release the claim lock", locks, |conn, locks| {
+            async move { rows::<DB>(conn, locks.claim_unlock, &[]).await.map_err(unsound).map(drop) }.boxed()
         })
         .await
     }

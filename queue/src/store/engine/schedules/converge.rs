@@ -9,7 +9,7 @@ use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, json, rows};
+use crate::store::engine::driver::{self, Cells, execute, json, rows};
 use crate::store::engine::schedules::fire::is_refused;
 use crate::store::engine::schedules::rows::read;
 use crate::store::schedules::{Converged, Scheduler};
@@ -58,11 +58,9 @@ async fn converge_on<DB: Dialect>(
                 }
                 let names: Vec<_> = declared.iter().map(|it| it.name.as_str()).collect();
                 let names = json(&names);
-                let found = rows::<DB>(conn, DB::SCHEDULES.of_app, &[(&*by.app).into(), names.as_str().into()]).await?;
-                let found = found
-                    .iter()
-                    .map(|row| Ok((row.int(0)?, row.int(1)? != 0)))
-                    .collect::<Result<Vec<(i64, bool)>, sqlx::Error>>()?;
+                let binds = [(&*by.app).into(), names.as_str().into()];
+                let lives = |row: &DB::Row| Ok((row.int(0)?, row.int(1)? != 0));
+                let found = driver::read::<DB, _>(conn, DB::SCHEDULES.of_app, &binds, lives).await?;
                 let ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
                 let rows = read::<DB>(conn, &ids, 0).await?.into_iter().map(|(row, _)| {
                     let lives = found.iter().any(|(id, lives)| *id == row.id && *lives);

@@ -234,24 +234,19 @@ async fn carry_out<DB: Dialect>(
     for (row, plan, _) in plans {
         // the clock was set back: from now on, what is later than now is not decided
         let mut last = row.last().filter(|last| row.last_at != Some(*last));
+        let tick = |tick_us, job_id, outcome: TickOutcome, skipped| {
+            let (id, outcome) = (row.id, outcome.as_str());
+            Tick { id, tick_us, job_id, outcome, skipped, note: None }
+        };
         for passed in &plan.passed {
-            let outcome = passed.outcome.as_str();
-            ticks.push(Tick {
-                id: row.id,
-                tick_us: passed.tick,
-                job_id: None,
-                outcome,
-                skipped: passed.before,
-                note: None,
-            });
+            ticks.push(tick(passed.tick, None, passed.outcome, passed.before));
             last = last.max(Some(passed.tick));
         }
         let mut job_id = row.busy;
-        for (tick, _) in &plan.fire {
+        for (fired, _) in &plan.fire {
             job_id = inserted.next();
-            let outcome = TickOutcome::Fired.as_str();
-            ticks.push(Tick { id: row.id, tick_us: *tick, job_id, outcome, skipped: 0, note: None });
-            last = last.max(Some(*tick));
+            ticks.push(tick(*fired, job_id, TickOutcome::Fired, 0));
+            last = last.max(Some(*fired));
         }
         let error = plan.error.as_deref();
         moved.push(Moved { id: row.id, next_us: plan.next, last_us: last, job_id, error });

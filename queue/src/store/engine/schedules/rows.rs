@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, rows};
+use crate::store::engine::driver::{self, Cells};
 use crate::store::engine::statement::read::{number, time};
 
 /// A row of `queue_ticks`.
@@ -35,8 +35,8 @@ pub(super) async fn read<DB: Dialect>(
     ids: &[i64],
     ahead: i64,
 ) -> Result<Vec<(ScheduleRow, bool)>, sqlx::Error> {
-    let found = rows::<DB>(conn, DB::SCHEDULES.rows, &[ids.into(), ahead.into()]).await?;
-    found.iter().map(|found| Ok((row(found)?, found.int(25)? != 0))).collect()
+    let binds = [ids.into(), ahead.into()];
+    driver::read::<DB, _>(conn, DB::SCHEDULES.rows, &binds, |found| Ok((row(found)?, found.int(25)? != 0))).await
 }
 
 fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {

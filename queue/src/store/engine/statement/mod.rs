@@ -196,6 +196,11 @@ pub(crate) struct Union<'a> {
     pub(crate) asks: Vec<usize>,
 }
 
+/// The kind, queue and priority of its lane.
+pub(crate) fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
+    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
+}
+
 /// The number of the ask that a row belongs to, from the part that the row names.
 pub(crate) fn ask_of(asks: &[usize], part: i64) -> Result<usize, sqlx::Error> {
     let ask = usize::try_from(part).ok().and_then(|part| asks.get(part));

@@ -125,6 +125,11 @@ statements! {
         busy: sql,
         /// Binds: worker. Releases that lock.
         idle: sql,
+        /// Takes the [claim lock](crate::store::Jobs::take_claim_lock); waits up to a second. One row: 1 if it was
+        /// taken. Anything else, or an error: it was not.
+        claim_lock: sql,
+        /// Releases it.
+        claim_unlock: sql,
     }
 }
 
