@@ -57,8 +57,11 @@ impl Writers {
     }
 }
 
-/// The write queues by driver and address of the database.
-static LINES: LazyLock<std::sync::Mutex<HashMap<(TypeId, String), Arc<Writers>>>> = LazyLock::new(Default::default);
+/// By driver and address of the database.
+type AllWriters = HashMap<(TypeId, String), Arc<Writers>>;
+
+/// The write queues of this process.
+static LINES: LazyLock<std::sync::Mutex<AllWriters>> = LazyLock::new(Default::default);
 
 /// The write queue of one database. None: writers need no order.
 #[derive(Debug, Clone)]
