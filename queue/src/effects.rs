@@ -14,7 +14,7 @@ use crate::job::StateType;
 use crate::limits::may_be_kept;
 use crate::outcome::JobError;
 use crate::store::engine::dialect::Dialect as _;
-use crate::store::engine::jobs::complete;
+use crate::store::engine::jobs::ends;
 
 /// How long the worker's own connection may take to say whose the job is, while the handler's transaction waits.
 const ASK: Duration = Duration::from_secs(2);
@@ -126,7 +126,7 @@ impl JobContext {
     pub fn guard<'a, T: InTransaction + 'a>(&'a self, mut tx: T) -> BoxFuture<'a, Result<(), Error>> {
         async move {
             let Some(row) = self.row_for::<T>().await? else { return Ok(()) };
-            match complete::guard::<T::Database>(tx.connection(), row.row())
+            match ends::guard::<T::Database>(tx.connection(), row.row())
                 .await
                 .doing("cannot lock the row of a running job")?
             {
@@ -145,7 +145,7 @@ impl JobContext {
         }
         let Some(row) = row else { return Ok(()) };
         let (end, is_checked) = (row.completed(result), tx.is_checked());
-        let done = complete::complete::<T::Database>(tx.connection(), row.row(), &end, is_checked).await;
+        let done = ends::complete::<T::Database>(tx.connection(), row.row(), &end, is_checked).await;
         let done = match done.doing("cannot complete a job") {
             Ok(Some(true)) => return Ok(()),
             Ok(Some(false)) => Err(self.refused(row).await),

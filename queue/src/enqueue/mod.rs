@@ -12,7 +12,7 @@ use sqlx::Connection as _;
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
 use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::notify;
-use crate::store::engine::connection::operation::SqlStore;
+use crate::store::engine::connection::SqlStore;
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::enqueue::enqueue;
@@ -96,7 +96,7 @@ impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
 impl<P: Pool + ?Sized> Pool for &P {}
 
 /// Writes through a pool. See [`group`].
-async fn write_through_pool<DB: Dialect + notify::Signals>(
+async fn write_through_pool<DB: Dialect>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
 ) -> Result<Vec<Enqueued>, Unwritten> {
@@ -111,7 +111,7 @@ async fn write_through_pool<DB: Dialect + notify::Signals>(
 }
 
 /// Writes on the caller's connection.
-async fn write<DB: Dialect + notify::Signals>(
+async fn write<DB: Dialect>(
     conn: &mut DB::Connection,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Unwritten> {
@@ -126,7 +126,7 @@ async fn write<DB: Dialect + notify::Signals>(
 
 /// Writes through a connection of a pool. If this is dropped midway, the connection may be in a transaction that sqlx
 /// does not know of. It is then closed, and does not return to the pool.
-async fn write_through_connection<DB: Dialect + notify::Signals>(
+async fn write_through_connection<DB: Dialect>(
     conn: &mut sqlx::pool::PoolConnection<DB>,
     jobs: &[NewJob],
 ) -> Result<Vec<Enqueued>, Unwritten> {

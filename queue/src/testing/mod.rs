@@ -31,7 +31,7 @@ use crate::duration;
 use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
-use crate::store::engine::testing::given::{Requests, serve};
+use crate::store::engine::testing::{Requests, serve};
 use crate::store::view::JobDetail;
 use crate::testing::runner::{Mishap, Runner};
 
@@ -66,8 +66,7 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
-    use crate::store::engine::connection::notify::Signals;
-    use crate::store::engine::connection::operation::SqlStore;
+    use crate::store::engine::connection::SqlStore;
     use crate::store::engine::connection::write_queue::Turns;
     use crate::store::engine::dialect::Dialect;
     use crate::store::engine::testing::test_store::lent;
@@ -81,7 +80,7 @@ mod sealed {
         fn turns(pool: &Pool<Self>) -> Turns;
     }
 
-    impl<DB: Dialect + Signals> SealedDatabase for DB {
+    impl<DB: Dialect> SealedDatabase for DB {
         fn lent() -> (Arc<dyn TestStore>, Requests<Self>) {
             lent::<DB>()
         }

@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::enqueue::group::desk::{Desk, DeskOf, LINGER, PendingInsert};
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 use crate::store::engine::connection::write_queue::{Errand, Turn, Turns};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::enqueue::{can_signal, enqueue};
@@ -39,7 +39,7 @@ pub(crate) const MOST: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// Writes one job and returns its id.
-pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
+pub(crate) async fn write<DB: Dialect>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
     let place = DeskOf::of(pool);
     let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
     if place.has_room() && place.desk(alone) {
@@ -53,9 +53,9 @@ pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -
 }
 
 /// An enqueue that writes its own job.
-struct Alone<DB: Dialect + Signals>(DeskOf<DB>);
+struct Alone<DB: Dialect>(DeskOf<DB>);
 
-impl<DB: Dialect + Signals> Alone<DB> {
+impl<DB: Dialect> Alone<DB> {
     async fn write(self, job: NewJob) -> Result<i64, Error> {
         let pool = &self.0.pool;
         let (mut conn, first_for_a_while) = self.0.connection().await?;
@@ -73,13 +73,13 @@ impl<DB: Dialect + Signals> Alone<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Drop for Alone<DB> {
+impl<DB: Dialect> Drop for Alone<DB> {
     fn drop(&mut self) {
         self.0.desk(|desk| desk.alone = false);
     }
 }
 
-impl<DB: Dialect + Signals> DeskOf<DB> {
+impl<DB: Dialect> DeskOf<DB> {
     /// Hands a job to the task. Starts the task if none runs.
     fn hand_over(&self, waiting: PendingInsert) {
         // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
@@ -104,12 +104,12 @@ impl<DB: Dialect + Signals> DeskOf<DB> {
 }
 
 /// The task that writes the jobs of several enqueues.
-struct Task<DB: Dialect + Signals> {
+struct Task<DB: Dialect> {
     place: DeskOf<DB>,
     receiver: mpsc::UnboundedReceiver<PendingInsert>,
 }
 
-impl<DB: Dialect + Signals> Drop for Task<DB> {
+impl<DB: Dialect> Drop for Task<DB> {
     fn drop(&mut self) {
         // if the runtime ended the task, the desk still refers to it
         self.receiver.close();
@@ -117,7 +117,7 @@ impl<DB: Dialect + Signals> Drop for Task<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Task<DB> {
+impl<DB: Dialect> Task<DB> {
     /// Writes groups of jobs, until no more than one arrives at a time.
     async fn run(mut self) {
         let (place, receiver) = (&self.place, &mut self.receiver);
@@ -266,10 +266,7 @@ impl<T: Send> Drop for Finished<T> {
 
 /// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no
 /// connection inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
-pub(crate) async fn write_all<DB: Dialect + Signals>(
-    pool: Pool<DB>,
-    jobs: Vec<NewJob>,
-) -> Result<Vec<Enqueued>, Unwritten> {
+pub(crate) async fn write_all<DB: Dialect>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
     let task = tokio::spawn(async move {
         let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
         let (mut conn, _) = place.connection().await?;
