@@ -148,7 +148,7 @@ impl Run {
     /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
     async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
         let shared = &self.shared;
-        if shared.work.is_idle() {
+        if shared.work.slots.is_idle() {
             return;
         }
         shared.work.stop_all(Stop::Shutdown);
@@ -273,7 +273,7 @@ async fn listen(shared: Arc<Shared>) {
 }
 
 fn release_unstarted(shared: &Shared) -> usize {
-    let unstarted = shared.work.take_unstarted();
+    let unstarted = shared.work.slots.clear();
     let count = unstarted.len();
     for (job, worker) in unstarted {
         shared.recorder.record(worker, End::unstarted(job.hold()));
@@ -282,7 +282,7 @@ fn release_unstarted(shared: &Shared) -> usize {
 }
 
 async fn idle(shared: &Shared) {
-    until(shared, || shared.work.is_idle()).await;
+    until(shared, || shared.work.slots.is_idle()).await;
 }
 
 async fn recorded(shared: &Shared) {

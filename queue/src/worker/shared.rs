@@ -63,7 +63,7 @@ impl Shared {
 
     /// The retries of a lane's jobs, if these slots serve it.
     pub(crate) fn retries(&self, slots: usize, lane: &Lane) -> Option<u32> {
-        let served = self.work.slots_of(&lane.queue) == Some(slots);
+        let served = self.work.slots.of(&lane.queue) == Some(slots);
         self.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
     }
 }

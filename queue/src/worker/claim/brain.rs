@@ -17,6 +17,7 @@ use crate::worker::claim::lanes::Lanes;
 use crate::worker::claim::pacing::LockBackoff;
 use crate::worker::claim::plan::{COMPARED, Known, Next, Plan, Planned, Planner};
 use crate::worker::record::recorder::BACKLOG;
+use crate::worker::run::slots::Want;
 use crate::worker::shared::Shared;
 
 /// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and
@@ -40,13 +41,6 @@ pub(super) enum After {
     News,
     /// The poll interval passed without a signal.
     Poll,
-}
-
-/// How many jobs a set of slots wants.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Want {
-    pub(super) slots: usize,
-    pub(super) take: u32,
 }
 
 /// What the loop is to do.
@@ -190,7 +184,7 @@ impl Brain {
             worker: shared.lease.id(),
             lanes: Lanes::default(),
             discovery: Discovery::new(),
-            planner: Planner::new(shared.work.slots.len()),
+            planner: Planner::new(shared.work.slots.count()),
             lock: LockBackoff::default(),
             phase: Phase::Resting,
             wants: Vec::new(),
@@ -226,19 +220,7 @@ impl Brain {
         if shared.lease.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.work.isolation.is_closed() {
             return Vec::new();
         }
-        let count = shared.work.slots.len();
-        let mut free = shared.work.total.free();
-        let mut wants = Vec::with_capacity(count);
-        // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
-        for _ in 0..if free > 0 { 2 } else { 1 } {
-            for slots in (0..count).map(|n| (n + self.turn) % count).filter(|slots| some(*slots)) {
-                let take = shared.work.slots[slots].wants(&mut free);
-                wants.extend((take > 0).then_some(Want { slots, take }));
-            }
-            if !wants.is_empty() {
-                break;
-            }
-        }
+        let mut wants = shared.work.slots.wants(self.turn, some);
         at_most(&mut wants, self.at_most);
         wants
     }
@@ -332,12 +314,10 @@ impl Brain {
         let goes_on = self.discovery.is_midway() && !self.discovery.is_beside();
         let pause = if goes_on { NEXT_LOOK } else { poll };
         // the known lanes whose slots want jobs or have room: it does not matter which queues were asked last
-        let is_asked = |slots: usize| {
-            self.wants.iter().any(|want| want.slots == slots)
-                || (shared.work.total.free() > 0 && shared.work.slots[slots].has_room())
-        };
-        let is_wanted = |lane: &Lane| shared.work.slots_of(&lane.queue).is_some_and(is_asked);
-        let due = self.lanes.next_due(shared.work.is_idle(), is_wanted);
+        let is_asked =
+            |slots: usize| self.wants.iter().any(|want| want.slots == slots) || shared.work.slots.has_room(slots);
+        let is_wanted = |lane: &Lane| shared.work.slots.of(&lane.queue).is_some_and(is_asked);
+        let due = self.lanes.next_due(shared.work.slots.is_idle(), is_wanted);
         Rest { pause: due.map_or(pause, |due| due.min(pause)), poll, quiet }
     }
 
@@ -363,7 +343,7 @@ impl Brain {
     /// first.
     fn guess(&self) -> Option<Ask> {
         let shared = &self.shared;
-        if self.after == After::Claim || !self.one_came || !shared.work.is_idle() || !self.discovery.is_cheap() {
+        if self.after == After::Claim || !self.one_came || !shared.work.slots.is_idle() || !self.discovery.is_cheap() {
             return None;
         }
         let lane = self.recent.clone()?;
@@ -430,7 +410,7 @@ impl Brain {
     fn known_gave(&mut self, claimed: usize) -> Step {
         let cheap = self.discovery.is_cheap();
         let may_be_more = self.after != After::Claim || (self.unseen && cheap);
-        let rested = || self.shared.work.is_idle() && self.discovery.has_rested();
+        let rested = || self.shared.work.slots.is_idle() && self.discovery.has_rested();
         if claimed > 0 || self.discovery.is_beside() || !may_be_more || !(cheap || rested()) {
             return self.done(claimed);
         }
@@ -513,9 +493,9 @@ impl Brain {
         {
             self.lock.turn_came(waited, began.elapsed());
         }
-        if count == 0 && claim.in_vain.len() + claim.wants.len() < self.shared.work.slots.len() {
+        if count == 0 && claim.in_vain.len() + claim.wants.len() < self.shared.work.slots.count() {
             for Want { slots, .. } in claim.wants.drain(..) {
-                self.shared.work.slots[slots].has_none();
+                self.shared.work.slots.has_none(slots);
                 claim.in_vain.push(slots);
             }
             claim.wants = self.wants_of(|slots| !claim.in_vain.contains(&slots));
@@ -534,7 +514,7 @@ impl Brain {
         }
         self.lanes.claimed(asks, jobs, began);
         for next in nexts {
-            let mine = jobs.iter().filter(|job| shared.work.slots_of(&job.lane.queue) == Some(next.slots));
+            let mine = jobs.iter().filter(|job| shared.work.slots.of(&job.lane.queue) == Some(next.slots));
             let newest_first = |job: &Claimed| shared.config.newest_first.contains(&*job.lane.queue);
             self.planner.learn(next, mine.map(|job| (job, newest_first(job))));
         }

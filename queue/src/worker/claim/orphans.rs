@@ -8,12 +8,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::store::values::{End, Hold, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
-use crate::worker::run::slots::Slots;
+use crate::worker::run::attempt::until;
 use crate::worker::shared::Shared;
 
 /// When to check after a failed claim. The server gives up a claim that has waited for locks for 2 s.
@@ -48,10 +48,7 @@ impl Orphans {
 
     /// Waits until the next check is due; forever if none is.
     pub(crate) async fn wait(&self) {
-        match self.due() {
-            Some(due) => sleep_until(due).await,
-            None => std::future::pending().await,
-        }
+        until(self.due()).await;
     }
 
     /// Releases orphans, if a check is due. Call it only while no claim is under way.
@@ -114,7 +111,7 @@ fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.
 fn in_hand(shared: &Shared) -> HashSet<(i64, i32)> {
-    let mut known: HashSet<(i64, i32)> = shared.work.slots.iter().flat_map(Slots::keys).collect();
+    let mut known: HashSet<(i64, i32)> = shared.work.slots.keys().into_iter().collect();
     known.extend(shared.work.held().keys().copied());
     known.extend(shared.recorder.keys().iter().copied());
     known

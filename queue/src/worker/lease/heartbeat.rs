@@ -123,7 +123,7 @@ impl Heart {
             }
             () = until(*soon), if soon.is_some() => {
                 *soon = None;
-                !shared.work.is_idle() && pace.is_slow()
+                !shared.work.slots.is_idle() && pace.is_slow()
             }
         }
     }
@@ -132,7 +132,7 @@ impl Heart {
     async fn beats(&mut self, id: WorkerId) -> bool {
         let sent = Instant::now();
         let shared = self.shared.clone();
-        let busy = !shared.work.is_idle();
+        let busy = !shared.work.slots.is_idle();
         let settled = shared.claim_records.settled(id);
         let check = self.sent.is_multiple_of(RESCUE_EVERY);
         self.sent = self.sent.wrapping_add(1);
@@ -284,7 +284,7 @@ async fn send(
 /// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
 fn drop_everything(shared: &Shared, reason: &'static str) {
     let worker = shared.lease.give_up();
-    let waiting = shared.work.take_unstarted().len();
+    let waiting = shared.work.slots.clear().len();
     let running = shared.work.stop_all(Stop::LeaseLost);
     shared.config.store.abandon();
     Event::WorkerLeaseLost { worker, reason, running, waiting }.emit();
@@ -292,10 +292,8 @@ fn drop_everything(shared: &Shared, reason: &'static str) {
 
 /// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
 fn release_surplus(shared: &Shared) {
-    for slots in &shared.work.slots {
-        for (job, worker) in slots.surplus() {
-            shared.recorder.record(worker, End::unstarted(job.hold()));
-        }
+    for (job, worker) in shared.work.slots.surplus() {
+        shared.recorder.record(worker, End::unstarted(job.hold()));
     }
 }
 

@@ -38,43 +38,27 @@ type Turn<'a> = Option<MutexGuard<'a, ()>>;
 impl Shared {
     /// Starts slots for the waiting jobs. Each slot runs jobs until none waits.
     pub(crate) fn start_slots(self: &Arc<Self>) {
-        // a queue may want nothing any more when its turn comes: the next pass gives its share to the queues before it
-        let mut passes = 0;
-        while passes < 2 {
-            passes += 1;
-            for (index, slots) in self.work.slots.iter().enumerate() {
-                for _ in 0..slots.start() {
-                    passes = 0;
-                    self.start_slot(index);
+        for slots in self.work.slots.start() {
+            let shared = self.clone();
+            self.work.tasks.spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = shared.over.cancelled() => {}
+                    () = shared.work(slots) => {}
                 }
-            }
-            if self.work.slots.len() == 1 {
-                return;
-            }
+            });
         }
-    }
-
-    fn start_slot(self: &Arc<Self>, slots: usize) {
-        let shared = self.clone();
-        self.work.tasks.spawn(async move {
-            let over = shared.over.clone();
-            tokio::select! {
-                biased;
-                () = over.cancelled() => {}
-                () = shared.work(slots) => {}
-            }
-        });
     }
 
     async fn work(self: &Arc<Self>, slots: usize) {
         let mut took = None;
         loop {
-            let (next, low) = self.work.slots[slots].next(took.take());
+            let (next, low) = self.work.slots.next(slots, took.take());
             if low {
                 self.notices.room.notify_one();
             }
             let Some((job, worker)) = next else {
-                if self.work.slots.len() > 1 {
+                if self.work.slots.count() > 1 {
                     // another queue may use what this slot leaves free
                     self.start_slots();
                 }
@@ -250,7 +234,7 @@ impl Shared {
         held.leave_isolation();
         Event::JobLeftBehind { job: &held.attempt.job }.emit();
         self.recorder.record(held.worker, end);
-        self.work.slots[held.slots].replace();
+        self.work.slots.replace(held.slots);
         self.start_slots();
         self.notices.room.notify_one();
         self.notices.progress.notify_waiters();

@@ -22,9 +22,9 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     });
     let starts = || {
         let held = shared.work.held();
-        shared.work.slots[0].admit(1, [(job("q", 1), false)]);
+        shared.work.slots.admit(1, [(0, job("q", 1), false)]);
         shared.start_slots();
-        while !shared.work.slots[0].keys().is_empty() {
+        while !shared.work.slots.keys().is_empty() {
             std::thread::yield_now();
         }
         // there is no event between what it sees and what it waits for

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
-use crate::store::values::{Claimed, Hold, WorkerId};
+use crate::store::values::{Hold, WorkerId};
 use crate::worker::config::Config;
 use crate::worker::run::attempt::Attempt;
 use crate::worker::run::isolation::{Admission, Isolation};
-use crate::worker::run::slots::{Slots, Total};
+use crate::worker::run::slots::Slots;
 use crate::worker::run::switch::Stop;
 
 /// How many attempts may read and decode long arguments at the same time.
@@ -22,7 +22,7 @@ pub(crate) struct Held {
     pub(crate) attempt: Arc<Attempt>,
     /// The number under which it was claimed.
     pub(crate) worker: WorkerId,
-    /// Index into [`Work::slots`].
+    /// The number of its slots.
     pub(crate) slots: usize,
     /// The database knows that the attempt has begun.
     pub(crate) noted: AtomicBool,
@@ -50,8 +50,7 @@ impl Held {
 
 /// The claimed jobs. The claim loop adds jobs, and slots take them. The heartbeat and the shutdown stop attempts.
 pub(crate) struct Work {
-    pub(crate) slots: Vec<Slots>,
-    pub(crate) total: Arc<Total>,
+    pub(crate) slots: Slots,
     /// The attempts under way, by job and fence.
     held: Mutex<HashMap<(i64, i32), Arc<Held>>>,
     pub(crate) isolation: Arc<Isolation>,
@@ -67,16 +66,8 @@ impl Work {
         let limits = config.queues.iter().map(|(queue, limit)| (Some(queue.clone()), *limit));
         // behind those with a queue, because the first that match take a job
         let others = config.others.then_some((None, config.concurrency));
-        let queues: Vec<(Option<String>, u32)> = limits.chain(others).collect();
-        let wanted: u64 = queues.iter().map(|(_, limit)| u64::from(*limit)).sum();
-        let total = Arc::new(match wanted > u64::from(config.concurrency) {
-            true => Total::in_turn(config.concurrency),
-            false => Total::new(config.concurrency),
-        });
-        let slots = queues.into_iter().enumerate();
         Self {
-            slots: slots.map(|(number, (queue, limit))| Slots::new(number, queue, limit, total.clone())).collect(),
-            total,
+            slots: Slots::new(limits.chain(others), config.concurrency),
             held: Mutex::default(),
             isolation: Isolation::new(room),
             long_args: Arc::new(Semaphore::new(LONG_ARGS_AT_ONCE)),
@@ -86,21 +77,6 @@ impl Work {
 
     pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<(i64, i32), Arc<Held>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The slots that run a queue's jobs.
-    pub(crate) fn slots_of(&self, queue: &str) -> Option<usize> {
-        self.slots.iter().position(|slots| slots.queue.as_deref().is_none_or(|name| name == queue))
-    }
-
-    /// Whether no claimed job runs or waits.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.slots.iter().all(Slots::is_idle)
-    }
-
-    /// Takes out the jobs that wait for a slot, each with the worker that claimed it.
-    pub(crate) fn take_unstarted(&self) -> Vec<(Claimed, WorkerId)> {
-        self.slots.iter().flat_map(Slots::clear).collect()
     }
 
     /// Tells every held attempt to stop. Returns their number.
