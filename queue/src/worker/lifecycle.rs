@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
 use crate::limits::micros;
@@ -24,11 +25,12 @@ use crate::worker::duties::schedules::Schedules;
 #[cfg(feature = "schedules")]
 use crate::worker::duties::ticks::TickRetention;
 use crate::worker::lease::heartbeat;
+use crate::worker::notices::look_at;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Ended;
+use crate::worker::run::ending::Stop;
 use crate::worker::run::note_starts;
-use crate::worker::run::starts::{StartRequest, Starts};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::work::{StartRequest, Starts};
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -66,7 +68,7 @@ pub(crate) async fn supervise(
         () = shutdown => {}
         () = &mut immediately => hurry = true,
         Some(Err(failed)) = run.tasks.join_next() => resume(failed),
-        Err(failed) = &mut run.recording.0 => resume(failed),
+        Err(failed) = &mut run.recording => resume(failed),
     }
     run.stop_claiming(&mut immediately, &mut hurry).await;
     run.let_finish(&mut immediately, &mut hurry).await;
@@ -80,7 +82,7 @@ struct Run {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     claiming: AbortHandle,
-    recording: AbortOnDrop,
+    recording: AbortOnDropHandle<()>,
 }
 
 impl Run {
@@ -112,7 +114,7 @@ impl Run {
         }
         tasks.spawn(note_starts::run(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
-        let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+        let recording = AbortOnDropHandle::new(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
     }
 
@@ -282,23 +284,11 @@ fn release_unstarted(shared: &Shared) -> usize {
 }
 
 async fn idle(shared: &Shared) {
-    until(shared, || shared.work.slots.is_idle()).await;
+    look_at(&shared.notices.progress, || shared.work.slots.is_idle().then_some(())).await;
 }
 
 async fn recorded(shared: &Shared) {
-    until(shared, || shared.recorder.unrecorded() == 0).await;
-}
-
-/// Waits for progress until `done`.
-async fn until(shared: &Shared, done: impl Fn() -> bool) {
-    loop {
-        let mut progress = pin!(shared.notices.progress.notified());
-        progress.as_mut().enable();
-        if done() {
-            return;
-        }
-        progress.await;
-    }
+    look_at(&shared.notices.progress, || (shared.recorder.unrecorded() == 0).then_some(())).await;
 }
 
 /// Continues the panic of a loop: it is a defect, and must not be hidden.
@@ -307,15 +297,6 @@ fn resume(failed: tokio::task::JoinError) {
         && let Ok(panic) = failed.try_into_panic()
     {
         std::panic::resume_unwind(panic);
-    }
-}
-
-/// Aborts a task when its owner is dropped.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

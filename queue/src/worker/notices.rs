@@ -1,12 +1,13 @@
 //! What one loop of a worker tells another.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::store::values::LaneHead;
 use crate::worker::lease::liveness::LostWorker;
@@ -98,6 +99,26 @@ impl Notices {
 
     fn misfits(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
         self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until the deadline; forever without one.
+pub(crate) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until `look` finds something. It looks at once, and after each notice.
+pub(crate) async fn look_at<T>(notice: &Notify, look: impl Fn() -> Option<T>) -> T {
+    loop {
+        let mut noticed = pin!(notice.notified());
+        noticed.as_mut().enable();
+        if let Some(found) = look() {
+            return found;
+        }
+        noticed.await;
     }
 }
 

@@ -12,8 +12,7 @@ use crate::worker::lease::own::OwnLease;
 use crate::worker::notices::Notices;
 use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::starts::Starts;
-use crate::worker::run::work::Work;
+use crate::worker::run::work::{Starts, Work};
 
 /// What the loops of one worker share. Each part says who may change it.
 pub(crate) struct Shared {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::store::values::{End, Hold, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
-use crate::worker::run::attempt::until;
+use crate::worker::notices::until;
 use crate::worker::shared::Shared;
 
 /// When to check after a failed claim. The server gives up a claim that has waited for locks for 2 s.

@@ -35,7 +35,7 @@ use crate::worker::fake::tables::FakeTables;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Env;
 use crate::worker::run::note_starts;
-use crate::worker::run::starts::Starts;
+use crate::worker::run::work::Starts;
 use crate::worker::{run::attempt::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.

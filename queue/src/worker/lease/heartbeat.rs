@@ -11,8 +11,8 @@ use crate::store::values::{End, Heartbeat, Holding, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::run::attempt::until;
-use crate::worker::run::switch::Stop;
+use crate::worker::notices::until;
+use crate::worker::run::ending::Stop;
 use crate::worker::run::work::Held;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 

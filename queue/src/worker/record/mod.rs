@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use crate::store::Trouble;
 use crate::store::values::{Destination, End, Hold, WorkerId};
 use crate::worker::lease::health::Failures;
+use crate::worker::notices::until;
 use crate::worker::record::recorder::{BACKLOG, BATCH};
 use crate::worker::record::refused::Aside;
-use crate::worker::run::attempt::until;
 use crate::worker::run::attempt::{Ended, Settled};
 use crate::worker::shared::Shared;
 

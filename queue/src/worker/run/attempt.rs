@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States};
@@ -19,8 +19,8 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
 use crate::telemetry::Event;
-use crate::worker::run::raw::{Raw, panic_text};
-use crate::worker::run::switch::{Stop, Switch};
+use crate::worker::notices::until;
+use crate::worker::run::ending::{Raw, Stop, Switch, panic_text};
 
 /// What the attempts of a worker have in common.
 pub(crate) struct Env {
@@ -260,12 +260,4 @@ pub(crate) enum Settled {
     Ended(End),
     /// The lease was lost, so there is nothing to record.
     Lost,
-}
-
-/// Waits until the deadline; forever without one.
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

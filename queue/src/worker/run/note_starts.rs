@@ -1,4 +1,11 @@
-//! The loop that records starts; see [`starts`](crate::worker::run::starts).
+//! Records in the database which attempts have begun. Only these count when the worker is lost with them.
+//!
+//! Nearly every attempt is recorded a moment after it began, if it still runs. So jobs that take microseconds cost no
+//! statement, and no job waits. If the worker dies within that moment, nobody knows whether the attempt began. Then it
+//! does not count.
+//!
+//! A job that was lost before, or has at most one retry left, is recorded before it begins. So its start is always
+//! known.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::values::Start;
-use crate::worker::run::attempt::until;
-use crate::worker::run::starts::StartRequest;
+use crate::worker::notices::until;
+use crate::worker::run::work::StartRequest;
 use crate::worker::shared::Shared;
 
 /// How soon the first start after a pause is recorded.

@@ -14,8 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::limits::{MAX_ARGS_BYTES, micros};
 use crate::store::values::{Claimed, End, Start, WorkerId};
 use crate::telemetry::Event;
-use crate::worker::run::attempt::Ended;
-use crate::worker::run::attempt::{Attempt, AttemptRow, LongArgs};
+use crate::worker::run::attempt::{Attempt, AttemptRow, Ended, LongArgs};
 use crate::worker::run::isolation::{Admission, is_suspect};
 use crate::worker::run::work::Held;
 use crate::worker::shared::Shared;
@@ -24,13 +23,8 @@ use crate::worker::shared::Shared;
 /// failed note is retried.
 pub(crate) const STUCK: Duration = Duration::from_secs(1);
 
-/// Why a job does not begin here.
-enum Away {
-    /// It is given back, and due as before.
-    Back,
-    /// It is given back, and due again after this time.
-    PutOff(Duration),
-}
+/// A job does not begin here. It is given back, and due again after this time. None: due as before.
+struct Away(Option<Duration>);
 
 /// Held until an attempt has begun, if others wait for that.
 type Turn<'a> = Option<MutexGuard<'a, ()>>;
@@ -105,8 +99,7 @@ impl Shared {
         };
         match prepared.await {
             Ok((long_args, turn)) => self.run(held, long_args, turn).await,
-            Err(Away::Back) => Some(End::unstarted(held.hold()).into()),
-            Err(Away::PutOff(delay)) => Some(End::put_off(held.hold(), Some(micros(delay))).into()),
+            Err(Away(delay)) => Some(End::put_off(held.hold(), delay.map(micros)).into()),
         }
     }
 
@@ -121,22 +114,22 @@ impl Shared {
             None => {
                 let enter = Box::pin(async {
                     match suspect {
-                        true => isolation.enter_suspect().await.map_err(Away::PutOff),
-                        false => isolation.enter().await.ok_or(Away::Back),
+                        true => isolation.enter_suspect().await.map_err(|delay| Away(Some(delay))),
+                        false => isolation.enter().await.ok_or(Away(None)),
                     }
                 });
                 tokio::select! {
                     biased;
                     place = enter => place?,
-                    () = held.attempt.switch.token.cancelled() => return Err(Away::Back),
-                    () = self.stop_claiming.cancelled() => return Err(Away::Back),
+                    () = held.attempt.switch.token.cancelled() => return Err(Away(None)),
+                    () = self.stop_claiming.cancelled() => return Err(Away(None)),
                 }
             }
         };
         *held.place() = Some(place);
         // the lease is lost, or must be assumed lost, so this job is not ours to start
         let is_ours = held.worker == self.lease.id() && self.lease.holds();
-        if is_ours { Ok(()) } else { Err(Away::Back) }
+        if is_ours { Ok(()) } else { Err(Away(None)) }
     }
 
     /// Fetches arguments that were too long to come with the claim.
@@ -151,8 +144,8 @@ impl Shared {
             Some(LongArgs { json, _turn: Some(turn) })
         });
         tokio::select! {
-            args = fetched => args.map(Some).ok_or(Away::Back),
-            () = held.attempt.switch.token.cancelled() => Err(Away::Back),
+            args = fetched => args.map(Some).ok_or(Away(None)),
+            () = held.attempt.switch.token.cancelled() => Err(Away(None)),
         }
     }
 
@@ -174,7 +167,7 @@ impl Shared {
             turn = noted => turn,
         };
         // none: the job is not ours any more, or the database failed
-        let turn = turn.ok_or(Away::Back)?;
+        let turn = turn.ok_or(Away(None))?;
         held.noted.store(true, Ordering::Relaxed);
         if is_suspect(job.losses) {
             Event::JobSuspected { job, alone }.emit();
@@ -189,18 +182,21 @@ impl Shared {
             self.starts.begun();
         }
         let mut run = pin!(AssertUnwindSafe(held.attempt.clone().run(long_args)).catch_unwind());
-        let first = poll!(run.as_mut());
-        // the handler has begun: now the next one may
-        drop(turn);
-        let until = held.place().as_ref().and_then(Admission::at_doors_until);
-        let ended = match (first, until) {
-            (Poll::Ready(ended), _) => ended,
-            (Poll::Pending, None) => run.await,
-            (Poll::Pending, Some(until)) => tokio::select! {
-                biased;
-                ended = &mut run => ended,
-                () = Box::pin(self.open_at(held, until)) => run.await,
-            },
+        let ended = match poll!(run.as_mut()) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => {
+                // the handler has begun: now the next one may
+                drop(turn);
+                let until = held.place().as_ref().and_then(Admission::at_doors_until);
+                match until {
+                    None => run.await,
+                    Some(until) => tokio::select! {
+                        biased;
+                        ended = &mut run => ended,
+                        () = Box::pin(self.open_at(held, until)) => run.await,
+                    },
+                }
+            }
         };
         ended.unwrap_or_else(|panic| Some(held.attempt.panicked(&*panic).into()))
     }

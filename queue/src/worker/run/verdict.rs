@@ -9,10 +9,8 @@ use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::store::values::{AttemptOutcome, Destination, End};
 use crate::telemetry::Event;
-use crate::worker::run::attempt::Attempt;
-use crate::worker::run::attempt::Settled;
-use crate::worker::run::raw::{CAUSED_BY, Raw, chain, panic_text, storable};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::attempt::{Attempt, Settled};
+use crate::worker::run::ending::{CAUSED_BY, Raw, Stop, chain, panic_text, storable};
 
 /// The error of a job that completed itself, but is still there.
 const NOT_COMMITTED: &str = "completed in a transaction that was not committed";

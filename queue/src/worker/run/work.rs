@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use crate::store::values::{Hold, WorkerId};
+use crate::store::values::{Hold, Start, WorkerId};
 use crate::worker::config::Config;
 use crate::worker::run::attempt::Attempt;
+use crate::worker::run::ending::Stop;
 use crate::worker::run::isolation::{Admission, Isolation};
 use crate::worker::run::slots::Slots;
-use crate::worker::run::switch::Stop;
 
 /// How many attempts may read and decode long arguments at the same time.
 const LONG_ARGS_AT_ONCE: usize = 4;
@@ -84,5 +84,44 @@ impl Work {
         let held: Vec<_> = self.held().values().cloned().collect();
         held.iter().for_each(|held| held.attempt.switch.stop(why));
         held.len()
+    }
+}
+
+/// The channel to the loop that records starts.
+pub(crate) struct Starts {
+    asked: mpsc::UnboundedSender<StartRequest>,
+    pub(super) begun: Notify,
+    one: tokio::sync::Mutex<()>,
+}
+
+/// An attempt that waits until its start is recorded.
+pub(crate) struct StartRequest {
+    pub(super) worker: WorkerId,
+    pub(super) start: Start,
+    pub(super) answer: oneshot::Sender<bool>,
+}
+
+impl Starts {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<StartRequest>) {
+        let (asked, receiver) = mpsc::unbounded_channel();
+        (Self { asked, begun: Notify::new(), one: Default::default() }, receiver)
+    }
+
+    /// Records a start and waits for the answer: whether it was accepted. None: the database failed, so nobody knows.
+    pub(crate) async fn note(&self, worker: WorkerId, start: Start) -> Option<bool> {
+        let (answer, answered) = oneshot::channel();
+        self.asked.send(StartRequest { worker, start, answer }).ok()?;
+        answered.await.ok()
+    }
+
+    /// Hold this from before the start is recorded until the handler has begun. Otherwise one of several jobs that were
+    /// lost before could kill the process while another is recorded but has not begun.
+    pub(crate) async fn one_by_one(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.one.lock().await
+    }
+
+    /// An attempt has begun without being recorded.
+    pub(crate) fn begun(&self) {
+        self.begun.notify_one();
     }
 }
