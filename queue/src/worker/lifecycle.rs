@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
@@ -60,21 +61,27 @@ pub(crate) async fn supervise(
     let shared = Arc::new(Shared::new(config, recorder, starts, wake));
     // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
-    let mut run = Run::start(shared, ends, begun).await?;
-
-    let mut immediately = pin!(immediately);
-    let mut hurry = false;
+    let hurry = CancellationToken::new();
+    let life = async {
+        let mut run = Run::start(shared, ends, begun).await?;
+        tokio::select! {
+            () = shutdown => {}
+            () = hurry.cancelled() => {}
+            Some(Err(failed)) = run.tasks.join_next() => resume(failed),
+            Err(failed) = &mut run.recording => resume(failed),
+        }
+        run.stop_claiming(&hurry).await;
+        run.let_finish(&hurry).await;
+        run.cancel(&hurry).await;
+        run.drop_the_rest().await;
+        run.leave().await
+    };
+    let mut life = pin!(life);
     tokio::select! {
-        () = shutdown => {}
-        () = &mut immediately => hurry = true,
-        Some(Err(failed)) = run.tasks.join_next() => resume(failed),
-        Err(failed) = &mut run.recording => resume(failed),
+        result = &mut life => return result,
+        () = immediately => hurry.cancel(),
     }
-    run.stop_claiming(&mut immediately, &mut hurry).await;
-    run.let_finish(&mut immediately, &mut hurry).await;
-    run.cancel(&mut immediately, hurry).await;
-    run.drop_the_rest().await;
-    run.leave().await
+    life.await
 }
 
 /// A run and its loops.
@@ -119,46 +126,37 @@ impl Run {
     }
 
     /// Step 1: stops claiming, and releases at once the jobs that have not started.
-    async fn stop_claiming(&mut self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
+    async fn stop_claiming(&mut self, hurry: &CancellationToken) {
         let shared = &self.shared;
         shared.stop_claiming.cancel();
         while !self.claiming.is_finished() {
             tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended.unwrap_or_else(resume),
-                () = &mut *immediately, if !*hurry => *hurry = true,
                 // a claim under way may still return jobs: usually at once, otherwise step 5 releases them
-                () = tokio::time::sleep(STRAGGLE), if *hurry => break,
+                () = async { hurry.cancelled().await; sleep(STRAGGLE).await } => break,
             }
         }
-        let released = release_unstarted(shared);
+        let released = shared.release(shared.work.slots.clear());
         let running = shared.work.held().len();
         Event::WorkerStopping { worker: shared.lease.id(), running, released }.emit();
     }
 
     /// Step 2: lets running jobs continue for the grace period.
-    async fn let_finish(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
-        if *hurry {
-            return;
-        }
+    async fn let_finish(&self, hurry: &CancellationToken) {
         tokio::select! {
             () = idle(&self.shared) => {}
-            () = tokio::time::sleep(self.shared.config.timing.shutdown_grace) => {}
-            () = immediately => *hurry = true,
+            () = sleep(self.shared.config.timing.shutdown_grace) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
     /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
-    async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
-        let shared = &self.shared;
-        if shared.work.slots.is_idle() {
-            return;
-        }
-        shared.work.stop_all(Stop::Shutdown);
-        let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
+    async fn cancel(&self, hurry: &CancellationToken) {
+        self.shared.work.stop_all(Stop::Shutdown);
         tokio::select! {
-            () = idle(shared) => {}
-            () = tokio::time::sleep(grace) => {}
-            () = immediately, if !hurry => {}
+            () = idle(&self.shared) => {}
+            () = sleep(self.shared.config.timing.cancel_grace + STRAGGLE) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
@@ -186,10 +184,10 @@ impl Run {
             while !claiming.is_finished() {
                 tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
             }
-            release_unstarted(&shared);
+            shared.release(shared.work.slots.clear());
             recorded(&shared).await;
             // a worker that has left has no lease to run out, so nobody would find these jobs soon
-            if timeout(LAST_LOOK, orphans::release_all(&shared)).await.is_err() {
+            if !matches!(timeout(LAST_LOOK, orphans::release_all(&shared)).await, Ok(Ok(()))) {
                 return false;
             }
             recorded(&shared).await;
@@ -226,8 +224,8 @@ fn announce(shared: &Shared) {
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
 fn warn_of_misfits(shared: &Shared) {
     let (config, worker) = (&shared.config, shared.lease.id());
-    let undeclared: Vec<&str> =
-        config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
+    let declared = |queue: &&str| config.jobs.values().any(|job| job.queue == *queue);
+    let undeclared: Vec<&str> = config.queues.keys().map(String::as_str).filter(|queue| !declared(queue)).collect();
     if !undeclared.is_empty() {
         Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") }.emit();
     }
@@ -248,10 +246,6 @@ fn first_of(names: &BTreeSet<String>) -> String {
     text
 }
 
-fn declares(config: &Config, queue: &str) -> bool {
-    config.jobs.values().any(|job| job.queue == queue)
-}
-
 /// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a
 /// failure here does not count as an outage.
 async fn listen(shared: Arc<Shared>) {
@@ -269,18 +263,9 @@ async fn listen(shared: Arc<Shared>) {
                 tracing::debug!(%error, "lost the database's notifications; polling until they are back");
             }
         }
-        tokio::time::sleep(SIGNAL_RETRY).await;
+        sleep(SIGNAL_RETRY).await;
         wake();
     }
-}
-
-fn release_unstarted(shared: &Shared) -> usize {
-    let unstarted = shared.work.slots.clear();
-    let count = unstarted.len();
-    for (job, worker) in unstarted {
-        shared.recorder.record(worker, End::unstarted(job.hold()));
-    }
-    count
 }
 
 async fn idle(shared: &Shared) {

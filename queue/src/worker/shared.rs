@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::values::{Lane, NewWorker, Scope};
+use crate::store::values::{Claimed, End, Lane, NewWorker, Scope, WorkerId};
 use crate::worker::config::Config;
+use crate::worker::lease::OwnLease;
 use crate::worker::lease::health::Health;
-use crate::worker::lease::own::OwnLease;
 use crate::worker::notices::Notices;
-use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::work::{Starts, Work};
 
@@ -25,8 +24,6 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     /// Slots hand over how attempts ended; the recording loop writes it.
     pub(crate) recorder: Recorder,
-    /// Claims are noted here; heartbeats settle them.
-    pub(crate) claim_records: ClaimRecords,
     /// Slots hand over starts; the starts loop writes them.
     pub(crate) starts: Starts,
     /// Shutdown to all: no more claims.
@@ -52,12 +49,19 @@ impl Shared {
             notices,
             health: Health::default(),
             recorder,
-            claim_records: ClaimRecords::default(),
             starts,
             stop_claiming: CancellationToken::new(),
             over: CancellationToken::new(),
             config,
         }
+    }
+
+    /// Gives jobs back that have not started. Returns how many.
+    pub(crate) fn release(&self, unstarted: Vec<(Claimed, WorkerId)>) -> usize {
+        for (job, worker) in &unstarted {
+            self.recorder.record(*worker, End::unstarted(job.hold()));
+        }
+        unstarted.len()
     }
 
     /// The retries of a lane's jobs, if these slots serve it.

@@ -428,7 +428,7 @@ impl Brain {
     fn claim_in_turn(&mut self, claim: Claim) -> Step {
         // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && claim.wants.iter().all(|want| want.take >= MANY);
-        if many && self.lock.waits() && self.shared.lease.has_others() {
+        if many && self.lock.waits() && self.shared.lease.others() > 0 {
             self.phase = Phase::Claim(claim);
             return Step::Lock;
         }
@@ -440,7 +440,7 @@ impl Brain {
         let asked: usize = claim.nexts.iter().map(|next| next.asks.len()).sum();
         match claim.wants.get(claim.nexts.len()) {
             Some(want) if asked + COMPARED <= MOST_ASKS => {
-                let follows = self.full && !self.shared.lease.has_others();
+                let follows = self.full && self.shared.lease.others() == 0;
                 let mut plan = self.planner.plan(want.slots, want.take, follows, Instant::now());
                 let planned = self.known(want.slots, |known| plan.begin(known));
                 self.planned(Claim { plan: Some(plan), ..claim }, planned)

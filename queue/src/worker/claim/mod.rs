@@ -170,7 +170,7 @@ impl Claims {
 /// Hands claimed jobs to the slots of their queues.
 fn hand_over(shared: &Arc<Shared>, worker: WorkerId, jobs: Vec<Claimed>) {
     let had_none = !jobs.is_empty() && shared.work.slots.is_idle();
-    shared.claim_records.claimed(worker, &jobs);
+    shared.recorder.claims.claimed(worker, &jobs);
     let slots_of = |job: Claimed| match shared.work.slots.of(&job.lane.queue) {
         Some(slots) => {
             let newest_first = shared.config.newest_first.contains(&*job.lane.queue);

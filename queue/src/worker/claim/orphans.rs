@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::Error;
 use crate::store::values::{End, Hold, WorkerId};
 use crate::telemetry::Event;
-use crate::worker::lease::health::Failures;
 use crate::worker::notices::until;
+use crate::worker::record::refused::answered;
 use crate::worker::shared::Shared;
 
 /// When to check after a failed claim. The server gives up a claim that has waited for locks for 2 s.
@@ -85,23 +86,14 @@ impl Orphans {
 
 /// Releases all jobs that the database counts as this worker's. Call it when the worker has nothing in hand and claims
 /// nothing more. It also finds orphans that appeared after the last check.
-pub(crate) async fn release_all(shared: &Shared) {
-    let mut failures = Failures::default();
-    loop {
-        let worker = shared.lease.id();
-        if worker == 0 {
-            // the jobs of the old number are rescued
-            return;
-        }
-        match shared.config.store.holding(worker).await {
-            Ok(held) => {
-                shared.health.up(&mut failures);
-                held.into_iter().for_each(|hold| release(shared, worker, hold));
-                return;
-            }
-            Err(error) => shared.health.down(&mut failures, &error).await,
-        }
+pub(crate) async fn release_all(shared: &Shared) -> Result<(), Error> {
+    let worker = shared.lease.id();
+    // without a number, the jobs of the old one are rescued
+    if worker != 0 {
+        let held = answered(shared, false, || shared.config.store.holding(worker)).await?;
+        held.into_iter().for_each(|hold| release(shared, worker, hold));
     }
+    Ok(())
 }
 
 fn release(shared: &Shared, worker: WorkerId, hold: Hold) {

@@ -101,7 +101,7 @@ impl Schedules {
         }
         self.in_vain = 0;
         let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
-        let spread = if shared.lease.has_others() { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
+        let spread = if shared.lease.others() > 0 { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
         // the database's clock was read about half a round trip ago
         let next = seen.next.map(|next| next.saturating_sub(round_trip / 2) + CLOCK + spread);
         self.wake += next.map_or(seldom, |next| next.min(seldom));

@@ -30,8 +30,9 @@ struct Outage {
     /// How many loops fail at present.
     failing: u32,
     since: Option<Instant>,
-    /// The errors that were logged lately.
-    told: Reported,
+    /// The errors that were logged within a minute, and since when.
+    told: Vec<String>,
+    told_since: Option<Instant>,
 }
 
 /// One loop's series of failures.
@@ -42,28 +43,21 @@ pub(crate) struct Failures {
     lost: bool,
 }
 
-/// Errors that were logged within a minute.
-#[derive(Default)]
-struct Reported {
-    texts: Vec<String>,
-    since: Option<Instant>,
-}
-
-impl Reported {
+impl Outage {
     /// Whether to log this one, too.
     fn is_news(&mut self, error: &Error) -> bool {
         let now = Instant::now();
-        if self.since.is_none_or(|since| now - since >= AGAIN) {
-            *self = Self { texts: Vec::new(), since: Some(now) };
+        if self.told_since.is_none_or(|since| now - since >= AGAIN) {
+            (self.told, self.told_since) = (Vec::new(), Some(now));
         }
         let text = match error {
             // all loops fail for the same reason, whatever they were doing
             Error::Database { source, .. } if !matches!(source, sqlx::Error::Database(_)) => source.to_string(),
             error => error.to_string(),
         };
-        let news = self.texts.len() < MOST_TOLD && !self.texts.contains(&text);
+        let news = self.told.len() < MOST_TOLD && !self.told.contains(&text);
         if news {
-            self.texts.push(text);
+            self.told.push(text);
         }
         news
     }
@@ -80,7 +74,7 @@ impl Health {
         if outage.failing == 0
             && let Some(since) = outage.since.take()
         {
-            outage.told = Reported::default();
+            outage.told_since = None;
             Event::DatabaseBack { outage: since.elapsed() }.emit();
         }
     }
@@ -97,7 +91,7 @@ impl Health {
         failures.tries = failures.tries.saturating_add(1);
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         if error.blames_the_row() {
-            if outage.told.is_news(error) {
+            if outage.is_news(error) {
                 tracing::error!(%error, "the database rejects a value; trying again");
             }
             return;
@@ -107,7 +101,7 @@ impl Health {
             outage.failing += 1;
             outage.since.get_or_insert_with(Instant::now);
         }
-        if outage.told.is_news(error) {
+        if outage.is_news(error) {
             Event::DatabaseLost { error }.emit();
         }
     }

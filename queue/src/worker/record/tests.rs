@@ -9,6 +9,7 @@ use super::refused::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
+use crate::store::values::Destination;
 use crate::store::values::{AttemptOutcome, Claimed, Hold};
 use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, job, nothing};
