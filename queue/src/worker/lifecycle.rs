@@ -18,13 +18,10 @@ use crate::store::values::{End, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
-use crate::worker::duties::keys::KeySweep;
 use crate::worker::duties::rescue::Rescue;
-use crate::worker::duties::retention::Retention;
+use crate::worker::duties::retention::{KeySweep, Retention};
 #[cfg(feature = "schedules")]
-use crate::worker::duties::schedules::Schedules;
-#[cfg(feature = "schedules")]
-use crate::worker::duties::ticks::TickRetention;
+use crate::worker::duties::schedules::{Schedules, TickRetention};
 use crate::worker::lease::heartbeat;
 use crate::worker::notices::look_at;
 use crate::worker::record::recorder::Recorder;

@@ -2,7 +2,6 @@
 
 mod brain;
 mod discovery;
-mod horizon;
 mod lanes;
 pub(crate) mod orphans;
 mod pacing;

@@ -119,3 +119,72 @@ fn a_guess_that_was_too_short_is_read_further() {
     assert_eq!(next.asks.iter().map(|ask| ask.take).sum::<u32>(), 70);
     assert!(next.cut, "there may be more than was read");
 }
+
+/// Jobs of these priorities and times, with consecutive ids.
+fn took(horizon: &mut Horizon, jobs: &[(i16, i64)]) {
+    let ids = 1..;
+    horizon.claimed(jobs.iter().zip(ids).map(|(&(priority, time), id)| (priority, (time, id))));
+}
+
+/// Jobs that are due from this time on are not read.
+fn time(priority: i16, time: i64) -> Option<Rank> {
+    Some((priority, (time, i64::MIN)))
+}
+
+#[test]
+fn the_next_jobs_are_expected_at_the_pace_of_the_last() {
+    let mut horizon = Horizon::default();
+    assert_eq!(horizon.until(10), None, "nothing is known");
+    took(&mut horizon, &[(0, 5_000), (1, 10_000), (1, 40_000), (1, 30_000)]);
+    assert_eq!(horizon.until(10), time(1, 40_000 + 150_000 + 1_000), "10,000 from one job to the next");
+    assert_eq!(horizon.further(10), time(1, 40_000 + 16 * 151_000));
+    assert_eq!(horizon.until(20), time(1, 40_000 + 300_000 + 1_000));
+    took(&mut horizon, &[(1, 80_000), (1, 80_000)]);
+    assert_eq!(horizon.until(10), time(1, 80_000 + 300_000 + 1_000), "others took some in between");
+    took(&mut horizon, &[]);
+    assert!(horizon.until(1).is_some(), "an empty claim changes nothing");
+    horizon.forget();
+    assert_eq!(horizon.until(10), None);
+}
+
+#[test]
+fn of_one_and_the_same_time_they_are_expected_at_the_pace_of_their_ids() {
+    let mut horizon = Horizon::default();
+    horizon.claimed([(0, (70, 10)), (0, (70, 30)), (0, (70, 50))].into_iter());
+    assert_eq!(horizon.until(30), Some((0, (70, 50 + 600 + 100))), "40 ids for three jobs, times 1.5");
+    horizon.claimed([(0, (70, 60)), (0, (70, 90))].into_iter());
+    assert_eq!(horizon.until(30), Some((0, (70, 90 + 900 + 100))), "40 ids for two jobs since the last claim");
+    assert_eq!(horizon.further(30), time(0, 70 + 16_000), "no more jobs are due at that time");
+    horizon.claimed([(0, (70, 91)), (0, (90, 1))].into_iter());
+    assert_eq!(horizon.until(10), time(0, 90 + 150 + 1_000));
+    horizon.claimed([(0, (90, i64::MAX))].into_iter());
+    assert_eq!(horizon.until(u32::MAX), Some((0, (90, i64::MAX))));
+}
+
+#[test]
+fn times_may_be_absurd() {
+    let mut horizon = Horizon::default();
+    took(&mut horizon, &[(0, i64::MIN), (0, 0)]);
+    assert_eq!(horizon.until(u32::MAX), time(0, FARTHEST as i64));
+    took(&mut horizon, &[(0, i64::MIN), (0, i64::MAX)]);
+    assert_eq!(horizon.until(1), None);
+}
+
+#[test]
+fn after_wrong_guesses_there_are_fewer_and_fewer() {
+    let mut horizon = Horizon::default();
+    took(&mut horizon, &[(0, 1)]);
+    let mut rests = Vec::new();
+    for _ in 0..9 {
+        while horizon.further(1).is_some() {}
+        let mut rest = 0;
+        while horizon.until(1).is_none() {
+            rest += 1;
+        }
+        rests.push(rest);
+    }
+    assert_eq!(rests, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    horizon.was_right();
+    while horizon.further(1).is_some() {}
+    assert_eq!((horizon.until(1), horizon.until(1).is_some()), (None, true));
+}
