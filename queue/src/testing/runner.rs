@@ -18,7 +18,7 @@ use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{Attempt, AttemptRow, DECODE_GRACE, Ended, Env, LongArgs, Settled, Timing};
+use crate::worker::{Attempt, AttemptRow, Ended, Env, LongArgs, Settled, Timing};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
@@ -297,8 +297,7 @@ impl Runner {
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states.clone()),
-            cancel_grace: Timing::default().cancel_grace,
-            decode_grace: DECODE_GRACE,
+            timing: Timing::default(),
             log_errors: true,
         };
         Attempt::new(Arc::new(env), job, definition, row)

@@ -15,11 +15,11 @@ use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry::Event;
 
-use crate::worker::config::{Config, DECODE_GRACE, Timing};
+use crate::worker::config::Config;
 #[cfg(feature = "schedules")]
 use crate::worker::declared::Declared;
 use crate::worker::lifecycle;
-use crate::worker::run::attempt::Env;
+use crate::worker::run::attempt::{Env, Timing};
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
@@ -53,10 +53,6 @@ impl Worker {
     /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool`, or a reference to one. Does no I/O.
     pub fn builder(pool: impl Pool) -> WorkerBuilder {
         WorkerBuilder::new(pool)
-    }
-
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config }
     }
 
     /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
@@ -122,7 +118,6 @@ pub struct WorkerBuilder {
     linked: bool,
     transaction_pooler: bool,
     log_errors: bool,
-    decode_grace: Duration,
     timing: Timing,
     #[cfg(feature = "schedules")]
     app: Option<String>,
@@ -154,7 +149,6 @@ impl WorkerBuilder {
             linked: true,
             transaction_pooler: false,
             log_errors: true,
-            decode_grace: DECODE_GRACE,
             timing: Timing::default(),
             #[cfg(feature = "schedules")]
             app: None,
@@ -272,7 +266,7 @@ impl WorkerBuilder {
     /// # }
     /// ```
     pub fn decode_grace(mut self, grace: Duration) -> Self {
-        self.decode_grace = grace;
+        self.timing.decode_grace = grace;
         self
     }
 
@@ -380,11 +374,10 @@ impl WorkerBuilder {
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states),
-            cancel_grace: self.timing.cancel_grace,
-            decode_grace: self.decode_grace,
+            timing: self.timing,
             log_errors: self.log_errors,
         };
-        Ok(Worker::new(Config {
+        let config = Config {
             store: self.store,
             concurrency,
             queues,
@@ -392,10 +385,10 @@ impl WorkerBuilder {
             newest_first: self.newest_first,
             env: Arc::new(env),
             jobs,
-            timing: self.timing,
             #[cfg(feature = "schedules")]
             schedules,
-        }))
+        };
+        Ok(Worker { config })
     }
 
     fn check_jobs(&self) -> Result<HashMap<&'static str, Arc<JobDefinition>>, Error> {
@@ -433,7 +426,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention, .. } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }

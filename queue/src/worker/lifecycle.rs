@@ -27,8 +27,8 @@ use crate::worker::notices::look_at;
 use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Ended;
 use crate::worker::run::ending::Stop;
-use crate::worker::run::note_starts;
-use crate::worker::run::work::{StartRequest, Starts};
+use crate::worker::run::slot;
+use crate::worker::run::{StartRequest, Starts};
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -98,7 +98,7 @@ impl Run {
     ) -> Result<Self, Error> {
         // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();
-        let id = shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await?;
+        let id = shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await?;
         // before the first claim: jobs claimed without a lease would be released
         let deadline = shared.lease.extend(joined);
         shared.lease.set_id(id);
@@ -108,15 +108,18 @@ impl Run {
         let claiming = tasks.spawn(claim::run(shared.clone()));
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
-        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
-            tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
+            tasks.spawn(duties::run(
+                shared.clone(),
+                TickRetention::new(store.clone(), shared.config.env.timing.retention),
+            ));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
-        tasks.spawn(note_starts::run(shared.clone(), begun));
+        tasks.spawn(slot::record_starts(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
         let recording = AbortOnDropHandle::new(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
@@ -142,7 +145,7 @@ impl Run {
     async fn let_finish(&self, hurry: &CancellationToken) {
         tokio::select! {
             () = idle(&self.shared) => {}
-            () = sleep(self.shared.config.timing.shutdown_grace) => {}
+            () = sleep(self.shared.config.env.timing.shutdown_grace) => {}
             () = hurry.cancelled() => {}
         }
     }
@@ -152,7 +155,7 @@ impl Run {
         self.shared.work.stop_all(Stop::Shutdown);
         tokio::select! {
             () = idle(&self.shared) => {}
-            () = sleep(self.shared.config.timing.cancel_grace + STRAGGLE) => {}
+            () = sleep(self.shared.config.env.timing.cancel_grace + STRAGGLE) => {}
             () = hurry.cancelled() => {}
         }
     }
@@ -177,7 +180,7 @@ impl Run {
     async fn leave(self) -> Result<(), Error> {
         let Self { shared, mut tasks, claiming, recording } = self;
         let store = &shared.config.store;
-        let told = timeout(shared.config.timing.lease, async {
+        let told = timeout(shared.config.env.timing.lease, async {
             while !claiming.is_finished() {
                 tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
             }

@@ -68,24 +68,24 @@ impl Notices {
     /// Heartbeat to rescue: these workers are to be declared lost.
     pub(crate) fn set_lost(&self, workers: Vec<LostWorker>) {
         if !workers.is_empty() {
-            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = workers;
+            *lock(&self.lost) = workers;
             self.rescue.notify_one();
         }
     }
 
     pub(crate) fn take_lost(&self) -> Vec<LostWorker> {
-        std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.lost))
     }
 
     /// Slots to discovery: arguments of this kind did not decode here, and are tried again later.
     pub(crate) fn set_misfit(&self, kind: &Arc<str>) {
-        self.misfits().insert(kind.clone(), Instant::now());
+        lock(&self.misfits).insert(kind.clone(), Instant::now());
     }
 
     /// Makes this worker a little late for the next jobs of a kind that it could not decode. All idle workers know when
     /// a job is due, so the quickest would get it each time, even if only another build can decode it.
     pub(crate) fn let_others_first(&self, heads: &mut [LaneHead]) {
-        let mut misfits = self.misfits();
+        let mut misfits = lock(&self.misfits);
         if misfits.is_empty() {
             return;
         }
@@ -96,10 +96,11 @@ impl Notices {
             }
         }
     }
+}
 
-    fn misfits(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
-        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks it, even if a panic has interrupted somebody who held it: no state is left half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until the deadline; forever without one.

@@ -11,7 +11,7 @@ use crate::worker::lease::OwnLease;
 use crate::worker::lease::health::Health;
 use crate::worker::notices::Notices;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::work::{Starts, Work};
+use crate::worker::run::{Starts, Work};
 
 /// What the loops of one worker share. Each part says who may change it.
 pub(crate) struct Shared {
@@ -44,7 +44,7 @@ impl Shared {
         let notices = Notices::new(enqueued);
         Self {
             scope,
-            lease: OwnLease::new(card, config.timing.lease),
+            lease: OwnLease::new(card, config.env.timing.lease),
             work: Work::new(&config, notices.room.clone()),
             notices,
             health: Health::default(),

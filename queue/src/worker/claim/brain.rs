@@ -12,9 +12,8 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::values::{Ask, Claimed, Found, Lane, Reach, Share, WorkerId};
-use crate::worker::claim::discovery::{Discovery, REST};
+use crate::worker::claim::discovery::{Discovery, REST, Seen};
 use crate::worker::claim::lanes::Lanes;
-use crate::worker::claim::pacing::LockBackoff;
 use crate::worker::claim::plan::{COMPARED, Known, Next, Plan, Planned, Planner};
 use crate::worker::record::recorder::BACKLOG;
 use crate::worker::run::slots::Want;
@@ -302,7 +301,12 @@ impl Brain {
 
     /// Takes over the result of a discovery. Error: it failed, and quickly.
     pub(super) fn discovered(&mut self, result: Result<Found, Error>, took: Duration) -> Result<(), Error> {
-        self.discovery.ended(result, took, &self.shared, &mut self.lanes)
+        if let Some(Seen { mut heads, expensive, most_kept }) = self.discovery.ended(result, took)? {
+            self.shared.notices.let_others_first(&mut heads);
+            let newest_first = |lane: &Lane| self.shared.config.newest_first.contains(&*lane.queue);
+            self.lanes.found(heads, Instant::now(), expensive, most_kept, newest_first);
+        }
+        Ok(())
     }
 
     /// How long to wait after a round that claimed nothing. The worker has been without work for `idle`.
@@ -311,7 +315,7 @@ impl Brain {
         // the heartbeat also discovers jobs, unless that is expensive
         let quiet = store.capabilities().heartbeats_discover && self.discovery.is_cheap();
         let poll = if quiet { QUIET } else { store.poll_interval(idle) };
-        let goes_on = self.discovery.is_midway() && !self.discovery.is_beside();
+        let goes_on = self.discovery.is_midway() && !self.discovery.beside;
         let pause = if goes_on { NEXT_LOOK } else { poll };
         // the known lanes whose slots want jobs or have room: it does not matter which queues were asked last
         let is_asked =
@@ -353,7 +357,7 @@ impl Brain {
     }
 
     fn look_or_claim(&mut self) -> Step {
-        if !self.discovery.is_beside() {
+        if !self.discovery.beside {
             let now = Instant::now();
             let rescued = self.shared.notices.take_rescued();
             // the last discovery stopped midway, and nothing that it found is due any more
@@ -372,7 +376,8 @@ impl Brain {
     fn look(&mut self, why: Why, beside: bool) -> Step {
         self.unseen = false;
         self.phase = Phase::Look(why);
-        let (behind, most) = self.discovery.begin(&mut self.lanes, beside);
+        self.lanes.look_begins();
+        let (behind, most) = self.discovery.begin(beside);
         Step::Discover { behind, most, beside }
     }
 
@@ -380,7 +385,7 @@ impl Brain {
     fn looked(&mut self, why: Why) -> Step {
         let now = Instant::now();
         match why {
-            Why::Due if self.discovery.is_beside() => return self.claim_known(),
+            Why::Due if self.discovery.beside => return self.claim_known(),
             Why::Due => {}
             Why::Guessed => {
                 self.wants[0].take -= 1;
@@ -411,7 +416,7 @@ impl Brain {
         let cheap = self.discovery.is_cheap();
         let may_be_more = self.after != After::Claim || (self.unseen && cheap);
         let rested = || self.shared.work.slots.is_idle() && self.discovery.has_rested();
-        if claimed > 0 || self.discovery.is_beside() || !may_be_more || !(cheap || rested()) {
+        if claimed > 0 || self.discovery.beside || !may_be_more || !(cheap || rested()) {
             return self.done(claimed);
         }
         self.look(Why::Empty, self.looks_beside())
@@ -529,6 +534,44 @@ impl Brain {
             self.one_came = claimed == 1;
         }
         Step::Done(claimed)
+    }
+}
+
+/// How long a worker skips the lock after it came too late or not at all. Its holder is slow, stopped, or gone without
+/// the server knowing. The time doubles with each failure, up to `LONGEST`.
+pub(super) const WITHOUT: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Waiting is not worth it if it takes this many times as long as our own claim.
+const WORTH: u32 = 30;
+
+/// Whether to wait for the claim lock at present.
+#[derive(Debug, Default)]
+pub(super) struct LockBackoff {
+    /// Until when the lock is skipped, and how long that is in total.
+    without: Option<(Instant, Duration)>,
+}
+
+impl LockBackoff {
+    pub(super) fn waits(&self) -> bool {
+        self.without.is_none_or(|(until, _)| Instant::now() >= until)
+    }
+
+    /// The lock came after `waited`, and the claim under it took `took`.
+    pub(super) fn turn_came(&mut self, waited: Duration, took: Duration) {
+        if waited > took * WORTH {
+            self.lose();
+        } else {
+            self.without = None;
+        }
+    }
+
+    /// The lock did not come, or came too late.
+    pub(super) fn lose(&mut self) {
+        let pause = self.without.map_or(WITHOUT, |(_, last)| (last * 2).min(LONGEST));
+        // jitter, so that workers do not try again at the same time
+        let until = Instant::now() + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+        self.without = Some((until, pause));
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::limits::YEAR_1;
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
-use crate::worker::claim::pacing::{Cost, LONGEST_SCAN, RESCAN};
+use crate::worker::claim::discovery::{Cost, LONGEST_SCAN, RESCAN};
 
 /// A scan starts this far before the cursor, in microseconds. A job that is enqueued in a transaction carries the time
 /// at which the transaction began. So it may be committed behind the cursor.

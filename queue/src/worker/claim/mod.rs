@@ -4,7 +4,6 @@ mod brain;
 mod discovery;
 mod lanes;
 pub(crate) mod orphans;
-mod pacing;
 mod plan;
 
 use std::sync::Arc;

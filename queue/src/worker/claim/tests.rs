@@ -6,11 +6,12 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::store::values::{Destination, Lane};
-use crate::worker::claim::pacing::WITHOUT;
-use crate::worker::config::{Config, Timing};
+use crate::worker::claim::brain::WITHOUT;
+use crate::worker::config::Config;
 use crate::worker::fake::{Answer, MadeUp, job, nothing};
 use crate::worker::record;
 use crate::worker::run::attempt::Ended;
+use crate::worker::run::attempt::Timing;
 
 /// The claim loop and the recording of ends, at work.
 struct Scene {

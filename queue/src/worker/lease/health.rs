@@ -1,6 +1,6 @@
 //! Whether the database answers. Logs each change, and continuing errors once a minute. All loops use the same backoff.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::telemetry::Event;
+use crate::worker::notices::lock;
 
 /// The longest pause between two tries while the database is away.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ impl Health {
         if failures.tries == 0 || !std::mem::take(failures).lost {
             return;
         }
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = lock(&self.outage);
         outage.failing -= 1;
         if outage.failing == 0
             && let Some(since) = outage.since.take()
@@ -89,7 +90,7 @@ impl Health {
     /// Like [`down`](Self::down), for callers that know by themselves when to try again.
     pub(crate) fn failed(&self, failures: &mut Failures, error: &Error) {
         failures.tries = failures.tries.saturating_add(1);
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = lock(&self.outage);
         if error.blames_the_row() {
             if outage.is_news(error) {
                 tracing::error!(%error, "the database rejects a value; trying again");

@@ -12,8 +12,8 @@ use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
 use crate::worker::notices::until;
+use crate::worker::run::Held;
 use crate::worker::run::ending::Stop;
-use crate::worker::run::work::Held;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
@@ -86,7 +86,7 @@ struct Heart {
 
 impl Heart {
     fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
-        let heartbeat = shared.config.timing.heartbeat;
+        let heartbeat = shared.config.env.timing.heartbeat;
         let mut ticks = interval(heartbeat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -136,7 +136,7 @@ impl Heart {
         self.tried |= sent < self.deadline;
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
         let answer = self.send(id, holding).await;
-        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
+        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.env.timing.lease / 3 {
             self.witness.forget();
         }
         match answer {
@@ -168,8 +168,8 @@ impl Heart {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
                 drop_everything(&shared, "unanswered");
                 // a worker that did not even try was suspended, or one of its jobs blocked it
-                let silent = if self.tried { Duration::ZERO } else { shared.config.timing.lease };
-                self.lost = Some(Lost { id, silent, over: Instant::now() + shared.config.timing.lease });
+                let silent = if self.tried { Duration::ZERO } else { shared.config.env.timing.lease };
+                self.lost = Some(Lost { id, silent, over: Instant::now() + shared.config.env.timing.lease });
                 self.ticks.reset_immediately();
             }
         }
@@ -186,7 +186,7 @@ impl Heart {
         let may_wait = store.capabilities().heartbeats_wait && is_safe;
         tokio::select! {
             biased;
-            answer = store.heartbeat(id, shared.config.timing.lease, holding, look_for) => match answer {
+            answer = store.heartbeat(id, shared.config.env.timing.lease, holding, look_for) => match answer {
                 Err(error) if Instant::now() >= deadline
                     && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
                 answer => Some(answer),
@@ -217,7 +217,7 @@ impl Heart {
                 }
             }
             let sent = Instant::now();
-            match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
+            match shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await {
                 Ok(id) => {
                     shared.health.up(&mut self.failures);
                     Event::WorkerJoined { worker: id }.emit();
@@ -259,7 +259,7 @@ impl Heart {
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
         self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-        if shared.config.store.capabilities().heartbeats_wait && sent.elapsed() > shared.config.timing.lease / 6 {
+        if shared.config.store.capabilities().heartbeats_wait && sent.elapsed() > shared.config.env.timing.lease / 6 {
             // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
             self.is_safe = true;
             self.ticks.reset_immediately();
@@ -282,7 +282,7 @@ fn drop_everything(shared: &Shared, reason: &'static str) {
 /// Leaves behind attempts that should have been dropped long ago and still block their thread. Other slots replace
 /// theirs.
 fn leave_stuck_behind(shared: &Arc<Shared>) {
-    let grace = shared.config.timing.cancel_grace + STUCK;
+    let grace = shared.config.env.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
         let held = shared.work.held();
         let past = |held: &&Arc<Held>| {

@@ -1,11 +1,12 @@
 //! The ends that are still to be written, and the claims whose jobs have all ended.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::mpsc;
 
 use crate::store::values::{Claimed, WorkerId};
+use crate::worker::notices::lock;
 use crate::worker::run::attempt::Ended;
 
 /// Ends recorded in one transaction.
@@ -54,7 +55,7 @@ impl Recorder {
 
     /// Jobs and fences whose ends are not written yet.
     pub(crate) fn keys(&self) -> MutexGuard<'_, HashSet<JobKey>> {
-        self.unrecorded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unrecorded)
     }
 }
 
@@ -85,7 +86,7 @@ impl ClaimRecords {
     /// The state for this worker. Claims of another number are rescued together with their records, so they are
     /// forgotten.
     fn of(&self, worker: WorkerId) -> MutexGuard<'_, RecordSets> {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.0);
         if inner.worker != worker {
             *inner = RecordSets { worker, ..RecordSets::default() };
         }
@@ -107,7 +108,7 @@ impl ClaimRecords {
 
     /// The database answered that these jobs ended, or that they are not held under these fences.
     pub(crate) fn ended(&self, worker: WorkerId, jobs: impl Iterator<Item = JobKey>) {
-        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.0);
         if inner.worker != worker || inner.open.is_empty() {
             return;
         }

@@ -246,7 +246,7 @@ where
         let answers = broke && shared.lease.extended_since(broken.unwrap_or_else(Instant::now));
         if shared.config.store.trouble(&error) == Trouble::Refused
             || answers
-            || (began.elapsed() > shared.config.timing.lease && shared.lease.holds())
+            || (began.elapsed() > shared.config.env.timing.lease && shared.lease.holds())
         {
             shared.health.up(&mut failures);
             return Err(error);

@@ -10,13 +10,13 @@
 //! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are not
 //! suspects.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use crate::worker::notices::look_at;
+use crate::worker::notices::{lock, look_at};
 
 /// From this number of losses on, a job is a suspect. A process may die for any reason: only the second loss says
 /// something about the job.
@@ -82,7 +82,7 @@ impl Isolation {
     }
 
     fn doors(&self) -> MutexGuard<'_, Doors> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.doors)
     }
 
     /// Whether a job would have to wait now. If so, none is claimed.

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::store::values::Destination;
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, StartFn, job};
+use crate::worker::run::attempt::Timing;
 
 /// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is
 /// held up right before it puts the job in hand; then the number is gone, and all that is in hand is told to stop.

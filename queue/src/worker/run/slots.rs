@@ -1,12 +1,13 @@
 //! Where claimed jobs wait for a free slot, and how many to claim. Each queue with a limit has slots of its own.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::store::values::{Claimed, Rank, WorkerId};
+use crate::worker::notices::lock;
 
 /// How far ahead jobs are claimed: as many as start within this time. Slow jobs are not claimed ahead at all.
 const AHEAD: Duration = Duration::from_millis(50);
@@ -195,10 +196,6 @@ impl Slots {
         Self { queues, inner: Mutex::new(SlotsState { sets, free: total, to_start, to_claim }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SlotsState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many sets of slots there are.
     pub(crate) fn count(&self) -> usize {
         self.queues.len()
@@ -212,7 +209,7 @@ impl Slots {
     /// How many jobs each of `some` sets of slots wants. They share the total of the worker, so that of `turn` comes
     /// first.
     pub(crate) fn wants(&self, turn: usize, some: impl Fn(usize) -> bool) -> Vec<Want> {
-        let (now, count, mut inner) = (Instant::now(), self.count(), self.lock());
+        let (now, count, mut inner) = (Instant::now(), self.count(), lock(&self.inner));
         let (mut free, mut wants) = (inner.free, Vec::with_capacity(count));
         // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
         for _ in 0..if free > 0 { 2 } else { 1 } {
@@ -229,18 +226,18 @@ impl Slots {
 
     /// A claim found no jobs for these slots: no share is kept for them.
     pub(crate) fn has_none(&self, number: usize) {
-        self.lock().to_claim.retain(|other| *other != number);
+        lock(&self.inner).to_claim.retain(|other| *other != number);
     }
 
     /// Whether a job could start at once.
     pub(crate) fn has_room(&self, number: usize) -> bool {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         inner.free > 0 && inner.sets[number].room() > 0
     }
 
     /// Adds claimed jobs to the waiting ones: to which slots, and whether the newest comes first.
     pub(crate) fn admit(&self, worker: WorkerId, jobs: impl IntoIterator<Item = (usize, Claimed, bool)>) {
-        let (since, mut inner) = (Instant::now(), self.lock());
+        let (since, mut inner) = (Instant::now(), lock(&self.inner));
         for (number, job, newest_first) in jobs {
             let place = (job.run_at, job.id.get());
             let place = if newest_first { (!place.0, !place.1) } else { place };
@@ -251,7 +248,7 @@ impl Slots {
 
     /// The slots to start for the waiting jobs, one for each job. They count as busy from now on.
     pub(crate) fn start(&self) -> Vec<usize> {
-        let (mut inner, mut started, mut passes) = (self.lock(), Vec::new(), 0);
+        let (mut inner, mut started, mut passes) = (lock(&self.inner), Vec::new(), 0);
         // a queue may want nothing any more when its turn comes: the next pass gives its share to the queues before it
         while passes < 2 {
             passes += 1;
@@ -266,7 +263,7 @@ impl Slots {
 
     /// The next job for a slot, after one that took `took`. None frees the slot. Also returns whether to claim more.
     pub(crate) fn next(&self, number: usize, took: Option<Duration>) -> (Option<(Claimed, WorkerId)>, bool) {
-        let (now, mut inner) = (Instant::now(), self.lock());
+        let (now, mut inner) = (Instant::now(), lock(&self.inner));
         if let Some(took) = took {
             inner.sets[number].pace.end(took, now);
         }
@@ -282,7 +279,7 @@ impl Slots {
 
     /// Frees a slot that does not come back because its job blocks it. Another may take its place.
     pub(crate) fn replace(&self, number: usize) {
-        self.lock().free_one(number);
+        lock(&self.inner).free_one(number);
     }
 
     /// Takes out all waiting jobs, each with the worker that claimed it.
@@ -298,7 +295,7 @@ impl Slots {
 
     fn take_out(&self, which: impl Fn(&WaitingJob) -> bool) -> Vec<(Claimed, WorkerId)> {
         let mut all = Vec::new();
-        for set in &mut self.lock().sets {
+        for set in &mut lock(&self.inner).sets {
             let before = all.len();
             all.extend(set.waiting.extract_if(.., |_, waiting| which(waiting)).map(|(_, it)| (it.job, it.worker)));
             if all.len() > before {
@@ -311,13 +308,13 @@ impl Slots {
 
     /// The waiting jobs and their fences.
     pub(crate) fn keys(&self) -> Vec<(i64, i32)> {
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         inner.sets.iter().flat_map(|set| set.waiting.values()).map(|waiting| waiting.job.hold().key()).collect()
     }
 
     /// Whether no claimed job runs or waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lock().sets.iter().all(|set| set.busy == 0 && set.waiting.is_empty())
+        lock(&self.inner).sets.iter().all(|set| set.busy == 0 && set.waiting.is_empty())
     }
 }
 
@@ -337,7 +334,7 @@ mod tests {
 
     impl Set {
         fn wants(&self, mut free: u32) -> (u32, u32) {
-            (self.0.lock().wants(self.1, &mut free, Instant::now()), free)
+            (lock(&self.0.inner).wants(self.1, &mut free, Instant::now()), free)
         }
 
         fn admit(&self, jobs: impl IntoIterator<Item = (Claimed, bool)>) {
@@ -345,7 +342,7 @@ mod tests {
         }
 
         fn start(&self) -> u32 {
-            self.0.lock().start(self.1)
+            lock(&self.0.inner).start(self.1)
         }
 
         fn next(&self, took: Option<Duration>) -> Option<Claimed> {
@@ -353,7 +350,7 @@ mod tests {
         }
 
         fn clear(&self) {
-            self.0.lock().sets[self.1].waiting.clear();
+            lock(&self.0.inner).sets[self.1].waiting.clear();
         }
     }
 

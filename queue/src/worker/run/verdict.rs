@@ -72,7 +72,7 @@ impl Attempt {
     /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
     /// costs no retry.
     pub(super) async fn judge_undecodable(&self, text: String) -> Option<End> {
-        let grace = self.env.decode_grace;
+        let grace = self.env.timing.decode_grace;
         if grace.is_zero() {
             return self.judge(Raw::Undecodable(text));
         }
