@@ -446,7 +446,7 @@ impl Brain {
         match claim.wants.get(claim.nexts.len()) {
             Some(want) if asked + COMPARED <= MOST_ASKS => {
                 let follows = self.full && self.shared.lease.others() == 0;
-                let mut plan = self.planner.plan(want.slots, want.take, follows, Instant::now());
+                let mut plan = Plan::new(want.slots, want.take, follows, Instant::now());
                 let planned = self.known(want.slots, |known| plan.begin(known));
                 self.planned(Claim { plan: Some(plan), ..claim }, planned)
             }
@@ -457,7 +457,7 @@ impl Brain {
 
     fn known<R>(&mut self, slots: usize, plan: impl FnOnce(&mut Known<'_>) -> R) -> R {
         let retries = |lane: &Lane| self.shared.retries(slots, lane);
-        plan(&mut Known { lanes: &mut self.lanes, horizon: self.planner.horizon(slots), retries: &retries })
+        plan(&mut Known { lanes: &mut self.lanes, planner: &mut self.planner, retries: &retries })
     }
 
     fn previewed(&mut self, mut claim: Claim, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Step {
@@ -473,7 +473,6 @@ impl Brain {
                 Step::Preview(asks, reach)
             }
             Planned::Claim(next) => {
-                self.planner.planned(&next);
                 claim.nexts.push(next);
                 self.plan(Claim { plan: None, ..claim })
             }

@@ -33,22 +33,13 @@ const MOST_LANES: usize = 5_000;
 
 /// The cost of discovery or of scans: the least of the last three. A pause of the machine or the network may fall into
 /// any one of them, but real cost shows in all.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
     last: [Duration; 3],
     next: usize,
-    longest: Duration,
 }
 
 impl Cost {
-    pub(super) fn of_looks() -> Self {
-        Self { last: Default::default(), next: 0, longest: LONGEST_LOOK }
-    }
-
-    pub(super) fn of_scans() -> Self {
-        Self { longest: LONGEST_SCAN, ..Self::of_looks() }
-    }
-
     pub(super) fn add(&mut self, cost: Duration) {
         self.last[self.next % 3] = cost;
         self.next += 1;
@@ -64,8 +55,8 @@ impl Cost {
     }
 
     /// The pause before the next one.
-    pub(super) fn pause(&self) -> Duration {
-        (self.least() * RATION).clamp(RESCAN, self.longest)
+    pub(super) fn pause(&self, longest: Duration) -> Duration {
+        (self.least() * RATION).clamp(RESCAN, longest)
     }
 }
 
@@ -79,6 +70,7 @@ pub(super) struct Seen {
 }
 
 /// The state of discovery.
+#[derive(Default)]
 pub(super) struct Discovery {
     /// When the last one ended. None: the next one is due.
     last: Option<Instant>,
@@ -101,9 +93,7 @@ pub(super) struct Discovery {
 
 impl Discovery {
     pub(super) fn new() -> Self {
-        let (cost, stopped, pending) = (Cost::of_looks(), Vec::new(), Vec::new());
-        let (took, spent, round) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        Self { last: None, took, cost, beside: false, stopped, pending, spent, round, most: MOST_LANES }
+        Self { most: MOST_LANES, ..Self::default() }
     }
 
     /// The last one stopped midway: there are lanes behind the ones that it found.
@@ -118,7 +108,7 @@ impl Discovery {
 
     /// Its cost allows another one now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.last.is_none_or(|at| now - at >= self.cost.pause())
+        self.last.is_none_or(|at| now - at >= self.cost.pause(LONGEST_LOOK))
     }
 
     pub(super) fn is_cheap(&self) -> bool {

@@ -36,14 +36,12 @@ pub(super) struct Next {
     more: bool,
     /// The claim is smaller than wanted, because not everything was read.
     pub(super) cut: bool,
-    /// How many lanes the comparison needed; None: there was none.
-    breadth: Option<usize>,
 }
 
 impl Next {
     /// For asks that cover all that is known.
     pub(super) fn all(slots: usize, take: u32, asks: Vec<Ask>) -> Self {
-        Self { slots, take, asks, more: false, cut: false, breadth: None }
+        Self { slots, take, asks, more: false, cut: false }
     }
 }
 
@@ -59,21 +57,6 @@ impl Planner {
     /// For so many sets of slots.
     pub(super) fn new(slots: usize) -> Self {
         Self { breadth: 1, horizons: (0..slots).map(|_| Horizon::default()).collect() }
-    }
-
-    /// Begins to plan a claim of `take` jobs for these slots. `follows`: in a lane that is alone, more jobs are likely
-    /// to follow right behind the cursor.
-    pub(super) fn plan(&self, slots: usize, take: u32, follows: bool, now: Instant) -> Plan {
-        Plan { slots, take, follows, now, breadth: self.breadth, until: None, turnovers: 0 }
-    }
-
-    /// Takes over what a plan found out.
-    pub(super) fn planned(&mut self, next: &Next) {
-        self.breadth = next.breadth.unwrap_or(self.breadth);
-    }
-
-    pub(super) fn horizon(&mut self, slots: usize) -> &mut Horizon {
-        &mut self.horizons[slots]
     }
 
     /// Learns from a claim how far the next jobs of these slots reach. `mine`: the jobs of these slots, whether they
@@ -102,7 +85,7 @@ pub(super) enum Planned {
 /// What a plan knows and learns.
 pub(super) struct Known<'a> {
     pub(super) lanes: &'a mut Lanes,
-    pub(super) horizon: &'a mut Horizon,
+    pub(super) planner: &'a mut Planner,
     /// How often a lane's jobs are tried again; None: these slots do not serve it.
     pub(super) retries: &'a dyn Fn(&Lane) -> Option<u32>,
 }
@@ -118,22 +101,26 @@ pub(super) struct Plan {
     take: u32,
     follows: bool,
     now: Instant,
-    /// How many lanes are compared.
-    breadth: usize,
     /// What comes there or later is not read.
     until: Option<Rank>,
     turnovers: u32,
 }
 
 impl Plan {
+    /// For a claim of `take` jobs for these slots. `follows`: in a lane that is alone, more jobs are likely to follow
+    /// right behind the cursor.
+    pub(super) fn new(slots: usize, take: u32, follows: bool, now: Instant) -> Self {
+        Self { slots, take, follows, now, until: None, turnovers: 0 }
+    }
+
     pub(super) fn begin(&mut self, known: &mut Known<'_>) -> Planned {
-        self.until = known.horizon.until(self.take);
+        self.until = known.planner.horizons[self.slots].until(self.take);
         self.step(known)
     }
 
     /// Asks the lanes that come first, as far as is known.
     fn step(&self, known: &Known<'_>) -> Planned {
-        let (mut asks, before) = known.lanes.asks(self.take, self.breadth, self.now, known.retries);
+        let (mut asks, before) = known.lanes.asks(self.take, known.planner.breadth, self.now, known.retries);
         if asks.is_empty() || (asks.len() == 1 && before.is_none()) {
             if self.follows {
                 asks.iter_mut().for_each(|ask| ask.first = known.lanes.next_place(ask));
@@ -153,7 +140,7 @@ impl Plan {
         let counts = Counts::of(self.take, reach, shares);
         let mut sure_only = false;
         if let Some(before) = reach.before.filter(|_| counts.lacks_lanes()) {
-            if self.compares_more(known.lanes, &asks, shares, counts) {
+            if self.compares_more(known, &asks, shares, counts) {
                 return self.step(known);
             }
             let others = known.lanes.make_room(&asks, shares, before, self.now);
@@ -166,18 +153,18 @@ impl Plan {
         }
         if self.until.is_some() && !sure_only {
             if counts.found < counts.enough.div_ceil(2) {
-                self.until = known.horizon.further(self.take);
+                self.until = known.planner.horizons[self.slots].further(self.take);
                 return self.step(known);
             }
-            known.horizon.was_right();
+            known.planner.horizons[self.slots].was_right();
         }
-        Planned::Claim(self.claim(known.lanes, asks, reach, shares, counts, sure_only))
+        Planned::Claim(self.claim(known, asks, reach, shares, counts, sure_only))
     }
 
     /// Whether more lanes are compared, or read further, before any of them makes room for others.
-    fn compares_more(&mut self, lanes: &mut Lanes, asks: &[Ask], shares: &[Share], counts: Counts) -> bool {
-        if self.breadth < COMPARED {
-            self.breadth = (self.breadth * 4).min(COMPARED);
+    fn compares_more(&mut self, known: &mut Known<'_>, asks: &[Ask], shares: &[Share], counts: Counts) -> bool {
+        if known.planner.breadth < COMPARED {
+            known.planner.breadth = (known.planner.breadth * 4).min(COMPARED);
             return true;
         }
         if counts.all == 0 && self.until.is_some() {
@@ -187,14 +174,14 @@ impl Plan {
         }
         if counts.all < self.take && self.until.is_none() {
             let none = asks.iter().zip(shares).filter(|(_, share)| share.ends.is_none());
-            none.for_each(|(ask, _)| lanes.empty(ask, self.now));
+            none.for_each(|(ask, _)| known.lanes.empty(ask, self.now));
         }
         false
     }
 
     fn claim(
         &self,
-        lanes: &mut Lanes,
+        known: &mut Known<'_>,
         mut asks: Vec<Ask>,
         reach: Reach,
         shares: &[Share],
@@ -208,9 +195,10 @@ impl Plan {
         }
         // nothing is due behind the cursors; if lanes were left out, each empty lane makes room for them
         if self.until.is_none() && !sure_only && (found == 0 || found < reach.least.min(self.take)) {
-            asks.iter().filter(|ask| ask.take == 0).for_each(|ask| lanes.empty(ask, self.now));
+            asks.iter().filter(|ask| ask.take == 0).for_each(|ask| known.lanes.empty(ask, self.now));
         }
         let needed = asks.iter().rposition(|ask| ask.take > 0).map_or(1, |last| last + 1);
+        known.planner.breadth = needed.next_power_of_two().min(COMPARED);
         asks.retain(|ask| ask.take > 0);
         let cut = self.until.is_some() && found < self.take;
         Next {
@@ -219,7 +207,6 @@ impl Plan {
             asks,
             more: reach.before.is_some() || found >= self.take || cut,
             cut,
-            breadth: Some(needed.next_power_of_two().min(COMPARED)),
         }
     }
 }

@@ -31,18 +31,18 @@ fn share(count: u32, sure: u32, first: i64) -> Share {
 struct Scene {
     plan: Plan,
     lanes: Lanes,
-    horizon: Horizon,
+    planner: Planner,
 }
 
 impl Scene {
     fn new(lanes: Lanes, breadth: usize, take: u32) -> Self {
         let planner = Planner { breadth, ..Planner::new(1) };
-        Self { plan: planner.plan(0, take, false, Instant::now()), lanes, horizon: Horizon::default() }
+        Self { plan: Plan::new(0, take, false, Instant::now()), lanes, planner }
     }
 
     fn on(&mut self, event: impl FnOnce(&mut Plan, &mut Known<'_>) -> Planned) -> Planned {
-        let Self { plan, lanes, horizon } = self;
-        event(plan, &mut Known { lanes, horizon, retries: &|_| Some(3) })
+        let Self { plan, lanes, planner } = self;
+        event(plan, &mut Known { lanes, planner, retries: &|_| Some(3) })
     }
 
     fn begin(&mut self) -> Planned {
@@ -71,7 +71,7 @@ fn claim(step: Planned) -> Next {
 #[test]
 fn a_lane_that_is_alone_is_claimed_without_a_preview() {
     let next = claim(Scene::new(lanes(1), 1, 10).begin());
-    assert_eq!((next.asks.len(), next.asks[0].take, next.cut, next.breadth), (1, 10, false, None));
+    assert_eq!((next.asks.len(), next.asks[0].take, next.cut), (1, 10, false));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn no_more_lanes_are_compared_than_it_takes() {
     let shares = [share(4, 4, 0), share(3, 3, 1), share(3, 3, 2), share(0, 0, 3)];
     let next = claim(plan.after(asks, reach, &shares));
     assert_eq!(next.asks.iter().map(|ask| ask.take).collect::<Vec<_>>(), [4, 3, 3], "the fourth has none of them");
-    assert_eq!((next.more, next.cut, next.breadth), (true, false, Some(4)));
+    assert_eq!((next.more, next.cut, plan.planner.breadth), (true, false, 4));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn lanes_that_are_empty_make_room_for_others() {
 #[test]
 fn a_guess_that_was_too_short_is_read_further() {
     let mut plan = Scene::new(lanes(2), 4, 100);
-    plan.horizon.claimed([(0, place(0)), (0, place(10))].into_iter());
+    plan.planner.horizons[0].claimed([(0, place(0)), (0, place(10))].into_iter());
     let (asks, reach) = preview(plan.begin());
     let until = reach.until.expect("a guess");
     let (asks, reach) = preview(plan.after(asks, reach, &[share(1, 1, 0), share(0, 0, 1)]));
