@@ -331,7 +331,12 @@ impl WorkerBuilder {
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
-        self.check_pooler()?;
+        if self.transaction_pooler && !self.store.lend_sessions() {
+            return Err(Error::config(format!(
+                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
+                self.store.capabilities().engine
+            )));
+        }
         #[cfg(feature = "schedules")]
         let schedules = Declared::of(self.app.as_deref(), &self.registered, &jobs)?;
         let others = self.queues.is_empty();
@@ -370,7 +375,12 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give fewer"
             )));
         }
-        Self::warn_of_pool(&*self.store, concurrency);
+        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = self.store.capabilities();
+        // no error, because the worker's own connections are not part of it; a pool of one is deliberate: a database in
+        // memory allows no other
+        if allowed < concurrency && allowed > 1 {
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
+        }
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states),
@@ -442,25 +452,6 @@ impl WorkerBuilder {
             return Err(Error::config(format!(
                 "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all \
                  jobs: raise the lease or lower the heartbeat"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Warns of a small pool. It is no error, because the worker's own connections are not part of it.
-    fn warn_of_pool(store: &dyn Store, concurrency: u32) {
-        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
-        // a pool of one is deliberate: a database in memory allows no other
-        if allowed < concurrency && allowed > 1 {
-            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
-        }
-    }
-
-    fn check_pooler(&self) -> Result<(), Error> {
-        if self.transaction_pooler && !self.store.lend_sessions() {
-            return Err(Error::config(format!(
-                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
-                self.store.capabilities().engine
             )));
         }
         Ok(())

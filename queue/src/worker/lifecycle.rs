@@ -24,11 +24,10 @@ use crate::worker::duties::retention::{KeySweep, Retention};
 use crate::worker::duties::schedules::{Schedules, TickRetention};
 use crate::worker::lease::heartbeat;
 use crate::worker::notices::look_at;
-use crate::worker::record::recorder::Recorder;
+use crate::worker::run::StartRequest;
 use crate::worker::run::attempt::Ended;
 use crate::worker::run::ending::Stop;
 use crate::worker::run::slot;
-use crate::worker::run::{StartRequest, Starts};
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -53,9 +52,7 @@ pub(crate) async fn supervise(
     store.open().await?;
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
-    let (recorder, ends) = Recorder::new();
-    let (starts, begun) = Starts::new();
-    let shared = Arc::new(Shared::new(config, recorder, starts, wake));
+    let (shared, ends, begun) = Shared::new(config, wake);
     // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
     let hurry = CancellationToken::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,50 +31,18 @@ pub(crate) struct Notices {
     pub(crate) progress: Notify,
     /// Heartbeat to rescue: lost workers may have jobs.
     pub(crate) rescue: Notify,
-    quiet: AtomicBool,
-    rescued: AtomicBool,
-    lost: Mutex<Vec<LostWorker>>,
+    /// Claim to heartbeat: the claim loop waits to be woken, and leaves discovery to the heartbeat.
+    pub(crate) quiet: AtomicBool,
+    /// Rescue to claim: jobs were rescued, so the claim loop should run discovery for them.
+    pub(crate) rescued: AtomicBool,
+    /// Heartbeat to rescue: these workers are to be declared lost.
+    pub(crate) lost: Mutex<Vec<LostWorker>>,
     misfits: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
 impl Notices {
     pub(crate) fn new(enqueued: Arc<Notify>) -> Self {
         Self { enqueued, ..Self::default() }
-    }
-
-    /// Claim to heartbeat: the claim loop waits to be woken, and leaves discovery to the heartbeat.
-    pub(crate) fn set_quiet(&self, quiet: bool) {
-        self.quiet.store(quiet, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet.load(Ordering::Relaxed)
-    }
-
-    /// Rescue to claim: jobs were rescued, so the claim loop should run discovery for them.
-    pub(crate) fn set_rescued(&self) {
-        self.rescued.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn were_rescued(&self) -> bool {
-        self.rescued.load(Ordering::Relaxed)
-    }
-
-    /// As [`were_rescued`](Self::were_rescued), and forgets it.
-    pub(crate) fn take_rescued(&self) -> bool {
-        self.rescued.swap(false, Ordering::Relaxed)
-    }
-
-    /// Heartbeat to rescue: these workers are to be declared lost.
-    pub(crate) fn set_lost(&self, workers: Vec<LostWorker>) {
-        if !workers.is_empty() {
-            *lock(&self.lost) = workers;
-            self.rescue.notify_one();
-        }
-    }
-
-    pub(crate) fn take_lost(&self) -> Vec<LostWorker> {
-        std::mem::take(&mut *lock(&self.lost))
     }
 
     /// Slots to discovery: arguments of this kind did not decode here, and are tried again later.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::values::{Claimed, End, Lane, NewWorker, Scope, WorkerId};
@@ -11,7 +12,8 @@ use crate::worker::lease::OwnLease;
 use crate::worker::lease::health::Health;
 use crate::worker::notices::Notices;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::{Starts, Work};
+use crate::worker::run::attempt::Ended;
+use crate::worker::run::{StartRequest, Starts, Work};
 
 /// What the loops of one worker share. Each part says who may change it.
 pub(crate) struct Shared {
@@ -33,7 +35,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, recorder: Recorder, starts: Starts, enqueued: Arc<Notify>) -> Self {
+    /// Also returns where ends and starts arrive.
+    pub(crate) fn new(
+        config: Config,
+        enqueued: Arc<Notify>,
+    ) -> (Arc<Self>, UnboundedReceiver<(WorkerId, Ended)>, UnboundedReceiver<StartRequest>) {
+        let ((recorder, ends), (starts, begun)) = (Recorder::new(), Starts::new());
         let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
         kinds.sort();
         let named = config.queues.keys().filter(|_| !config.others);
@@ -42,7 +49,7 @@ impl Shared {
         let pid = std::process::id();
         let card = NewWorker { host: host(), pid, concurrency: config.concurrency, queues, kinds };
         let notices = Notices::new(enqueued);
-        Self {
+        let shared = Self {
             scope,
             lease: OwnLease::new(card, config.env.timing.lease),
             work: Work::new(&config, notices.room.clone()),
@@ -53,7 +60,8 @@ impl Shared {
             stop_claiming: CancellationToken::new(),
             over: CancellationToken::new(),
             config,
-        }
+        };
+        (Arc::new(shared), ends, begun)
     }
 
     /// Gives jobs back that have not started. Returns how many.

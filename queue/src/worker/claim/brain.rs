@@ -6,6 +6,7 @@
 //! All other claims start behind the cursor.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -285,7 +286,7 @@ impl Brain {
 
     /// The round failed.
     pub(super) fn failed(&mut self, error: &Error) {
-        self.discovery.forget();
+        self.discovery.last = None;
         let wanted = match std::mem::replace(&mut self.phase, Phase::Resting) {
             Phase::Claim(claim) => wanted(&claim.wants),
             Phase::Alone(next) => next.take,
@@ -331,7 +332,7 @@ impl Brain {
     fn only_lane(&self) -> Option<Next> {
         let now = Instant::now();
         let shared = &self.shared;
-        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.were_rescued();
+        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.rescued.load(Relaxed);
         let others = self.not_alone_until.is_some_and(|until| now < until);
         if self.after == After::Claim || !fresh || others || !shared.config.store.capabilities().claims_alone {
             return None;
@@ -359,7 +360,7 @@ impl Brain {
     fn look_or_claim(&mut self) -> Step {
         if !self.discovery.beside {
             let now = Instant::now();
-            let rescued = self.shared.notices.take_rescued();
+            let rescued = self.shared.notices.rescued.swap(false, Relaxed);
             // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
             if rescued || goes_on || self.discovery.is_due(now) {

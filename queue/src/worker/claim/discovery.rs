@@ -73,7 +73,7 @@ pub(super) struct Seen {
 #[derive(Default)]
 pub(super) struct Discovery {
     /// When the last one ended. None: the next one is due.
-    last: Option<Instant>,
+    pub(super) last: Option<Instant>,
     /// How long the last one took.
     took: Duration,
     cost: Cost,
@@ -99,11 +99,6 @@ impl Discovery {
     /// The last one stopped midway: there are lanes behind the ones that it found.
     pub(super) fn is_midway(&self) -> bool {
         !self.pending.is_empty()
-    }
-
-    /// Makes the next one due now.
-    pub(super) fn forget(&mut self) {
-        self.last = None;
     }
 
     /// Its cost allows another one now.
@@ -139,20 +134,15 @@ impl Discovery {
             Ok(found) => Ok(Some(self.found(found))),
             Err(error) if !beside && took < VERY_SLOW => Err(error),
             Err(error) => {
-                self.failed(&error, took);
+                tracing::debug!(%error, "discovery of lanes failed; claims from known lanes continue");
+                self.last = Some(Instant::now());
+                self.took = self.took.max(took);
+                // a quick failure says nothing about the cost
+                if took >= VERY_SLOW {
+                    self.cost.add(took);
+                }
                 Ok(None)
             }
-        }
-    }
-
-    /// Records a failed discovery.
-    fn failed(&mut self, error: &Error, took: Duration) {
-        tracing::debug!(%error, "discovery of lanes failed; claims from known lanes continue");
-        self.last = Some(Instant::now());
-        self.took = self.took.max(took);
-        // a quick failure says nothing about the cost
-        if took >= VERY_SLOW {
-            self.cost.add(took);
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod orphans;
 mod plan;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -66,7 +67,7 @@ impl Claims {
                 Ok(0) => {
                     shared.health.up(&mut failures);
                     let Rest { pause, poll, quiet } = self.brain.rest(idle_since.elapsed());
-                    shared.notices.set_quiet(quiet);
+                    shared.notices.quiet.store(quiet, Relaxed);
                     let _listening = shared.config.store.listen();
                     after = tokio::select! {
                         () = shared.notices.enqueued.notified() => After::News,
@@ -79,7 +80,7 @@ impl Claims {
                 }
                 Ok(_) => {
                     shared.health.up(&mut failures);
-                    shared.notices.set_quiet(false);
+                    shared.notices.quiet.store(false, Relaxed);
                     idle_since = Instant::now();
                     after = After::Claim;
                 }

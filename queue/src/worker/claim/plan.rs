@@ -69,7 +69,8 @@ impl Planner {
         if next.more || all {
             self.horizons[next.slots].claimed(ranks);
         } else {
-            self.horizons[next.slots].forget();
+            // no due job is left
+            self.horizons[next.slots].reached = None;
         }
     }
 }
@@ -139,7 +140,11 @@ impl Plan {
         known.lanes.compared(&asks, shares);
         let counts = Counts::of(self.take, reach, shares);
         let mut sure_only = false;
-        if let Some(before) = reach.before.filter(|_| counts.lacks_lanes()) {
+        if let Some(before) = reach.before
+            && counts.by_lanes
+            && counts.sure < counts.enough
+        {
+            // lanes were left out that may have the next jobs
             if self.compares_more(known, &asks, shares, counts) {
                 return self.step(known);
             }
@@ -156,7 +161,7 @@ impl Plan {
                 self.until = known.planner.horizons[self.slots].further(self.take);
                 return self.step(known);
             }
-            known.planner.horizons[self.slots].was_right();
+            known.planner.horizons[self.slots].last_rest = 0;
         }
         Planned::Claim(self.claim(known, asks, reach, shares, counts, sure_only))
     }
@@ -233,11 +238,6 @@ impl Counts {
         let enough = if by_lanes { take.min(COMPARED as u32) } else { take };
         Self { found: sum(|it| it.count), sure: sum(|it| it.sure), all: sum(|it| it.all), enough, by_lanes }
     }
-
-    /// Lanes were left out that may have the next jobs.
-    fn lacks_lanes(&self) -> bool {
-        self.by_lanes && self.sure < self.enough
-    }
 }
 
 /// The distance from one job to the next.
@@ -277,11 +277,6 @@ impl Horizon {
             return None;
         }
         self.guess(take)
-    }
-
-    /// The estimate was long enough.
-    pub(super) fn was_right(&mut self) {
-        self.last_rest = 0;
     }
 
     /// A longer estimate, after one that was too short. None: read everything.
@@ -328,11 +323,6 @@ impl Horizon {
             Density::Time(per_job(from.0, last.0))
         };
         self.reached = Some(((priority, last), pace));
-    }
-
-    /// No due job is left.
-    pub(super) fn forget(&mut self) {
-        self.reached = None;
     }
 }
 

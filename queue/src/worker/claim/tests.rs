@@ -166,7 +166,7 @@ async fn what_is_taken_back_during_a_look_is_looked_for_after_it() {
     let scene = Scene::slow().await;
     // in a lane that the look under way cannot see any more
     scene.enqueue("b", 10);
-    scene.shared.notices.set_rescued();
+    scene.shared.notices.rescued.store(true, std::sync::atomic::Ordering::Relaxed);
     scene.shared.notices.enqueued.notify_one();
     let took = scene.claimed(10).await;
     assert!(took < LOOK * 2 + Duration::from_secs(1), "the rest of that look, and the next: {took:?}");

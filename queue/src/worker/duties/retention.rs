@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::Store;
 use crate::telemetry::Event;
 use crate::worker::duties::{Duty, NEVER, failed};
 use crate::worker::shared::Shared;
@@ -46,9 +45,16 @@ impl Retention {
         // the jitter keeps workers that start together apart
         Self { keep, seldom, pause: jittered(seldom), last: now, workers: None, removed: 0, told: now }
     }
+}
+
+impl Duty for Retention {
+    async fn due(&mut self, _: &Shared) {
+        sleep(self.pause).await;
+    }
 
     /// Removes expired jobs, in one transaction of limited size.
-    async fn purge(&mut self, store: &dyn Store) -> Result<(), Error> {
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
+        let store = &shared.config.store;
         let batch = store.capabilities().purge_batch;
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
@@ -66,16 +72,6 @@ impl Retention {
             (self.removed, self.told) = (0, Instant::now());
         }
         Ok(())
-    }
-}
-
-impl Duty for Retention {
-    async fn due(&mut self, _: &Shared) {
-        sleep(self.pause).await;
-    }
-
-    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        self.purge(&*shared.config.store).await
     }
 
     fn repeats(&mut self, _: &Shared, error: &Error) -> bool {

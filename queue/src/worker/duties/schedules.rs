@@ -74,48 +74,6 @@ impl Schedules {
         Self { store, declared, kinds, digest, wake, since, in_vain, forget, compare, told }
     }
 
-    async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
-        let worker = shared.lease.id();
-        if worker == 0 {
-            // it lost its lease and will join again
-            self.wake = Instant::now() + LONGEST_AGAIN;
-            return Ok(());
-        }
-        let by = Scheduler { worker, app: self.declared.app.clone() };
-        let began = Instant::now();
-        let seen = self.store.look(&by, &self.kinds, 0).await?;
-        let round_trip = began.elapsed();
-        self.wake = Instant::now();
-        match seen.since {
-            None => return self.store.register(&by, self.since).await,
-            since => self.since = self.since.or(since),
-        }
-        if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
-            let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
-            self.tell_of_changes(&done);
-            if done.conflicts.is_empty() && done.refused.is_empty() {
-                return Ok(());
-            }
-            self.tell_of_failures(done.refused);
-            // the other one may go, and the database may change its mind
-            self.compare = Instant::now() + SELDOM;
-        }
-        if !seen.orphans.is_empty() {
-            let failed = self.store.mark_orphans(&seen.orphans, 0).await?;
-            self.tell_of_failures(failed);
-        }
-        if !seen.due.is_empty() {
-            return self.fire(&seen, worker).await;
-        }
-        self.in_vain = 0;
-        let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
-        let spread = if shared.lease.others() > 0 { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
-        // the database's clock was read about half a round trip ago
-        let next = seen.next.map(|next| next.saturating_sub(round_trip / 2) + CLOCK + spread);
-        self.wake += next.map_or(seldom, |next| next.min(seldom));
-        Ok(())
-    }
-
     /// Fires all that is due. Each worker begins at another place, so that they do not meet.
     async fn fire(&mut self, seen: &Seen, worker: i64) -> Result<(), Error> {
         let mut due = seen.due.clone();
@@ -183,7 +141,45 @@ impl Duty for Schedules {
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        self.round(shared).await
+        let worker = shared.lease.id();
+        if worker == 0 {
+            // it lost its lease and will join again
+            self.wake = Instant::now() + LONGEST_AGAIN;
+            return Ok(());
+        }
+        let by = Scheduler { worker, app: self.declared.app.clone() };
+        let began = Instant::now();
+        let seen = self.store.look(&by, &self.kinds, 0).await?;
+        let round_trip = began.elapsed();
+        self.wake = Instant::now();
+        match seen.since {
+            None => return self.store.register(&by, self.since).await,
+            since => self.since = self.since.or(since),
+        }
+        if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
+            let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
+            self.tell_of_changes(&done);
+            if done.conflicts.is_empty() && done.refused.is_empty() {
+                return Ok(());
+            }
+            self.tell_of_failures(done.refused);
+            // the other one may go, and the database may change its mind
+            self.compare = Instant::now() + SELDOM;
+        }
+        if !seen.orphans.is_empty() {
+            let failed = self.store.mark_orphans(&seen.orphans, 0).await?;
+            self.tell_of_failures(failed);
+        }
+        if !seen.due.is_empty() {
+            return self.fire(&seen, worker).await;
+        }
+        self.in_vain = 0;
+        let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
+        let spread = if shared.lease.others() > 0 { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
+        // the database's clock was read about half a round trip ago
+        let next = seen.next.map(|next| next.saturating_sub(round_trip / 2) + CLOCK + spread);
+        self.wake += next.map_or(seldom, |next| next.min(seldom));
+        Ok(())
     }
 
     fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {

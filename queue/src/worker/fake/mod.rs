@@ -32,8 +32,6 @@ use crate::store::values::{
 use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Trouble, Upkeep};
 use crate::worker::config::Config;
 use crate::worker::fake::tables::FakeTables;
-use crate::worker::record::recorder::Recorder;
-use crate::worker::run::Starts;
 use crate::worker::run::attempt::Env;
 use crate::worker::run::attempt::Timing;
 use crate::worker::run::slot;
@@ -198,9 +196,7 @@ impl MadeUp {
     }
 
     pub(super) fn shared_with(self: &Arc<Self>, config: Config) -> Scene {
-        let (recorder, ends) = Recorder::new();
-        let (starts, begun) = Starts::new();
-        let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
+        let (shared, ends, begun) = Shared::new(config, Arc::default());
         tokio::spawn(slot::record_starts(shared.clone(), begun));
         shared.lease.set_id(1);
         shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));

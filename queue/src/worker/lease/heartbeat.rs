@@ -1,6 +1,7 @@
 //! Keeps the lease: one small statement per heartbeat for everything that the worker holds.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout_at};
@@ -11,7 +12,7 @@ use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::notices::until;
+use crate::worker::notices::{lock, until};
 use crate::worker::run::Held;
 use crate::worker::run::ending::Stop;
 use crate::worker::{run::slot::STUCK, shared::Shared};
@@ -181,7 +182,7 @@ impl Heart {
     /// may have been suspended beyond its lease.
     async fn send(&mut self, id: WorkerId, holding: Holding<'_>) -> Option<Result<Heartbeat, Error>> {
         let (shared, store, deadline) = (&self.shared, &self.shared.config.store, self.deadline);
-        let look_for: &[String] = if shared.notices.is_quiet() { &shared.scope.kinds } else { &[] };
+        let look_for: &[String] = if shared.notices.quiet.load(Relaxed) { &shared.scope.kinds } else { &[] };
         let is_safe = std::mem::take(&mut self.is_safe) || Instant::now() < deadline;
         let may_wait = store.capabilities().heartbeats_wait && is_safe;
         tokio::select! {
@@ -255,7 +256,10 @@ impl Heart {
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
         missed.extend(lost(&beat.others));
-        shared.notices.set_lost(missed);
+        if !missed.is_empty() {
+            *lock(&shared.notices.lost) = missed;
+            shared.notices.rescue.notify_one();
+        }
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
         self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));

@@ -144,19 +144,15 @@ impl Isolation {
 pub(crate) struct Admission {
     isolation: Arc<Isolation>,
     runs: bool,
-    /// A suspect that waits or has just begun: until then, no other suspect may begin.
-    at_doors_until: Option<Instant>,
+    /// A suspect that waits or has just begun: until then, no other suspect may
+    /// begin, unless it [opens](Self::open) the doors.
+    pub(crate) at_doors_until: Option<Instant>,
 }
 
 impl Admission {
     /// Whether it runs alone, and nobody else may begin.
     pub(crate) fn is_alone(&self) -> bool {
         self.at_doors_until.is_some() && self.isolation.is_closed()
-    }
-
-    /// When to [`open`](Self::open) the doors. None: they are open.
-    pub(crate) fn at_doors_until(&self) -> Option<Instant> {
-        self.at_doors_until
     }
 
     /// Lets others begin from now on.

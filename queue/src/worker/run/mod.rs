@@ -51,10 +51,6 @@ impl Held {
     pub(crate) fn place(&self) -> MutexGuard<'_, Option<Admission>> {
         lock(&self.place)
     }
-
-    pub(crate) fn leave_isolation(&self) {
-        drop(self.place().take());
-    }
 }
 
 /// The claimed jobs. The claim loop adds jobs, and slots take them. The heartbeat and the shutdown stop attempts.
@@ -99,8 +95,11 @@ impl Work {
 /// The channel to the loop that records starts.
 pub(crate) struct Starts {
     asked: mpsc::UnboundedSender<StartRequest>,
+    /// An attempt has begun without being recorded.
     pub(super) begun: Notify,
-    one: tokio::sync::Mutex<()>,
+    /// Hold this from before the start is recorded until the handler has begun. Otherwise one of several jobs that were
+    /// lost before could kill the process while another is recorded but has not begun.
+    pub(super) one_by_one: tokio::sync::Mutex<()>,
 }
 
 /// An attempt that waits until its start is recorded.
@@ -113,7 +112,7 @@ pub(crate) struct StartRequest {
 impl Starts {
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<StartRequest>) {
         let (asked, receiver) = mpsc::unbounded_channel();
-        (Self { asked, begun: Notify::new(), one: Default::default() }, receiver)
+        (Self { asked, begun: Notify::new(), one_by_one: Default::default() }, receiver)
     }
 
     /// Records a start and waits for the answer: whether it was accepted. None: the database failed, so nobody knows.
@@ -121,16 +120,5 @@ impl Starts {
         let (answer, answered) = oneshot::channel();
         self.asked.send(StartRequest { worker, start, answer }).ok()?;
         answered.await.ok()
-    }
-
-    /// Hold this from before the start is recorded until the handler has begun. Otherwise one of several jobs that were
-    /// lost before could kill the process while another is recorded but has not begun.
-    pub(crate) async fn one_by_one(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.one.lock().await
-    }
-
-    /// An attempt has begun without being recorded.
-    pub(crate) fn begun(&self) {
-        self.begun.notify_one();
     }
 }

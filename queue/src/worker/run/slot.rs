@@ -70,7 +70,7 @@ impl Shared {
             };
             let Some(held) = self.take_in_hand(job, worker, slots) else { continue };
             let ended = self.execute(&held).await;
-            held.leave_isolation();
+            drop(held.place().take());
             let mine = self.work.held().remove(&held.hold().key()).is_some();
             if !mine {
                 // left behind: the end was recorded, and the slot replaced
@@ -78,7 +78,10 @@ impl Shared {
             }
             took = held.attempt.began().map(|began| began.elapsed());
             if let Some(ended) = ended {
-                self.hand_over(&held, ended);
+                if ended.is_misfit() {
+                    self.notices.set_misfit(&held.attempt.job.lane.kind);
+                }
+                self.recorder.record(worker, ended);
             }
             tokio::task::coop::consume_budget().await;
         }
@@ -167,7 +170,7 @@ impl Shared {
         let alone = held.place().as_ref().is_some_and(Admission::is_alone);
         let start = Start { hold: job.hold(), max_neighbours: alone.then_some(0) };
         let noted = Box::pin(async {
-            let turn = if job.losses > 0 { Some(self.starts.one_by_one().await) } else { None };
+            let turn = if job.losses > 0 { Some(self.starts.one_by_one.lock().await) } else { None };
             (self.starts.note(held.worker, start).await == Some(true)).then_some(turn)
         });
         let turn = tokio::select! {
@@ -188,7 +191,7 @@ impl Shared {
     async fn run(&self, held: &Held, long_args: Option<LongArgs>, turn: Turn<'_>) -> Option<Ended> {
         held.attempt.begin();
         if !held.noted.load(Ordering::Relaxed) {
-            self.starts.begun();
+            self.starts.begun.notify_one();
         }
         let mut run = pin!(AssertUnwindSafe(held.attempt.clone().run(long_args)).catch_unwind());
         let ended = match poll!(run.as_mut()) {
@@ -196,7 +199,7 @@ impl Shared {
             Poll::Pending => {
                 // the handler has begun: now the next one may
                 drop(turn);
-                let until = held.place().as_ref().and_then(Admission::at_doors_until);
+                let until = held.place().as_ref().and_then(|place| place.at_doors_until);
                 match until {
                     None => run.await,
                     Some(until) => tokio::select! {
@@ -224,19 +227,12 @@ impl Shared {
         }
     }
 
-    fn hand_over(&self, held: &Held, ended: Ended) {
-        if ended.is_misfit() {
-            self.notices.set_misfit(&held.attempt.job.lane.kind);
-        }
-        self.recorder.record(held.worker, ended);
-    }
-
     /// Abandons an attempt that does not leave its slot, and lets another slot take its place.
     pub(crate) fn leave_behind(self: &Arc<Self>, held: &Held, end: End) {
         if self.work.held().remove(&held.hold().key()).is_none() {
             return;
         }
-        held.leave_isolation();
+        drop(held.place().take());
         Event::JobLeftBehind { job: &held.attempt.job }.emit();
         self.recorder.record(held.worker, end);
         self.work.slots.replace(held.slots);
