@@ -83,8 +83,6 @@ pub(super) enum Event<'a> {
 #[derive(Debug)]
 enum Phase {
     Resting,
-    /// The only known lane is claimed, without discovery.
-    Alone(Next),
     /// One job is claimed on a guess.
     Guess,
     /// Discovery runs, for this reason.
@@ -103,7 +101,7 @@ enum Why {
 }
 
 /// A claim for all slots that want jobs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Claim {
     wants: Vec<Want>,
     /// What is planned so far, for the first of the wants.
@@ -113,6 +111,8 @@ struct Claim {
     in_vain: Vec<usize>,
     /// How long the claim lock took to come, and when the claim under it began.
     locked: Option<(Duration, Instant)>,
+    /// The only known lane is claimed, without discovery.
+    alone: bool,
     /// Discovery has just run, so the round ends with this claim.
     last: bool,
     /// How many jobs the round has claimed before.
@@ -229,10 +229,9 @@ impl Brain {
     pub(super) fn begin(&mut self, wants: Vec<Want>, after: After) -> Step {
         (self.wants, self.after, self.missed) = (wants, after, false);
         self.unseen |= after == After::News;
-        if let Some(mut next) = self.only_lane() {
-            let asks = std::mem::take(&mut next.asks);
-            self.phase = Phase::Alone(next);
-            return Step::Claim { asks, alone: true };
+        if let Some(next) = self.only_lane() {
+            let wants = vec![Want { slots: next.slots, take: next.take }];
+            return self.take(Claim { wants, nexts: vec![next], alone: true, last: true, ..Claim::default() });
         }
         if let Some(ask) = self.guess() {
             self.phase = Phase::Guess;
@@ -250,16 +249,10 @@ impl Brain {
                 self.discovered(result, took)?;
                 self.looked(why)
             }
-            (Phase::Alone(_), Event::Claimed { jobs: [], .. }) => {
+            (Phase::Claim(Claim { alone: true, .. }), Event::Claimed { jobs: [], .. }) => {
                 // the lane may not even have been read
-                (self.full, self.missed) = (false, true);
+                self.missed = true;
                 self.look_or_claim()
-            }
-            (Phase::Alone(next), Event::Claimed { asks, jobs, began }) => {
-                (self.missed_before, self.unseen) = (false, false);
-                let wanted = next.take;
-                self.learn(&[next], wanted, &asks, jobs, began);
-                self.done(jobs.len())
             }
             (Phase::Guess, Event::Claimed { jobs: [], .. }) => self.look_or_claim(),
             (Phase::Guess, Event::Claimed { .. }) => self.look(Why::Guessed, false),
@@ -277,6 +270,9 @@ impl Brain {
             }
             (Phase::Claim(claim), Event::Previewed(asks, reach, shares)) => self.previewed(claim, asks, reach, &shares),
             (Phase::Claim(claim), Event::Claimed { asks, jobs, began }) => {
+                if claim.alone {
+                    (self.missed_before, self.unseen) = (false, false);
+                }
                 self.learn(&claim.nexts, wanted(&claim.wants), &asks, jobs, began);
                 self.claimed(claim, jobs.len())
             }
@@ -287,16 +283,13 @@ impl Brain {
     /// The round failed.
     pub(super) fn failed(&mut self, error: &Error) {
         self.discovery.last = None;
-        let wanted = match std::mem::replace(&mut self.phase, Phase::Resting) {
-            Phase::Claim(claim) => wanted(&claim.wants),
-            Phase::Alone(next) => next.take,
-            Phase::Resting | Phase::Guess | Phase::Look(_) => return,
-        };
         let timed_out = matches!(error, Error::Database { source: sqlx::Error::Io(error), .. }
             if error.kind() == std::io::ErrorKind::TimedOut);
-        if timed_out {
+        if let Phase::Claim(claim) = std::mem::replace(&mut self.phase, Phase::Resting)
+            && timed_out
+        {
             // over a slow connection, this many jobs would never arrive in time
-            self.at_most = (wanted.min(self.at_most) / 2).max(1);
+            self.at_most = (wanted(&claim.wants).min(self.at_most) / 2).max(1);
         }
     }
 
@@ -424,9 +417,7 @@ impl Brain {
     }
 
     fn claim(&mut self, last: bool, had: usize) -> Step {
-        let (nexts, in_vain) = (Vec::new(), Vec::new());
-        let wants = self.wants.clone();
-        self.claim_in_turn(Claim { wants, nexts, plan: None, in_vain, locked: None, last, had })
+        self.claim_in_turn(Claim { wants: self.wants.clone(), last, had, ..Claim::default() })
     }
 
     /// Claims under the claim lock, if all slots want many jobs. Then each worker takes what the one before it left.
@@ -486,8 +477,9 @@ impl Brain {
         if asks.is_empty() {
             return self.claimed(claim, 0);
         }
+        let alone = claim.alone;
         self.phase = Phase::Claim(claim);
-        Step::Claim { asks, alone: false }
+        Step::Claim { asks, alone }
     }
 
     /// A claim has taken so many jobs. If there were none, the queues that were left out come next.
