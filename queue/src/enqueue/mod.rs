@@ -10,9 +10,9 @@ use std::sync::Arc;
 use sqlx::Connection as _;
 
 use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::store::engine::connection::SqlStore;
 use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::notify;
-use crate::store::engine::connection::SqlStore;
 use crate::store::engine::connection::write_queue::Turns;
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::jobs::enqueue::enqueue;
@@ -111,10 +111,7 @@ async fn write_through_pool<DB: Dialect>(
 }
 
 /// Writes on the caller's connection.
-async fn write<DB: Dialect>(
-    conn: &mut DB::Connection,
-    jobs: &[NewJob],
-) -> Result<Vec<Enqueued>, Unwritten> {
+async fn write<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Unwritten> {
     // outside the transaction that the caller believes in, the jobs would stay although its commit fails
     if DB::ENDS_BY_ITSELF && conn.is_in_transaction() && !DB::is_open(conn).await? {
         return Err(Unwritten::TransactionOver);

@@ -151,14 +151,4 @@ impl Drained {
             Outcome::Lost { .. } => self.lost += 1,
         }
     }
-
-    pub(super) fn extend(&mut self, more: Self) {
-        self.completed += more.completed;
-        self.retried += more.retried;
-        self.dead += more.dead;
-        self.cancelled += more.cancelled;
-        self.snoozed += more.snoozed;
-        self.lost += more.lost;
-        self.errors.extend(more.errors);
-    }
 }

@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::state::JobId;
 use crate::limits::{END_OF_9999, YEAR_1};
+use crate::state::JobId;
 use crate::state::JobState;
 use crate::store::AdminStore;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
