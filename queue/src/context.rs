@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::error::Error;
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::values::{End, RunningRow};
 
 /// The values given with [`WorkerBuilder::state`](crate::WorkerBuilder::state), by type.

@@ -6,12 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::error::Error as JsonError;
 
-use crate::backoff::Backoff;
 use crate::context::JobContext;
 #[cfg(feature = "schedules")]
 use crate::error::Error;
 use crate::job::{Job, StateType};
-use crate::outcome::JobError;
+use crate::outcome::{Backoff, JobError};
 #[cfg(feature = "schedules")]
 use crate::schedule::definition::Definition;
 

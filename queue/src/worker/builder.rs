@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::States;
-use crate::enqueue::target::Pool;
+use crate::enqueue::Pool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::limits::check_name;
@@ -15,11 +15,11 @@ use crate::signal;
 use crate::store::{Capabilities, Store};
 use crate::telemetry::Event;
 
-use crate::worker::config::{Config, DECODE_GRACE, Timing};
+use crate::worker::config::Config;
 #[cfg(feature = "schedules")]
 use crate::worker::declared::Declared;
 use crate::worker::lifecycle;
-use crate::worker::run::attempt::Env;
+use crate::worker::run::attempt::{Env, Timing};
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
@@ -53,10 +53,6 @@ impl Worker {
     /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool`, or a reference to one. Does no I/O.
     pub fn builder(pool: impl Pool) -> WorkerBuilder {
         WorkerBuilder::new(pool)
-    }
-
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config }
     }
 
     /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
@@ -122,7 +118,6 @@ pub struct WorkerBuilder {
     linked: bool,
     transaction_pooler: bool,
     log_errors: bool,
-    decode_grace: Duration,
     timing: Timing,
     #[cfg(feature = "schedules")]
     app: Option<String>,
@@ -154,7 +149,6 @@ impl WorkerBuilder {
             linked: true,
             transaction_pooler: false,
             log_errors: true,
-            decode_grace: DECODE_GRACE,
             timing: Timing::default(),
             #[cfg(feature = "schedules")]
             app: None,
@@ -272,7 +266,7 @@ impl WorkerBuilder {
     /// # }
     /// ```
     pub fn decode_grace(mut self, grace: Duration) -> Self {
-        self.decode_grace = grace;
+        self.timing.decode_grace = grace;
         self
     }
 
@@ -337,7 +331,12 @@ impl WorkerBuilder {
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
-        self.check_pooler()?;
+        if self.transaction_pooler && !self.store.lend_sessions() {
+            return Err(Error::config(format!(
+                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
+                self.store.capabilities().engine
+            )));
+        }
         #[cfg(feature = "schedules")]
         let schedules = Declared::of(self.app.as_deref(), &self.registered, &jobs)?;
         let others = self.queues.is_empty();
@@ -376,15 +375,19 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give fewer"
             )));
         }
-        Self::warn_of_pool(&*self.store, concurrency);
+        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = self.store.capabilities();
+        // no error, because the worker's own connections are not part of it; a pool of one is deliberate: a database in
+        // memory allows no other
+        if allowed < concurrency && allowed > 1 {
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
+        }
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states),
-            cancel_grace: self.timing.cancel_grace,
-            decode_grace: self.decode_grace,
+            timing: self.timing,
             log_errors: self.log_errors,
         };
-        Ok(Worker::new(Config {
+        let config = Config {
             store: self.store,
             concurrency,
             queues,
@@ -392,10 +395,10 @@ impl WorkerBuilder {
             newest_first: self.newest_first,
             env: Arc::new(env),
             jobs,
-            timing: self.timing,
             #[cfg(feature = "schedules")]
             schedules,
-        }))
+        };
+        Ok(Worker { config })
     }
 
     fn check_jobs(&self) -> Result<HashMap<&'static str, Arc<JobDefinition>>, Error> {
@@ -433,7 +436,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention, .. } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }
@@ -449,25 +452,6 @@ impl WorkerBuilder {
             return Err(Error::config(format!(
                 "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all \
                  jobs: raise the lease or lower the heartbeat"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Warns of a small pool. It is no error, because the worker's own connections are not part of it.
-    fn warn_of_pool(store: &dyn Store, concurrency: u32) {
-        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
-        // a pool of one is deliberate: a database in memory allows no other
-        if allowed < concurrency && allowed > 1 {
-            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
-        }
-    }
-
-    fn check_pooler(&self) -> Result<(), Error> {
-        if self.transaction_pooler && !self.store.lend_sessions() {
-            return Err(Error::config(format!(
-                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
-                self.store.capabilities().engine
             )));
         }
         Ok(())

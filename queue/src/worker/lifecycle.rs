@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
 use crate::limits::micros;
@@ -16,19 +18,16 @@ use crate::store::values::{End, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
-use crate::worker::duties::keys::KeySweep;
 use crate::worker::duties::rescue::Rescue;
-use crate::worker::duties::retention::Retention;
+use crate::worker::duties::retention::{KeySweep, Retention};
 #[cfg(feature = "schedules")]
-use crate::worker::duties::schedules::Schedules;
-#[cfg(feature = "schedules")]
-use crate::worker::duties::ticks::TickRetention;
+use crate::worker::duties::schedules::{Schedules, TickRetention};
 use crate::worker::lease::heartbeat;
-use crate::worker::record::recorder::Recorder;
+use crate::worker::notices::look_at;
+use crate::worker::run::StartRequest;
 use crate::worker::run::attempt::Ended;
-use crate::worker::run::note_starts;
-use crate::worker::run::starts::{StartRequest, Starts};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::ending::Stop;
+use crate::worker::run::slot;
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -53,26 +52,30 @@ pub(crate) async fn supervise(
     store.open().await?;
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
-    let (recorder, ends) = Recorder::new();
-    let (starts, begun) = Starts::new();
-    let shared = Arc::new(Shared::new(config, recorder, starts, wake));
+    let (shared, ends, begun) = Shared::new(config, wake);
     // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
-    let mut run = Run::start(shared, ends, begun).await?;
-
-    let mut immediately = pin!(immediately);
-    let mut hurry = false;
+    let hurry = CancellationToken::new();
+    let life = async {
+        let mut run = Run::start(shared, ends, begun).await?;
+        tokio::select! {
+            () = shutdown => {}
+            () = hurry.cancelled() => {}
+            Some(Err(failed)) = run.tasks.join_next() => resume(failed),
+            Err(failed) = &mut run.recording => resume(failed),
+        }
+        run.stop_claiming(&hurry).await;
+        run.let_finish(&hurry).await;
+        run.cancel(&hurry).await;
+        run.drop_the_rest().await;
+        run.leave().await
+    };
+    let mut life = pin!(life);
     tokio::select! {
-        () = shutdown => {}
-        () = &mut immediately => hurry = true,
-        Some(Err(failed)) = run.tasks.join_next() => resume(failed),
-        Err(failed) = &mut run.recording.0 => resume(failed),
+        result = &mut life => return result,
+        () = immediately => hurry.cancel(),
     }
-    run.stop_claiming(&mut immediately, &mut hurry).await;
-    run.let_finish(&mut immediately, &mut hurry).await;
-    run.cancel(&mut immediately, hurry).await;
-    run.drop_the_rest().await;
-    run.leave().await
+    life.await
 }
 
 /// A run and its loops.
@@ -80,7 +83,7 @@ struct Run {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     claiming: AbortHandle,
-    recording: AbortOnDrop,
+    recording: AbortOnDropHandle<()>,
 }
 
 impl Run {
@@ -92,7 +95,7 @@ impl Run {
     ) -> Result<Self, Error> {
         // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();
-        let id = shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await?;
+        let id = shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await?;
         // before the first claim: jobs claimed without a lease would be released
         let deadline = shared.lease.extend(joined);
         shared.lease.set_id(id);
@@ -102,61 +105,55 @@ impl Run {
         let claiming = tasks.spawn(claim::run(shared.clone()));
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
-        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
-            tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
+            tasks.spawn(duties::run(
+                shared.clone(),
+                TickRetention::new(store.clone(), shared.config.env.timing.retention),
+            ));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
-        tasks.spawn(note_starts::run(shared.clone(), begun));
+        tasks.spawn(slot::record_starts(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
-        let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+        let recording = AbortOnDropHandle::new(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
     }
 
     /// Step 1: stops claiming, and releases at once the jobs that have not started.
-    async fn stop_claiming(&mut self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
+    async fn stop_claiming(&mut self, hurry: &CancellationToken) {
         let shared = &self.shared;
         shared.stop_claiming.cancel();
         while !self.claiming.is_finished() {
             tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended.unwrap_or_else(resume),
-                () = &mut *immediately, if !*hurry => *hurry = true,
                 // a claim under way may still return jobs: usually at once, otherwise step 5 releases them
-                () = tokio::time::sleep(STRAGGLE), if *hurry => break,
+                () = async { hurry.cancelled().await; sleep(STRAGGLE).await } => break,
             }
         }
-        let released = release_unstarted(shared);
+        let released = shared.release(shared.work.slots.clear());
         let running = shared.work.held().len();
         Event::WorkerStopping { worker: shared.lease.id(), running, released }.emit();
     }
 
     /// Step 2: lets running jobs continue for the grace period.
-    async fn let_finish(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
-        if *hurry {
-            return;
-        }
+    async fn let_finish(&self, hurry: &CancellationToken) {
         tokio::select! {
             () = idle(&self.shared) => {}
-            () = tokio::time::sleep(self.shared.config.timing.shutdown_grace) => {}
-            () = immediately => *hurry = true,
+            () = sleep(self.shared.config.env.timing.shutdown_grace) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
     /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
-    async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
-        let shared = &self.shared;
-        if shared.work.is_idle() {
-            return;
-        }
-        shared.work.stop_all(Stop::Shutdown);
-        let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
+    async fn cancel(&self, hurry: &CancellationToken) {
+        self.shared.work.stop_all(Stop::Shutdown);
         tokio::select! {
-            () = idle(shared) => {}
-            () = tokio::time::sleep(grace) => {}
-            () = immediately, if !hurry => {}
+            () = idle(&self.shared) => {}
+            () = sleep(self.shared.config.env.timing.cancel_grace + STRAGGLE) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
@@ -180,14 +177,14 @@ impl Run {
     async fn leave(self) -> Result<(), Error> {
         let Self { shared, mut tasks, claiming, recording } = self;
         let store = &shared.config.store;
-        let told = timeout(shared.config.timing.lease, async {
+        let told = timeout(shared.config.env.timing.lease, async {
             while !claiming.is_finished() {
                 tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
             }
-            release_unstarted(&shared);
+            shared.release(shared.work.slots.clear());
             recorded(&shared).await;
             // a worker that has left has no lease to run out, so nobody would find these jobs soon
-            if timeout(LAST_LOOK, orphans::release_all(&shared)).await.is_err() {
+            if !matches!(timeout(LAST_LOOK, orphans::release_all(&shared)).await, Ok(Ok(()))) {
                 return false;
             }
             recorded(&shared).await;
@@ -224,8 +221,8 @@ fn announce(shared: &Shared) {
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
 fn warn_of_misfits(shared: &Shared) {
     let (config, worker) = (&shared.config, shared.lease.id());
-    let undeclared: Vec<&str> =
-        config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
+    let declared = |queue: &&str| config.jobs.values().any(|job| job.queue == *queue);
+    let undeclared: Vec<&str> = config.queues.keys().map(String::as_str).filter(|queue| !declared(queue)).collect();
     if !undeclared.is_empty() {
         Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") }.emit();
     }
@@ -246,10 +243,6 @@ fn first_of(names: &BTreeSet<String>) -> String {
     text
 }
 
-fn declares(config: &Config, queue: &str) -> bool {
-    config.jobs.values().any(|job| job.queue == queue)
-}
-
 /// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a
 /// failure here does not count as an outage.
 async fn listen(shared: Arc<Shared>) {
@@ -267,38 +260,17 @@ async fn listen(shared: Arc<Shared>) {
                 tracing::debug!(%error, "lost the database's notifications; polling until they are back");
             }
         }
-        tokio::time::sleep(SIGNAL_RETRY).await;
+        sleep(SIGNAL_RETRY).await;
         wake();
     }
 }
 
-fn release_unstarted(shared: &Shared) -> usize {
-    let unstarted = shared.work.take_unstarted();
-    let count = unstarted.len();
-    for (job, worker) in unstarted {
-        shared.recorder.record(worker, End::unstarted(job.hold()));
-    }
-    count
-}
-
 async fn idle(shared: &Shared) {
-    until(shared, || shared.work.is_idle()).await;
+    look_at(&shared.notices.progress, || shared.work.slots.is_idle().then_some(())).await;
 }
 
 async fn recorded(shared: &Shared) {
-    until(shared, || shared.recorder.unrecorded() == 0).await;
-}
-
-/// Waits for progress until `done`.
-async fn until(shared: &Shared, done: impl Fn() -> bool) {
-    loop {
-        let mut progress = pin!(shared.notices.progress.notified());
-        progress.as_mut().enable();
-        if done() {
-            return;
-        }
-        progress.await;
-    }
+    look_at(&shared.notices.progress, || (shared.recorder.unrecorded() == 0).then_some(())).await;
 }
 
 /// Continues the panic of a loop: it is a defect, and must not be hidden.
@@ -307,15 +279,6 @@ fn resume(failed: tokio::task::JoinError) {
         && let Ok(panic) = failed.try_into_panic()
     {
         std::panic::resume_unwind(panic);
-    }
-}
-
-/// Aborts a task when its owner is dropped.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -34,8 +34,4 @@ mod shared;
 
 pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
-pub(crate) use config::{DECODE_GRACE, Timing};
-#[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Attempt, AttemptRow, Env, LongArgs};
-#[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Ended, Settled};
+pub(crate) use run::attempt::{Attempt, AttemptRow, Ended, Env, LongArgs, Settled, Timing};

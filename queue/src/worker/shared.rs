@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::values::{Lane, NewWorker, Scope};
+use crate::store::values::{Claimed, End, Lane, NewWorker, Scope, WorkerId};
 use crate::worker::config::Config;
+use crate::worker::lease::OwnLease;
 use crate::worker::lease::health::Health;
-use crate::worker::lease::own::OwnLease;
 use crate::worker::notices::Notices;
-use crate::worker::record::claims::ClaimRecords;
 use crate::worker::record::recorder::Recorder;
-use crate::worker::run::starts::Starts;
-use crate::worker::run::work::Work;
+use crate::worker::run::attempt::Ended;
+use crate::worker::run::{StartRequest, Starts, Work};
 
 /// What the loops of one worker share. Each part says who may change it.
 pub(crate) struct Shared {
@@ -26,8 +26,6 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     /// Slots hand over how attempts ended; the recording loop writes it.
     pub(crate) recorder: Recorder,
-    /// Claims are noted here; heartbeats settle them.
-    pub(crate) claim_records: ClaimRecords,
     /// Slots hand over starts; the starts loop writes them.
     pub(crate) starts: Starts,
     /// Shutdown to all: no more claims.
@@ -37,7 +35,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, recorder: Recorder, starts: Starts, enqueued: Arc<Notify>) -> Self {
+    /// Also returns where ends and starts arrive.
+    pub(crate) fn new(
+        config: Config,
+        enqueued: Arc<Notify>,
+    ) -> (Arc<Self>, UnboundedReceiver<(WorkerId, Ended)>, UnboundedReceiver<StartRequest>) {
+        let ((recorder, ends), (starts, begun)) = (Recorder::new(), Starts::new());
         let mut kinds: Vec<String> = config.jobs.keys().map(ToString::to_string).collect();
         kinds.sort();
         let named = config.queues.keys().filter(|_| !config.others);
@@ -46,24 +49,32 @@ impl Shared {
         let pid = std::process::id();
         let card = NewWorker { host: host(), pid, concurrency: config.concurrency, queues, kinds };
         let notices = Notices::new(enqueued);
-        Self {
+        let shared = Self {
             scope,
-            lease: OwnLease::new(card, config.timing.lease),
+            lease: OwnLease::new(card, config.env.timing.lease),
             work: Work::new(&config, notices.room.clone()),
             notices,
             health: Health::default(),
             recorder,
-            claim_records: ClaimRecords::default(),
             starts,
             stop_claiming: CancellationToken::new(),
             over: CancellationToken::new(),
             config,
+        };
+        (Arc::new(shared), ends, begun)
+    }
+
+    /// Gives jobs back that have not started. Returns how many.
+    pub(crate) fn release(&self, unstarted: Vec<(Claimed, WorkerId)>) -> usize {
+        for (job, worker) in &unstarted {
+            self.recorder.record(*worker, End::unstarted(job.hold()));
         }
+        unstarted.len()
     }
 
     /// The retries of a lane's jobs, if these slots serve it.
     pub(crate) fn retries(&self, slots: usize, lane: &Lane) -> Option<u32> {
-        let served = self.work.slots_of(&lane.queue) == Some(slots);
+        let served = self.work.slots.of(&lane.queue) == Some(slots);
         self.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
     }
 }

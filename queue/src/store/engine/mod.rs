@@ -8,14 +8,15 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | [`admin`] | What people see and change |
+//! | `inspect`, `changes` | What people see, and what they change |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
-pub(crate) mod admin;
+mod changes;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod driver;
+mod inspect;
 pub(crate) mod jobs;
 mod leases;
 pub(crate) mod migrate;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::values::lanes::Lane;
 use crate::store::values::workers::WorkerId;
 

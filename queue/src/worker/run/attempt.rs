@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States};
@@ -19,17 +19,39 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
 use crate::telemetry::Event;
-use crate::worker::run::raw::{Raw, panic_text};
-use crate::worker::run::switch::{Stop, Switch};
+use crate::worker::notices::until;
+use crate::worker::run::ending::{Raw, Stop, Switch, panic_text};
+
+/// The durations of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) heartbeat: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) retention: Duration,
+    /// For how long arguments that do not decode are tried again.
+    pub(crate) decode_grace: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(2500),
+            lease: Duration::from_millis(7500),
+            shutdown_grace: Duration::from_secs(30),
+            cancel_grace: Duration::from_secs(5),
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
+            decode_grace: Duration::from_secs(60 * 60),
+        }
+    }
+}
 
 /// What the attempts of a worker have in common.
 pub(crate) struct Env {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) states: Arc<States>,
-    /// How long an attempt may take to end after it was told to stop.
-    pub(crate) cancel_grace: Duration,
-    /// For how long arguments that do not decode are tried again.
-    pub(crate) decode_grace: Duration,
+    pub(crate) timing: Timing,
     /// Whether log lines carry the errors of jobs.
     pub(crate) log_errors: bool,
 }
@@ -146,7 +168,7 @@ impl Attempt {
             biased;
             () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
             result = &mut handler => Raw::returned(result),
-            () = tokio::time::sleep(self.env.cancel_grace) => {
+            () = tokio::time::sleep(self.env.timing.cancel_grace) => {
                 Event::JobDropped { job: &self.job, reason: &reason }.emit();
                 Raw::Dropped(reason)
             }
@@ -260,12 +282,4 @@ pub(crate) enum Settled {
     Ended(End),
     /// The lease was lost, so there is nothing to record.
     Lost,
-}
-
-/// Waits until the deadline; forever without one.
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

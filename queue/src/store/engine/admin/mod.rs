@@ -1,4 +1,0 @@
-//! The administration: what it shows, and what it changes.
-
-pub(crate) mod changes;
-pub(crate) mod inspect;
