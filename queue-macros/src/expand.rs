@@ -1,7 +1,7 @@
 //! Generates the code for a valid function. Mistakes are handled elsewhere.
 //!
 //! A type that cannot be stored is reported once, at the type. So the generated code never derives on the user's types.
-//! It uses the traits `Argument`, `StateParameter`, `TxParameter`, `ReturnValue` and `ReturnedError` of
+//! It uses the traits `Argument`, `StateParameter`, `TxParameter`, `ReturnValue` and `IntoJobError` of
 //! `queue::__private`, in expressions with the span of the type from end to end: the compiler prints equal messages at
 //! one span only once.
 
@@ -193,7 +193,7 @@ fn body(job: &Job, context: &Ident) -> TokenStream {
             Parameter::Context { borrowed: false } => quote!(::core::clone::Clone::clone(&#context)),
             Parameter::State { borrowed, ty } => {
                 let state = variable(&format!("state_{}", states.len()));
-                let get = call(ty, quote!(#private::StateParameter<_>), "get", quote!(&#context));
+                let get = call(ty, quote!(#private::StateParameter), "get", quote!(&#context));
                 states.push(quote!(let #state = #get;));
                 if *borrowed { quote!(&#state) } else { quote!(#state) }
             }
@@ -228,7 +228,7 @@ fn body(job: &Job, context: &Ident) -> TokenStream {
         Some(ty) => {
             let returned = quote!(#private::ReturnValue);
             let split = call(ty, returned.clone(), "into_result", quote!(#result));
-            let failed = quote!(#private::ReturnedError<_>);
+            let failed = quote!(#private::IntoJobError);
             let failed = call(&on_type(ty, returned, "Error"), failed, "into_job_error", quote!(#error));
             let commit = commit(quote!(#result));
             let roll_back = on_tx("roll_back", quote!(#tx)).map(|roll_back| quote!(#roll_back.await;));
@@ -257,7 +257,7 @@ fn body(job: &Job, context: &Ident) -> TokenStream {
 fn requires(job: &Job) -> Option<TokenStream> {
     let private = &job.private;
     let described = job.parameters.iter().filter_map(|parameter| match parameter {
-        Parameter::State { ty, .. } => Some((ty, quote!(#private::StateParameter<_>))),
+        Parameter::State { ty, .. } => Some((ty, quote!(#private::StateParameter))),
         Parameter::Tx { ty } => Some((ty, quote!(#private::TxParameter))),
         _ => None,
     });
@@ -276,6 +276,7 @@ fn constants(job: &Job) -> TokenStream {
     let Job { options, kind, krate, .. } = job;
     let (queue, priority, retries) = (options.queue.iter(), options.priority.iter(), options.max_retries.iter());
     let (timeout, backoff) = (options.timeout.iter(), options.backoff.iter());
+    let start_within = options.start_within.iter();
     let aliases = options.aliases.iter().map(LitStr::value);
     let aliases = (!options.aliases.is_empty())
         .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
@@ -287,6 +288,8 @@ fn constants(job: &Job) -> TokenStream {
         #(const PRIORITY: ::core::primitive::i16 = #priority;)*
         #(const MAX_RETRIES: ::core::primitive::u32 = #retries;)*
         #(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)*
+        #(const START_WITHIN: ::core::option::Option<::core::time::Duration> =
+            ::core::option::Option::Some(#start_within);)*
         #(const BACKOFF: #krate::Backoff = #krate::Backoff::#backoff;)*
         #unique
     }

@@ -98,17 +98,17 @@ pub(crate) fn serialize_and_deserialize(job: &Job, layout: &Layout) -> [TokenStr
         let slot = on_argument(argument, private, "slot", TokenStream::new());
         if *has_default { quote!(#private::Slot::or_default(#slot)) } else { slot }
     });
-    let taken = job
+    let read = job
         .arguments()
         .zip(&slots)
-        .map(|(argument, slot)| on_argument(argument, private, "from_stored", quote!(#private::Slot::take(#slot))));
+        .map(|(argument, slot)| on_argument(argument, private, "any_slot", quote!(&mut #slot)));
     serde_impls(
         job,
         &quote!(#private::Layout::write(&#tokens, #serializer, &[#(#written),*])),
         &quote! {
             #(let mut #slots = #made;)*
-            #private::Layout::read(&#tokens, #deserializer, &mut [#(&mut #slots),*])?;
-            ::core::result::Result::Ok(Self { #(#names: #taken,)* })
+            #private::Layout::read(&#tokens, #deserializer, &mut [#(#read),*])?;
+            ::core::result::Result::Ok(Self { #(#names: #private::Slot::take(#slots),)* })
         },
     )
 }

@@ -35,7 +35,7 @@ pub(crate) fn on_argument(
     function: &str,
     arguments: TokenStream,
 ) -> TokenStream {
-    call(&argument.ty, quote!(#private::Argument<_>), function, arguments)
+    call(&argument.ty, quote!(#private::Argument), function, arguments)
 }
 
 /// The spans of the first and the last token.

@@ -2,37 +2,22 @@
 
 pub use inventory;
 pub use serde;
+use tokio_util::task::AbortOnDropHandle;
 
-pub use crate::arguments::{Layout, Slot, read_nothing, write_nothing};
+pub use crate::arguments::{AnySlot, Layout, Slot, read_nothing, write_nothing};
 use crate::context::JobContext;
 pub use crate::context::State;
-use crate::effects;
-use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+pub use crate::effects::TxParameter;
 pub use crate::job::StateType;
 pub use crate::outcome::{IntoJobError, JobError};
 pub use crate::registry::Registration;
 
-/// Returns the worker's value for a [`State`] parameter.
-pub fn state<T: Clone + Send + Sync + 'static>(ctx: &JobContext) -> State<T> {
-    // cannot fail in a worker: `WorkerBuilder::build` refuses a worker that lacks a required state
-    State(
-        ctx.state::<T>()
-            .unwrap_or_else(|| panic!("the worker was built without .state(…) for {}", std::any::type_name::<T>())),
-    )
-}
-
 /// Runs a `#[job(blocking)]` function on a blocking thread. A panic continues in the caller. If the attempt is dropped
 /// while the function waits for a thread, the function never starts, because another attempt may be current by then.
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
-    struct TaskGuard<R>(tokio::task::JoinHandle<R>);
-    impl<R> Drop for TaskGuard<R> {
-        fn drop(&mut self) {
-            self.0.abort(); // has no effect once the function has started
-        }
-    }
     let span = tracing::Span::current();
-    let mut task = TaskGuard(tokio::task::spawn_blocking(move || span.in_scope(work)));
-    match (&mut task.0).await {
+    // the abort has no effect once the function has started
+    match AbortOnDropHandle::new(tokio::task::spawn_blocking(move || span.in_scope(work))).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -42,23 +27,8 @@ pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'stat
 }
 
 // Everything below improves the compiler's messages for `#[job]`. A wrong type is reported once, at the type, with a
-// fix. If a trait had only its blanket implementation, the compiler would report the bounds of that implementation one
-// by one, and name traits that the user never wrote. With a second implementation that never applies, it cannot prefer
-// one, and reports the trait itself. `Is` and `IsNot` distinguish the two. The generated code leaves them to inference.
-
-/// Marks the implementation that applies.
-#[derive(Debug)]
-pub struct Is;
-
-/// Marks the implementation that never applies.
-#[derive(Debug)]
-pub struct IsNot;
-
-mod never {
-    /// Implemented by nothing.
-    pub trait Never {}
-}
-use never::Never;
+// fix. Without `do_not_recommend`, the compiler would report the bounds of an implementation one by one, and name traits
+// that the user never wrote.
 
 /// An argument of a job.
 #[diagnostic::on_unimplemented(
@@ -67,9 +37,7 @@ use never::Never;
     note = "an argument, and every type in it, needs `#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]`; a \
             connection, a client or other shared value is a `State<T>` parameter instead"
 )]
-pub trait Argument<M>: Sized {
-    /// The type that serde reads.
-    type Stored: serde::de::DeserializeOwned;
+pub trait Argument: Sized {
     /// `Clone` through this trait.
     fn clone(&self) -> Self;
     /// `Debug` through this trait.
@@ -77,16 +45,16 @@ pub trait Argument<M>: Sized {
     /// `Serialize` through this trait.
     fn as_stored(&self) -> &dyn erased_serde::Serialize;
     /// The place where `Deserialize` puts the value.
-    fn slot() -> Slot<Self::Stored>;
-    /// What `Deserialize` read.
-    fn from_stored(stored: Self::Stored) -> Self;
+    fn slot() -> Slot<Self>;
+    /// `Deserialize` through this trait.
+    fn any_slot(slot: &mut Slot<Self>) -> &mut dyn AnySlot;
 }
 
-impl<T> Argument<Is> for T
+#[diagnostic::do_not_recommend]
+impl<T> Argument for T
 where
     T: std::fmt::Debug + Clone + serde::Serialize + serde::de::DeserializeOwned + 'static,
 {
-    type Stored = T;
     fn clone(&self) -> Self {
         Clone::clone(self)
     }
@@ -97,29 +65,10 @@ where
         self
     }
     fn slot() -> Slot<T> {
-        Slot::new()
+        Slot::empty()
     }
-    fn from_stored(stored: T) -> T {
-        stored
-    }
-}
-
-impl<T: Never> Argument<IsNot> for T {
-    type Stored = ();
-    fn clone(&self) -> Self {
-        unreachable!()
-    }
-    fn debug(&self) -> &dyn std::fmt::Debug {
-        unreachable!()
-    }
-    fn as_stored(&self) -> &dyn erased_serde::Serialize {
-        unreachable!()
-    }
-    fn slot() -> Slot<()> {
-        unreachable!()
-    }
-    fn from_stored((): ()) -> T {
-        unreachable!()
+    fn any_slot(slot: &mut Slot<T>) -> &mut dyn AnySlot {
+        slot
     }
 }
 
@@ -131,68 +80,23 @@ impl<T: Never> Argument<IsNot> for T {
     note = "every attempt takes a clone: a `queue::State<T>` needs `T: Clone + Send + Sync + 'static`",
     note = "`#[derive(Clone)]` for `T`, or share one value as `State<std::sync::Arc<T>>`"
 )]
-pub trait StateParameter<M>: Sized {
+pub trait StateParameter: Sized {
     /// Returns the worker's value.
     fn get(ctx: &JobContext) -> Self;
     /// Returns the type for `Job::requires`.
     fn describe() -> StateType;
 }
 
-impl<T: Clone + Send + Sync + 'static> StateParameter<Is> for State<T> {
+#[diagnostic::do_not_recommend]
+impl<T: Clone + Send + Sync + 'static> StateParameter for State<T> {
     fn get(ctx: &JobContext) -> Self {
-        state(ctx)
+        // cannot fail in a worker: `WorkerBuilder::build` refuses a worker that lacks a required state
+        State(ctx.state::<T>().unwrap_or_else(|| {
+            panic!("the worker was built without .state(…) for {}", std::any::type_name::<T>());
+        }))
     }
     fn describe() -> StateType {
         StateType::of::<T>()
-    }
-}
-
-impl<T: Never> StateParameter<IsNot> for T {
-    fn get(_: &JobContext) -> Self {
-        unreachable!()
-    }
-    fn describe() -> StateType {
-        unreachable!()
-    }
-}
-
-/// A [`Tx`] parameter.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a parameter of a job",
-    label = "not the transaction of a worker",
-    note = "write `&mut queue::Tx<sqlx::Postgres>`, `Tx<sqlx::MySql>` or `Tx<sqlx::Sqlite>`"
-)]
-pub trait TxParameter: Sized {
-    /// Begins the transaction.
-    fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send;
-    /// Completes the job in it, and commits.
-    fn commit<O: serde::Serialize>(
-        self,
-        ctx: &JobContext,
-        output: &O,
-    ) -> impl Future<Output = Result<(), JobError>> + Send;
-    /// Undoes everything.
-    fn roll_back(self) -> impl Future<Output = ()> + Send;
-    /// Returns what a worker needs for it, for `Job::requires`.
-    fn describe() -> StateType;
-}
-
-impl<DB: TxDatabase> TxParameter for Tx<DB> {
-    fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send {
-        effects::begin(ctx)
-    }
-    fn commit<O: serde::Serialize>(
-        self,
-        ctx: &JobContext,
-        output: &O,
-    ) -> impl Future<Output = Result<(), JobError>> + Send {
-        effects::commit(self, ctx, effects::json(output))
-    }
-    fn roll_back(self) -> impl Future<Output = ()> + Send {
-        effects::roll_back(self)
-    }
-    fn describe() -> StateType {
-        StateType::of_tx::<WorkerPool<DB>>(DB::TYPE, DB::ENGINE)
     }
 }
 
@@ -224,30 +128,6 @@ impl<T, E> ReturnValue for Result<T, E> {
     type Error = E;
     fn into_result(self) -> Self {
         self
-    }
-}
-
-/// The error type of a job.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the error of a job",
-    label = "not an error that a worker can record",
-    note = "implement `std::error::Error` for it, or return `Result<_, queue::JobError>` and use `?`",
-    note = "a boxed error has to be `Box<dyn std::error::Error + Send + Sync>`"
-)]
-pub trait ReturnedError<M> {
-    /// Converts the error into the outcome of the attempt.
-    fn into_job_error(self) -> JobError;
-}
-
-impl<E: IntoJobError> ReturnedError<Is> for E {
-    fn into_job_error(self) -> JobError {
-        IntoJobError::into_job_error(self)
-    }
-}
-
-impl<E: Never> ReturnedError<IsNot> for E {
-    fn into_job_error(self) -> JobError {
-        unreachable!()
     }
 }
 

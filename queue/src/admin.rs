@@ -8,13 +8,12 @@ use chrono::{DateTime, Utc};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::enqueue::target::Pool;
+use crate::enqueue::Pool;
 use crate::error::Error;
 pub use crate::gauges::{Count, Depth, Gauges};
-use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
-use crate::state::JobState;
 pub use crate::state::UnknownState;
+use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
 use crate::store::values::Refusal;
 use crate::store::view::{Among, MAX_PAGE};
@@ -60,7 +59,7 @@ pub struct Admin {
 impl Admin {
     /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
-        Self { store: pool.admin_store(), page: Arc::default() }
+        Self { store: pool.store(), page: Arc::default() }
     }
 
     /// Counts the jobs by kind, queue and state, and finds the oldest of each. The counts are exact: it reads every
@@ -326,11 +325,11 @@ impl Admin {
         let patience = Instant::now() + PATIENCE;
         let mut tries = 0;
         loop {
-            let changed = operation.run(&*self.store, &[id.get()], None).await?;
-            if let Some(Refusal { id, key, holder }) = changed.refused.into_iter().next() {
+            let (changed, refused) = operation.run(&*self.store, &[id.get()], None).await?;
+            if let Some(Refusal { id, key, holder }) = refused.into_iter().next() {
                 return Err(Error::KeyTaken { id: id.into(), key, holder: holder.into() });
             }
-            if !changed.ids.is_empty() {
+            if !changed.is_empty() {
                 return Ok(());
             }
             tries += 1;
@@ -391,10 +390,12 @@ impl Admin {
         if ids.is_empty() {
             return Ok(0);
         }
-        let changed = operation.run(&*self.store, ids, listed).await?;
-        changed.tell_of_refusals();
-        let refused = changed.refused.iter().map(|it| it.id);
-        let done: HashSet<i64> = changed.ids.iter().copied().chain(refused).collect();
+        let (changed, refused) = operation.run(&*self.store, ids, listed).await?;
+        for Refusal { id, holder, .. } in &refused {
+            // not the key: it may consist of arguments, which are never logged
+            Event::NotSentBack { id: *id, holder: *holder }.log();
+        }
+        let done: HashSet<i64> = changed.iter().copied().chain(refused.iter().map(|it| it.id)).collect();
         for &id in ids.iter().filter(|id| !done.contains(id)) {
             if let Fate::Missed(state) = self.fate(id.into(), operation).await?
                 && (listed.is_none_or(|listed| listed == state) || !matches!(operation, Operation::Delete))
@@ -402,7 +403,7 @@ impl Admin {
                 missed.push(id);
             }
         }
-        Ok(changed.ids.len() as u64)
+        Ok(changed.len() as u64)
     }
 
     /// Why an operation did not change this job.
@@ -442,25 +443,14 @@ enum Operation {
     Edit(String),
 }
 
-/// What became of the jobs of an operation.
-struct Changed {
-    ids: Vec<i64>,
-    /// Other jobs have their keys.
-    refused: Vec<Refusal>,
-}
-
-impl Changed {
-    fn tell_of_refusals(&self) {
-        // not the key: it may consist of arguments, which are never logged
-        for Refusal { id, holder, .. } in &self.refused {
-            Event::NotSentBack { id: *id, holder: *holder }.emit();
-        }
-    }
-}
-
 impl Operation {
-    /// `state`: the state that the jobs were listed with.
-    async fn run(&self, store: &dyn AdminStore, ids: &[i64], state: Option<JobState>) -> Result<Changed, Error> {
+    /// The changed jobs, and those whose keys other jobs have. `state`: the state that the jobs were listed with.
+    async fn run(
+        &self,
+        store: &dyn AdminStore,
+        ids: &[i64],
+        state: Option<JobState>,
+    ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
         let ids = match self {
             Self::Retry => {
                 let mut ready = store.run_now(ids).await?;
@@ -468,28 +458,21 @@ impl Operation {
                 let rest: Vec<i64> = ids.iter().copied().filter(|id| !ready.contains(id)).collect();
                 let (sent_back, refused) = store.send_back(&rest).await?;
                 ready.extend(sent_back);
-                return Ok(Changed { ids: ready, refused });
+                return Ok((ready, refused));
             }
-            Self::SendBack => {
-                let (ids, refused) = store.send_back(ids).await?;
-                return Ok(Changed { ids, refused });
-            }
+            Self::SendBack => return store.send_back(ids).await,
             Self::RunNow => store.run_now(ids).await?,
             Self::Cancel => store.cancel(ids, "cancelled by an administrator").await?,
             // only if still in the listed state: a dead letter may have been sent back since
             Self::Delete => store.delete(ids, state).await?,
             Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await?,
-            Self::Edit(args) => {
-                let mut changed = Vec::new();
-                for &id in ids {
-                    if store.edit(id.into(), args).await? {
-                        changed.push(id);
-                    }
-                }
-                changed
-            }
+            // one at a time
+            Self::Edit(args) => match *ids {
+                [id] if store.edit(id.into(), args).await? => vec![id],
+                _ => Vec::new(),
+            },
         };
-        Ok(Changed { ids, refused: Vec::new() })
+        Ok((ids, Vec::new()))
     }
 
     fn applies_to(&self, state: JobState) -> bool {

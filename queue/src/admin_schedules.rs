@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 use crate::admin::Admin;
 use crate::error::Error;
-use crate::id::JobId;
 use crate::job::Periodic;
 use crate::job::{Enqueue, Job};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth};
@@ -12,6 +11,7 @@ use crate::registry::linked;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::schedule::spec::Schedule;
+use crate::state::JobId;
 use crate::store::schedules::{Change, NotThere, Noted};
 use crate::store::values::NewJob;
 

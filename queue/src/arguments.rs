@@ -4,6 +4,7 @@
 //! writer, and a job adds only its names and places. So a crate with many jobs compiles sooner. Jobs with other serde
 //! attributes than names and defaults still have serde's derives.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use erased_serde::Deserializer as ErasedDeserializer;
@@ -64,7 +65,7 @@ pub struct Slot<T> {
 
 impl<T> Slot<T> {
     /// A slot that must be filled, unless the type is an option.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self { value: None, default: None }
     }
 
@@ -79,12 +80,6 @@ impl<T> Slot<T> {
     /// The value that was read.
     pub fn take(self) -> T {
         self.value.unwrap_or_else(|| unreachable!("`Layout::read` fills every slot, or returns an error"))
-    }
-}
-
-impl<T> Default for Slot<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -141,8 +136,9 @@ impl<'de> Visitor<'de> for Arguments<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(place) = map.next_key_seed(Name(self.layout))? {
-            match place {
+        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+            match self.layout.place(&name) {
+                None if self.layout.deny_unknown => return Err(A::Error::unknown_field(&name, self.layout.names)),
                 None => drop(map.next_value::<IgnoredAny>()?),
                 Some(place) if self.slots[place].is_filled() => {
                     return Err(A::Error::duplicate_field(self.layout.names[place]));
@@ -160,32 +156,6 @@ impl<'de> Visitor<'de> for Arguments<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Reads a name, and finds the place of its argument.
-struct Name<'a>(&'a Layout);
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<usize>, D::Error> {
-        deserializer.deserialize_identifier(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of an argument")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
-        match self.0.place(name) {
-            None if self.0.deny_unknown => Err(E::unknown_field(name, self.0.names)),
-            place => Ok(place),
-        }
     }
 }
 
@@ -281,8 +251,8 @@ mod tests {
 
     impl<'de> Deserialize<'de> for Ours {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let (mut to, mut n, mut note, mut big) = (Slot::new(), Slot::new(), Slot::new(), Slot::new());
-            let mut list = Slot::new().or_default();
+            let (mut to, mut n, mut note, mut big) = (Slot::empty(), Slot::empty(), Slot::empty(), Slot::empty());
+            let mut list = Slot::empty().or_default();
             LAYOUT.read(deserializer, &mut [&mut to, &mut n, &mut note, &mut big, &mut list])?;
             Ok(Self { to: to.take(), n: n.take(), note: note.take(), big: big.take(), list: list.take() })
         }
@@ -354,7 +324,7 @@ mod tests {
     #[test]
     fn unknown_names_are_refused_where_asked() {
         let layout = Layout { deny_unknown: true, names: &["to"], aliases: &[], ..LAYOUT };
-        let mut to = Slot::<String>::new();
+        let mut to = Slot::<String>::empty();
         let mut json = serde_json::Deserializer::from_str(r#"{"too":"a"}"#);
         let error = layout.read(&mut json, &mut [&mut to]).expect_err("unknown");
         assert_eq!(error.to_string(), "unknown field `too`, expected `to` at line 1 column 6");

@@ -7,11 +7,14 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use crate::context::{JobContext, OwnRow, Row};
-use crate::enqueue::target::InTransaction;
-use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool};
+use crate::enqueue::InTransaction;
+use crate::enqueue::tx::{Tx, TxDatabase, WorkerPool, type_name};
 use crate::error::{Doing, Error};
+use crate::job::StateType;
 use crate::limits::may_be_kept;
 use crate::outcome::JobError;
+use crate::store::engine::dialect::Dialect as _;
+use crate::store::engine::jobs::ends;
 
 /// How long the worker's own connection may take to say whose the job is, while the handler's transaction waits.
 const ASK: Duration = Duration::from_secs(2);
@@ -120,10 +123,13 @@ impl JobContext {
     ///
     /// # Cancellation
     /// If it is dropped, roll the transaction back.
-    pub fn guard<'a, T: InTransaction + 'a>(&'a self, tx: T) -> BoxFuture<'a, Result<(), Error>> {
+    pub fn guard<'a, T: InTransaction + 'a>(&'a self, mut tx: T) -> BoxFuture<'a, Result<(), Error>> {
         async move {
             let Some(row) = self.row_for::<T>().await? else { return Ok(()) };
-            match tx.guard(row.row()).await.doing("cannot lock the row of a running job")? {
+            match ends::guard::<T::Database>(tx.connection(), row.row())
+                .await
+                .doing("cannot lock the row of a running job")?
+            {
                 Some(true) => Ok(()),
                 Some(false) => Err(self.refused(row).await),
                 None => Err(Error::config(format!("`guard` {OPEN}"))),
@@ -132,13 +138,15 @@ impl JobContext {
         .boxed()
     }
 
-    async fn complete<T: InTransaction>(&self, tx: T, result: Option<String>) -> Result<(), Error> {
+    async fn complete<T: InTransaction>(&self, mut tx: T, result: Option<String>) -> Result<(), Error> {
         let row = self.row_for::<T>().await?;
         if !self.begins_to_complete() {
             return Err(Error::config(TWICE));
         }
         let Some(row) = row else { return Ok(()) };
-        let done = match tx.complete(row.row(), &row.completed(result)).await.doing("cannot complete a job") {
+        let (end, is_checked) = (row.completed(result), tx.is_checked());
+        let done = ends::complete::<T::Database>(tx.connection(), row.row(), &end, is_checked).await;
+        let done = match done.doing("cannot complete a job") {
             Ok(Some(true)) => return Ok(()),
             Ok(Some(false)) => Err(self.refused(row).await),
             Ok(None) => Err(Error::config(format!("`complete_in` {OPEN}"))),
@@ -159,7 +167,7 @@ impl JobContext {
         if row.is_lost() {
             return Err(Error::LeaseLost { id: self.id() });
         }
-        let (theirs, ours) = (T::ENGINE, row.engine());
+        let (theirs, ours) = (T::Database::ENGINE, row.engine());
         if theirs != ours {
             return Err(Error::config(format!(
                 "the job is in a database of {ours}, and this transaction is one of {theirs}: begin it on the worker's \
@@ -182,44 +190,68 @@ impl JobContext {
 }
 
 /// The result as it is kept.
-pub(crate) fn json(output: &(impl Serialize + ?Sized)) -> Result<Option<String>, Error> {
+fn json(output: &(impl Serialize + ?Sized)) -> Result<Option<String>, Error> {
     let json = serde_json::to_string(output)
         .map_err(|error| Error::config(format!("the result is not serializable: {error}")))?;
     Ok(Some(json).filter(|json| json != "null" && may_be_kept(json)))
 }
 
-/// Begins the transaction of an attempt.
-pub(crate) async fn begin<DB: TxDatabase>(ctx: &JobContext) -> Result<Tx<DB>, JobError> {
-    // cannot fail in a worker: `WorkerBuilder::build` refuses one on another database
-    let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::ENGINE))?;
-    #[cfg(feature = "schedules")]
-    if DB::ONE_WRITER && pool.pool.options().get_max_connections() == 1 {
-        // In memory, the transaction takes the only connection. The handler meets an error if it asks.
-        let _ = ctx.tick().await;
-    }
-    tokio::select! {
-        biased;
-        begun = Tx::begin(pool) => begun.doing("cannot begin the transaction of a job").map_err(JobError::unbegun),
-        () = ctx.cancelled() => Err(JobError::unbegun("told to stop while it waited for its transaction")),
-    }
+/// A [`Tx`] parameter.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter of a job",
+    label = "not the transaction of a worker",
+    note = "write `&mut queue::Tx<sqlx::Postgres>`, `Tx<sqlx::MySql>` or `Tx<sqlx::Sqlite>`"
+)]
+pub trait TxParameter: Sized {
+    /// Begins the transaction.
+    fn begin(ctx: &JobContext) -> impl Future<Output = Result<Self, JobError>> + Send;
+    /// Completes the job in it, and commits.
+    fn commit<O: Serialize>(self, ctx: &JobContext, output: &O) -> impl Future<Output = Result<(), JobError>> + Send;
+    /// Undoes everything.
+    fn roll_back(self) -> impl Future<Output = ()> + Send;
+    /// Returns what a worker needs for it, for `Job::requires`.
+    fn describe() -> StateType;
 }
 
-/// Completes the job in the transaction of its attempt, and commits.
-pub(crate) async fn commit<DB: TxDatabase>(
-    mut tx: Tx<DB>,
-    ctx: &JobContext,
-    result: Result<Option<String>, Error>,
-) -> Result<(), JobError> {
-    // as for a result that is returned without a transaction: no retry can help
-    let result = result.map_err(JobError::dead)?;
-    tx.is_still_open().await?;
-    ctx.complete(&mut tx, result).await?;
-    Ok(tx.commit().await.doing("cannot commit the transaction of a job")?)
-}
+impl<DB: TxDatabase> TxParameter for Tx<DB> {
+    async fn begin(ctx: &JobContext) -> Result<Self, JobError> {
+        // cannot fail in a worker: `WorkerBuilder::build` refuses one on another database
+        let pool = ctx.state::<WorkerPool<DB>>().ok_or_else(|| format!("there is no pool of {}", DB::ENGINE))?;
+        #[cfg(feature = "schedules")]
+        if DB::ONE_WRITER && pool.pool.options().get_max_connections() == 1 {
+            // In memory, the transaction takes the only connection. The handler meets an error if it asks.
+            let _ = ctx.tick().await;
+        }
+        tokio::select! {
+            biased;
+            begun = Self::begin(pool) => begun.doing("cannot begin the transaction of a job").map_err(JobError::unbegun),
+            () = ctx.cancelled() => Err(JobError::unbegun("told to stop while it waited for its transaction")),
+        }
+    }
 
-/// Undoes what a failed handler has written, before its failure is recorded: that waits for the lock on the row.
-pub(crate) async fn roll_back<DB: TxDatabase>(tx: Tx<DB>) {
-    if let Err(error) = tx.roll_back().await {
-        tracing::debug!(%error, "the transaction of a failed job ends with its connection");
+    fn commit<O: Serialize>(
+        mut self,
+        ctx: &JobContext,
+        output: &O,
+    ) -> impl Future<Output = Result<(), JobError>> + Send {
+        let result = json(output);
+        async move {
+            // as for a result that is returned without a transaction: no retry can help
+            let result = result.map_err(JobError::dead)?;
+            self.is_still_open().await?;
+            ctx.complete(&mut self, result).await?;
+            Ok(self.commit().await.doing("cannot commit the transaction of a job")?)
+        }
+    }
+
+    /// Before the failure is recorded: that waits for the lock on the row.
+    async fn roll_back(self) {
+        if let Err(error) = self.roll_back().await {
+            tracing::debug!(%error, "the transaction of a failed job ends with its connection");
+        }
+    }
+
+    fn describe() -> StateType {
+        StateType::of_tx::<WorkerPool<DB>>(type_name::<DB>(), DB::ENGINE)
     }
 }

@@ -2,8 +2,7 @@
 
 use std::io::ErrorKind;
 
-use crate::id::JobId;
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 use crate::store::engines::cure;
 
 /// Why nothing is written in a transaction that only the caller believes in.

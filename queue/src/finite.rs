@@ -1,8 +1,6 @@
 //! Finds numbers that JSON cannot express. The serializer writes them as `null`. A worker would not accept that as a
 //! number, or would read `None` where there was `Some`.
 
-use std::fmt::Display;
-
 use serde::ser::{
     Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
@@ -103,21 +101,17 @@ impl Serializer for Check {
     ) -> Result<(), Error> {
         value.serialize(self)
     }
-
-    fn collect_str<T: Display + ?Sized>(self, _: &T) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 macro_rules! compound {
-    ($($trait:ident: $method:ident($($key:ty)?);)*) => {
+    ($($trait:ident: $($method:ident($($key:ty)?)),*;)*) => {
         $(impl $trait for Check {
             type Ok = ();
             type Error = Error;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Result<(), Error> {
+            $(fn $method<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Result<(), Error> {
                 value.serialize(Check)
-            }
+            })*
 
             fn end(self) -> Result<(), Error> {
                 Ok(())
@@ -131,23 +125,7 @@ compound! {
     SerializeTuple: serialize_element();
     SerializeTupleStruct: serialize_field();
     SerializeTupleVariant: serialize_field();
+    SerializeMap: serialize_key(), serialize_value();
     SerializeStruct: serialize_field(&'static str);
     SerializeStructVariant: serialize_field(&'static str);
-}
-
-impl SerializeMap for Check {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        key.serialize(Self)
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        value.serialize(Self)
-    }
-
-    fn end(self) -> Result<(), Error> {
-        Ok(())
-    }
 }

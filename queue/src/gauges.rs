@@ -133,7 +133,8 @@ impl Gauges {
         page.0
     }
 
-    fn with_few_labels(&self) -> Vec<Depth> {
+    /// The depths as metrics show them: the first 100 pairs of kind and queue, and all others together as `other`.
+    pub fn with_few_labels(&self) -> Vec<Depth> {
         let (own, others) = self.depths.split_at(self.depths.len().min(MOST_LABELS));
         let mut depths = own.to_vec();
         if !others.is_empty() {

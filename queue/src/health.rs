@@ -1,6 +1,5 @@
 //! Whether a worker is alive and ready, for the probes of a platform.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -8,16 +8,15 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::backoff::Backoff;
 use crate::context::JobContext;
-use crate::enqueue::target::Target;
+use crate::enqueue::Target;
 use crate::error::{Doing, Error, TRANSACTION_OVER};
 use crate::finite;
-use crate::id::JobId;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
-use crate::outcome::JobError;
+use crate::outcome::{Backoff, JobError};
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, spec::Schedule};
+use crate::state::JobId;
 use crate::store::values::{NewJob, Unwritten};
 use crate::unique::{Enqueued, OnConflict, Unique, UniqueOptions, UniqueUntil};
 
@@ -78,6 +77,9 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     const MAX_RETRIES: u32 = 20;
     /// How long one attempt may run. `None` sets no limit.
     const TIMEOUT: Option<Duration> = None;
+    /// The promise to start within this time after the job is due. It changes nothing about how the job runs: metrics
+    /// count how often it was kept.
+    const START_WITHIN: Option<Duration> = None;
     /// How long to wait before a retry.
     const BACKOFF: Backoff = Backoff::DEFAULT;
     /// How the job is unique, unless the enqueue says otherwise. `None`: any number of equal jobs may wait.
@@ -210,20 +212,14 @@ pub struct Enqueue<J> {
 
 #[derive(Debug, Clone, Default)]
 struct Options {
-    due: Due,
+    /// From now, or since 1970. In microseconds.
+    delay_us: Option<i64>,
+    run_at_us: Option<i64>,
     priority: Option<i16>,
     queue: Option<String>,
     max_retries: Option<u32>,
     /// Boxed: most jobs have none, and many are moved about at once.
     unique: Option<Box<UniqueOptions>>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-enum Due {
-    #[default]
-    Now,
-    After(Duration),
-    At(DateTime<Utc>),
 }
 
 impl<J: Job> Enqueue<J> {
@@ -234,14 +230,15 @@ impl<J: Job> Enqueue<J> {
     /// Makes the job due `delay` after the enqueue, by the database's clock. A delay above 100 years counts as 100
     /// years. If both `after` and [`at`](Self::at) are called, the last call wins.
     pub fn after(mut self, delay: Duration) -> Self {
-        self.options.due = Due::After(delay);
+        (self.options.delay_us, self.options.run_at_us) = (Some(micros(delay)), None);
         self
     }
 
     /// Makes the job due at `time`, by the database's clock. A job with a time in the past is due at once, and comes
     /// before jobs of its priority that are due later. The default is the time of the enqueue.
     pub fn at(mut self, time: DateTime<Utc>) -> Self {
-        self.options.due = Due::At(time);
+        let time = time.timestamp_micros().clamp(LONG_AGO, START_OF_9999);
+        (self.options.delay_us, self.options.run_at_us) = (None, Some(time));
         self
     }
 
@@ -412,7 +409,7 @@ impl<J: Job> Enqueue<J> {
     }
 
     pub(crate) fn into_row(self) -> Result<NewJob, Error> {
-        let Options { due, priority, queue, max_retries, unique } = self.options;
+        let Options { mut delay_us, run_at_us, priority, queue, max_retries, unique } = self.options;
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
@@ -429,19 +426,19 @@ impl<J: Job> Enqueue<J> {
         }
         let queue = queue.map_or(Cow::Borrowed(J::QUEUE), Cow::Owned);
         check_name("queue", &queue).map_err(refused)?;
-        let (debounce, at_most) = unique.as_ref().map_or((None, None), |unique| (unique.debounce, unique.at_most));
-        let (delay_us, run_at_us) = match (due, debounce) {
-            (Due::Now, Some(delay)) => (Some(micros(delay.min(at_most.unwrap_or(delay)))), None),
-            (_, Some(_)) => {
+        if let Some(UniqueOptions { debounce: Some(delay), at_most, .. }) = unique.as_deref() {
+            if delay_us.is_some() || run_at_us.is_some() {
                 return Err(refused("a debounced job is due after its delay: remove `after` or `at`".into()));
             }
-            (Due::Now, None) => (None, None),
-            (Due::After(delay), None) => (Some(micros(delay)), None),
-            (Due::At(time), None) => (None, Some(time.timestamp_micros().clamp(LONG_AGO, START_OF_9999))),
-        };
+            delay_us = Some(micros(at_most.unwrap_or(*delay).min(*delay)));
+        }
         let unique = match (unique, J::UNIQUE) {
             (None, None) => None,
-            (options, of_type) => options.unwrap_or_default().resolve(of_type, &args).map_err(refused)?,
+            (options, of_type) => {
+                let options = options.unwrap_or_default();
+                let unique = options.resolve(of_type.unwrap_or(Unique::ALL_ARGS), &args).map_err(refused)?;
+                Some(Box::new(unique))
+            }
         };
         Ok(NewJob {
             kind: J::KIND.into(),
@@ -451,25 +448,25 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
-            unique: unique.map(Box::new),
+            unique,
         })
     }
 }
 
 async fn write_one<J: Job, T: Target>(target: T, job: NewJob) -> Result<Enqueued, Error> {
-    let doing = || format!("cannot enqueue `{}`", J::KIND);
-    let enqueued = target.write(vec![job]).await.map_err(|error| unwritten::<J>(error, doing()))?;
-    enqueued.first().copied().ok_or(sqlx::Error::RowNotFound).doing(doing())
+    let doing = format!("cannot enqueue `{}`", J::KIND);
+    let enqueued = write::<J, T>(target, vec![job], doing.clone()).await?;
+    enqueued.first().copied().ok_or(sqlx::Error::RowNotFound).doing(doing)
 }
 
-fn unwritten<J: Job>(error: Unwritten, doing: String) -> Error {
-    match error {
+async fn write<J: Job, T: Target>(target: T, rows: Vec<NewJob>, doing: String) -> Result<Vec<Enqueued>, Error> {
+    target.write(rows).await.map_err(|error| match error {
         Unwritten::Sql(source) => Error::Database { doing, source },
         Unwritten::TransactionOver => Error::config(format!("{doing}: {TRANSACTION_OVER}")),
         Unwritten::Duplicate { key, existing } => {
             Error::Duplicate { kind: J::KIND, key, existing: existing.map(JobId::from) }
         }
-    }
+    })
 }
 
 impl<J: Job> From<J> for Enqueue<J> {
@@ -567,8 +564,7 @@ where
             return Ok(Vec::new());
         }
         let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
-        let enqueued = target.write(rows).await.map_err(|error| unwritten::<J>(error, doing))?;
-        Ok(enqueued.into_iter().map(result).collect())
+        Ok(write::<J, T>(target, rows, doing).await?.into_iter().map(result).collect())
     };
     write.boxed()
 }

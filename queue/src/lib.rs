@@ -97,7 +97,6 @@ pub mod admin;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
 mod arguments;
-mod backoff;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
@@ -107,10 +106,10 @@ mod enqueue;
 mod error;
 mod finite;
 mod gauges;
-mod id;
+pub mod health;
 mod job;
 pub mod limits;
-mod migrate;
+pub mod middleware;
 pub mod migration;
 mod outcome;
 mod registry;
@@ -119,7 +118,7 @@ pub mod schedule;
 mod signal;
 mod state;
 mod store;
-mod telemetry;
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod unique;
@@ -128,20 +127,40 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
-pub use backoff::Backoff;
 pub use context::{Cancellation, JobContext, State};
-pub use enqueue::target::{InTransaction, Pool, Target};
 pub use enqueue::tx::{Tx, TxDatabase};
+pub use enqueue::{InTransaction, Pool, Target};
 pub use error::Error;
-pub use id::JobId;
 pub use job::{Enqueue, Job, StateType, enqueue_all, enqueue_all_unique};
-pub use migrate::migrate;
-pub use outcome::{BoxError, IntoJobError, JobError};
+pub use outcome::{Backoff, BoxError, IntoJobError, JobError};
 #[doc(inline)]
 pub use queue_macros::job;
 pub use signal::shutdown_signal;
-pub use state::JobState;
+pub use state::{JobId, JobState};
 pub use worker::{Worker, WorkerBuilder};
+
+/// Creates the tables, or upgrades them from any older version. Does nothing if they are up to date. Several processes
+/// may call it at once: one of them migrates, and the others wait for it.
+///
+/// On SQLite it also enables the write-ahead log (`PRAGMA journal_mode = WAL`), so that readers and the writer do not
+/// block each other.
+///
+/// # Errors
+/// [`Error::Schema`] if a newer release migrated the database and this one cannot work with it. [`Error::Database`]
+/// for all other failures.
+///
+/// # Cancellation
+/// Safe to drop. The migration continues in the background, and the pool stays healthy.
+///
+/// ```no_run
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = sqlx::SqlitePool::connect("sqlite://jobs.sqlite?mode=rwc").await?;
+/// queue::migrate(&pool).await?;
+/// # Ok(()) }
+/// ```
+pub async fn migrate<P: Pool>(pool: &P) -> Result<(), Error> {
+    pool.store().migrate().await
+}
 
 // Generated code refers to this crate as `::queue`, also in the crate's own tests.
 #[allow(unused_extern_crates, reason = "used by the jobs in unit tests only")]

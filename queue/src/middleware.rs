@@ -1,14 +1,13 @@
 //! Code around handlers: what [`WorkerBuilder::wrap`](crate::WorkerBuilder::wrap) is given and gives back.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
+pub use crate::context::Extensions;
 use crate::context::JobContext;
 use crate::outcome::JobError;
 use crate::registry::Running;
@@ -98,40 +97,5 @@ impl Wrappers {
         let wrappers = self.0.iter().rev().cloned().collect();
         let next = Next { ctx: ctx.clone(), args: args.into(), wrappers, handler };
         async move { next.run().await.map(|done| done.0) }.boxed()
-    }
-}
-
-/// Values that wrappers pass to each other and to the handler, one of each type.
-///
-/// ```
-/// use queue::middleware::Extensions;
-///
-/// #[derive(Clone, Debug, PartialEq)]
-/// struct Tenant(u32);
-///
-/// let extensions = Extensions::default();
-/// extensions.insert(Tenant(7));
-/// assert_eq!(extensions.get::<Tenant>(), Some(Tenant(7)));
-/// assert_eq!(extensions.get::<String>(), None);
-/// ```
-#[derive(Default)]
-pub struct Extensions(Mutex<HashMap<TypeId, Box<dyn Any + Send>>>);
-
-impl Extensions {
-    /// Keeps a value for the rest of the attempt. It replaces one of the same type.
-    pub fn insert<T: Clone + Send + 'static>(&self, value: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<T>(), Box::new(value));
-    }
-
-    /// A clone of the value of this type, if there is one.
-    pub fn get<T: Clone + Send + 'static>(&self) -> Option<T> {
-        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        values.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
-    }
-}
-
-impl fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Extensions").finish_non_exhaustive()
     }
 }

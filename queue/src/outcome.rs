@@ -1,4 +1,4 @@
-//! How an attempt ends, as the handler reports it.
+//! How an attempt ends, as the handler reports it, and how long a failed job waits.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -37,14 +37,16 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// `eyre::Report::msg` likewise. Simpler: return `Result<_, JobError>`. There `?` converts an `anyhow::Error`.
 pub struct JobError(pub(crate) Failure);
 
-pub(crate) enum Failure {
+/// `E`: the error, or `()` for a verdict without it.
+#[derive(Debug)]
+pub(crate) enum Failure<E = BoxError> {
     Retry {
         after: Option<Duration>,
         give_up_at: Option<DateTime<Utc>>,
-        error: BoxError,
+        error: E,
     },
     Dead {
-        error: BoxError,
+        error: E,
     },
     Cancel {
         reason: String,
@@ -56,8 +58,24 @@ pub(crate) enum Failure {
     },
     /// The handler did not begin.
     Unbegun {
-        error: BoxError,
+        error: E,
     },
+}
+
+impl<E> Failure<E> {
+    /// The same verdict with another error.
+    fn with<F>(&self, error: F) -> Failure<F> {
+        match self {
+            Self::Retry { after, give_up_at, .. } => Failure::Retry { after: *after, give_up_at: *give_up_at, error },
+            // it comes from the library, and so from no handler
+            Self::Unbegun { .. } => Failure::Retry { after: None, give_up_at: None, error },
+            Self::Dead { .. } => Failure::Dead { error },
+            Self::Cancel { reason } => Failure::Cancel { reason: reason.clone() },
+            Self::Snooze { delay, reason, give_up_at } => {
+                Failure::Snooze { delay: *delay, reason: reason.clone(), give_up_at: *give_up_at }
+            }
+        }
+    }
 }
 
 impl JobError {
@@ -129,19 +147,7 @@ impl JobError {
 
 impl fmt::Debug for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Failure::Retry { after, give_up_at, error } => {
-                let mut text = f.debug_struct("Retry");
-                text.field("after", after).field("give_up_at", give_up_at).field("error", error).finish()
-            }
-            Failure::Dead { error } => f.debug_struct("Dead").field("error", error).finish(),
-            Failure::Cancel { reason } => f.debug_struct("Cancel").field("reason", reason).finish(),
-            Failure::Unbegun { error } => f.debug_struct("Unbegun").field("error", error).finish(),
-            Failure::Snooze { delay, reason, give_up_at } => {
-                let mut text = f.debug_struct("Snooze");
-                text.field("delay", delay).field("reason", reason).field("give_up_at", give_up_at).finish()
-            }
-        }
+        self.0.fmt(f)
     }
 }
 
@@ -167,13 +173,15 @@ impl<E: Into<BoxError> + 'static> From<E> for JobError {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a job",
     label = "not an error that a worker can record",
-    note = "implement `std::error::Error` (+ Send + Sync) for it, or return `Result<_, queue::JobError>` and use `?`"
+    note = "implement `std::error::Error` for it, or return `Result<_, queue::JobError>` and use `?`",
+    note = "a boxed error has to be `Box<dyn std::error::Error + Send + Sync>`"
 )]
 pub trait IntoJobError {
     /// Converts the error into the outcome of the attempt.
     fn into_job_error(self) -> JobError;
 }
 
+#[diagnostic::do_not_recommend]
 impl IntoJobError for JobError {
     fn into_job_error(self) -> JobError {
         self
@@ -182,48 +190,167 @@ impl IntoJobError for JobError {
 
 /// A failure that is retried. With the cargo features `anyhow` and `eyre`, a [`JobError`] inside `anyhow::Error` or
 /// `eyre::Report` decides instead, also below added context.
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError> + 'static> IntoJobError for E {
     fn into_job_error(self) -> JobError {
-        let verdict = inside(&self);
-        JobError(match verdict {
-            Some(Verdict::Retry { after, give_up_at }) => Failure::Retry { after, give_up_at, error: self.into() },
-            Some(Verdict::Dead) => Failure::Dead { error: self.into() },
-            Some(Verdict::Whole(failure)) => failure,
-            None => Failure::Retry { after: None, give_up_at: None, error: self.into() },
-        })
+        match inside(&self) {
+            Some(verdict) => JobError(verdict.with(self.into())),
+            None => JobError::retry(self),
+        }
     }
 }
 
-/// What a [`JobError`] says, apart from its error.
-enum Verdict {
-    Retry {
-        after: Option<Duration>,
-        give_up_at: Option<DateTime<Utc>>,
-    },
-    Dead,
-    /// It has no error.
-    Whole(Failure),
-}
-
 /// The verdict of a [`JobError`] inside an error of `anyhow` or `eyre`.
-fn inside(error: &dyn Any) -> Option<Verdict> {
+fn inside(error: &dyn Any) -> Option<Failure<()>> {
     let found: Option<&JobError> = None;
     #[cfg(feature = "anyhow")]
     let found = found.or_else(|| error.downcast_ref::<anyhow::Error>()?.downcast_ref());
     #[cfg(feature = "eyre")]
     let found = found.or_else(|| error.downcast_ref::<eyre::Report>()?.downcast_ref());
     let _ = error;
-    Some(match &found?.0 {
-        Failure::Retry { after, give_up_at, .. } => Verdict::Retry { after: *after, give_up_at: *give_up_at },
-        // it comes from the library, and so from no handler
-        Failure::Unbegun { .. } => Verdict::Retry { after: None, give_up_at: None },
-        Failure::Dead { .. } => Verdict::Dead,
-        Failure::Cancel { reason } => Verdict::Whole(Failure::Cancel { reason: reason.clone() }),
-        Failure::Snooze { delay, reason, give_up_at } => {
-            let (delay, reason, give_up_at) = (*delay, reason.clone(), *give_up_at);
-            Verdict::Whole(Failure::Snooze { delay, reason, give_up_at })
+    Some(found?.0.with(()))
+}
+
+/// How long a failed job waits before its next attempt.
+///
+/// ```
+/// use std::time::Duration;
+/// use queue::Backoff;
+///
+/// let fixed = Backoff::fixed(Duration::from_secs(5));
+/// assert_eq!(fixed.delay(1), Duration::from_secs(5));
+/// let exponential = Backoff::exponential(Duration::from_secs(2), Duration::from_secs(600));
+/// assert!(exponential.delay(3) <= Duration::from_secs(8)); // full jitter: between zero and 2 s * 2^2
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backoff(Curve);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(unpredictable_function_pointer_comparisons, reason = "two copies of one function may differ, as documented")]
+enum Curve {
+    Exponential { base: Duration, max: Duration },
+    Linear { step: Duration, max: Duration },
+    Fixed { delay: Duration },
+    Custom { delay: fn(u32) -> Duration },
+}
+
+impl Backoff {
+    /// The longest delay that any backoff returns: 365 days.
+    pub const LIMIT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    /// Exponential from 2 s with full jitter, at most one hour.
+    pub const DEFAULT: Self = Self::exponential(Duration::from_secs(2), Duration::from_secs(3600));
+
+    /// After failure `n`, a random delay between zero and `base * 2^(n-1)`, at most `max`. This is "full jitter": jobs
+    /// that failed together do not come back together.
+    pub const fn exponential(base: Duration, max: Duration) -> Self {
+        Self(Curve::Exponential { base, max })
+    }
+
+    /// After failure `n`, `step * n`, at most `max`.
+    pub const fn linear(step: Duration, max: Duration) -> Self {
+        Self(Curve::Linear { step, max })
+    }
+
+    /// Always `delay`.
+    pub const fn fixed(delay: Duration) -> Self {
+        Self(Curve::Fixed { delay })
+    }
+
+    /// The delay that `delay` returns for the number of the attempt that failed (1 is the first). If it panics, there
+    /// is no delay.
+    pub const fn custom(delay: fn(u32) -> Duration) -> Self {
+        Self(Curve::Custom { delay })
+    }
+
+    /// The delay after attempt `attempt` failed (1 is the first), at most [`Backoff::LIMIT`].
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let ceiling = self.ceiling(attempt);
+        match self.0 {
+            Curve::Exponential { .. } => {
+                let micros = u64::try_from(ceiling.as_micros()).unwrap_or(u64::MAX - 1);
+                Duration::from_micros(fastrand::u64(0..=micros))
+            }
+            _ => ceiling,
         }
-    })
+    }
+
+    /// The longest delay that [`delay`](Self::delay) can give after `attempt`.
+    pub fn ceiling(&self, attempt: u32) -> Duration {
+        let attempt = attempt.max(1);
+        let delay = match self.0 {
+            Curve::Exponential { base, max } => {
+                let factor = 1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
+                base.saturating_mul(factor).min(max)
+            }
+            Curve::Linear { step, max } => step.saturating_mul(attempt).min(max),
+            Curve::Fixed { delay } => delay,
+            Curve::Custom { delay } => std::panic::catch_unwind(|| delay(attempt)).unwrap_or_default(),
+        };
+        delay.min(Self::LIMIT)
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod backoff_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn any_duration() -> impl Strategy<Value = Duration> {
+        (any::<u64>(), 0..1_000_000_000u32, 0..64u32)
+            .prop_map(|(secs, nanos, shift)| Duration::new(secs >> shift, nanos))
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_is_above_its_ceiling(base in any_duration(), max in any_duration(), attempt in any::<u32>()) {
+            let all = [Backoff::exponential(base, max), Backoff::linear(base, max), Backoff::fixed(base)];
+            for backoff in all {
+                let (delay, ceiling) = (backoff.delay(attempt), backoff.ceiling(attempt));
+                prop_assert!(delay <= ceiling && ceiling <= Backoff::LIMIT, "{:?} {:?} {:?}", backoff, delay, ceiling);
+                prop_assert!(ceiling <= backoff.ceiling(attempt.saturating_add(1)), "it grows: {:?}", backoff);
+                // the database can add it to the current time
+                prop_assert!(crate::limits::micros(delay) <= crate::limits::micros(Duration::MAX));
+            }
+            for backoff in &all[..2] {
+                prop_assert!(backoff.ceiling(attempt) <= max);
+            }
+        }
+    }
+
+    #[test]
+    fn exponential_doubles_to_its_cap() {
+        let backoff = Backoff::exponential(2 * S, 60 * S);
+        let ceilings: Vec<_> = (1..8).map(|n| backoff.ceiling(n).as_secs()).collect();
+        assert_eq!(ceilings, [2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(backoff.ceiling(u32::MAX), 60 * S);
+    }
+
+    #[test]
+    fn full_jitter_spreads_between_zero_and_the_ceiling() {
+        let backoff = Backoff::exponential(8 * S, 60 * S);
+        let delays: Vec<_> = (0..1000).map(|_| backoff.delay(1)).collect();
+        assert!(delays.iter().all(|d| *d <= 8 * S));
+        assert!(delays.iter().any(|d| *d < 2 * S) && delays.iter().any(|d| *d > 6 * S));
+    }
+
+    #[test]
+    fn linear_fixed_and_custom() {
+        let linear = Backoff::linear(10 * S, 25 * S);
+        assert_eq!([1, 2, 3].map(|n| linear.delay(n)), [10 * S, 20 * S, 25 * S]);
+        assert_eq!(Backoff::fixed(3 * S).delay(9), 3 * S);
+        assert_eq!(Backoff::custom(|n| n * S).delay(7), 7 * S);
+        assert_eq!(Backoff::custom(|_| panic!("no")).delay(1), Duration::ZERO);
+        assert_eq!(Backoff::fixed(Duration::MAX).delay(1), Backoff::LIMIT);
+    }
 }
 
 #[cfg(all(test, feature = "anyhow", feature = "eyre"))]

@@ -6,12 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::error::Error as JsonError;
 
-use crate::backoff::Backoff;
 use crate::context::JobContext;
 #[cfg(feature = "schedules")]
 use crate::error::Error;
 use crate::job::{Job, StateType};
-use crate::outcome::JobError;
+use crate::outcome::{Backoff, JobError};
 #[cfg(feature = "schedules")]
 use crate::schedule::definition::Definition;
 
@@ -27,6 +26,7 @@ pub(crate) struct JobDefinition {
     pub(crate) queue: &'static str,
     pub(crate) max_retries: u32,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) start_within: Option<Duration>,
     pub(crate) backoff: Backoff,
     pub(crate) type_id: TypeId,
     pub(crate) type_name: &'static str,
@@ -48,6 +48,7 @@ impl JobDefinition {
             queue: J::QUEUE,
             max_retries: J::MAX_RETRIES,
             timeout: J::TIMEOUT,
+            start_within: J::START_WITHIN,
             backoff: J::BACKOFF,
             type_id: TypeId::of::<J>(),
             type_name: std::any::type_name::<J>(),

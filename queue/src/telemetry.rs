@@ -163,6 +163,8 @@ pub enum Event<'a> {
         job: &'a Claimed,
         /// How long ago the job was due, by the database's clock. `None`: that is not known yet.
         waited: Option<Duration>,
+        /// The promise of its kind or queue: it starts within this time. See `start_within` of [`job`](crate::job).
+        promise: Option<Duration>,
     },
     /// A job starts that was lost with two or more workers.
     #[non_exhaustive]
@@ -452,11 +454,12 @@ pub fn observe_enqueues(tell: impl Fn(&Event<'_>) + Send + Sync + 'static) {
     ENQUEUES_ARE_OBSERVED.store(true, Ordering::Release);
 }
 
-/// Tells what was enqueued: neighbours of one kind and queue together.
-pub(crate) fn enqueued(jobs: &[NewJob]) {
+/// Tells what was enqueued, if anybody listens: neighbours of one kind and queue together.
+pub(crate) fn enqueued<'a>(jobs: impl FnOnce() -> Vec<&'a NewJob>) {
     if !ENQUEUES_ARE_OBSERVED.load(Ordering::Acquire) {
         return;
     }
+    let jobs = jobs();
     let observers = ENQUEUES.read().unwrap_or_else(PoisonError::into_inner).clone();
     for alike in jobs.chunk_by(|a, b| a.kind == b.kind && a.queue == b.queue) {
         observers.tell(&Event::JobsEnqueued { kind: &alike[0].kind, queue: &alike[0].queue, jobs: alike.len() });

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::ser::Error;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::id::JobId;
 use crate::limits::{MAX_UNIQUE_KEY_BYTES, check_key};
+use crate::state::JobId;
 
 /// How jobs of a type are unique. [`#[job(unique)]`](crate::job) generates [`Job::UNIQUE`](crate::Job::UNIQUE).
 ///
@@ -150,18 +152,11 @@ pub(crate) struct UniqueJob {
 }
 
 impl UniqueOptions {
-    /// What holds for one enqueue of a type. `args`: the job's JSON. None: it is not unique.
-    pub(crate) fn resolve(self, of_type: Option<Unique>, args: &str) -> Result<Option<UniqueJob>, String> {
+    /// What holds for one enqueue of a type. `args`: the job's JSON.
+    pub(crate) fn resolve(self, unique: Unique, args: &str) -> Result<UniqueJob, String> {
         let Self { key, until, at_least, on_conflict, debounce, at_most } = self;
-        let said = key.is_some() || until.is_some() || at_least.is_some() || on_conflict.is_some();
-        let unique = match of_type {
-            Some(unique) => unique,
-            None if said || debounce.is_some() => Unique::ALL_ARGS,
-            None if at_most.is_some() => return Err(AT_MOST_ALONE.to_owned()),
-            None => return Ok(None),
-        };
         if at_most.is_some() && debounce.is_none() {
-            return Err(AT_MOST_ALONE.to_owned());
+            return Err("`at_most` bounds a debounce: call `.debounce(…)` as well".to_owned());
         }
         // a debounce replaces a job that waits
         let default = match debounce {
@@ -180,30 +175,28 @@ impl UniqueOptions {
             None => key_of(args, unique.by)?,
         };
         let at_least = at_least.or(unique.at_least).filter(|period| !period.is_zero());
-        Ok(Some(UniqueJob { key, until, at_least, on_conflict, at_most }))
+        Ok(UniqueJob { key, until, at_least, on_conflict, at_most })
     }
 }
 
-const AT_MOST_ALONE: &str = "`at_most` bounds a debounce: call `.debounce(…)` as well";
-
 /// The key of these arguments: their JSON with sorted keys and without spaces, or its hash if that is too long.
 fn key_of(args: &str, by: Option<&[&str]>) -> Result<String, String> {
-    let mut key = String::new();
-    match by {
-        None => write_sorted(args, &mut key),
+    let json = match by {
+        None => serde_json::from_str::<Sorted<'_>>(args).and_then(|all| serde_json::to_string(&all)),
         Some(fields) => {
-            let all: BTreeMap<String, &RawValue> = serde_json::from_str(args)
+            let all: BTreeMap<String, Sorted<'_>> = serde_json::from_str(args)
                 .map_err(|_| "`by` names arguments, and the job's JSON is not an object: leave `by` out".to_owned())?;
             let mut chosen = BTreeMap::new();
             for field in fields {
                 let value = all.get(*field).ok_or_else(|| {
                     format!("`by` names `{field}`, and the job's JSON has no such key: {}", listed(all.keys()))
                 })?;
-                chosen.insert((*field).to_owned(), *value);
+                chosen.insert(*field, value);
             }
-            write_object(&chosen, &mut key);
+            serde_json::to_string(&chosen)
         }
-    }
+    };
+    let mut key = json.map_err(|error| error.to_string())?;
     if key.len() > MAX_UNIQUE_KEY_BYTES {
         let hash = Sha256::digest(key.as_bytes());
         key = hash.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"));
@@ -216,35 +209,23 @@ fn listed<'a>(keys: impl Iterator<Item = &'a String>) -> String {
     if keys.is_empty() { "it has none".to_owned() } else { format!("it has {}", keys.join(", ")) }
 }
 
-/// Writes JSON with the keys of all objects sorted. Numbers and text stay as they are written.
-fn write_sorted(json: &str, out: &mut String) {
-    match json.as_bytes().first() {
-        Some(b'{') => {
-            let map: BTreeMap<String, &RawValue> = serde_json::from_str(json).expect("our own JSON");
-            write_object(&map, out);
+/// JSON that is written with the keys of all objects sorted. Numbers and text stay as they are.
+#[derive(Deserialize)]
+struct Sorted<'a>(#[serde(borrow)] &'a RawValue);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let json = self.0.get();
+        match json.as_bytes().first() {
+            Some(b'{') => parsed::<BTreeMap<String, Sorted<'_>>, _>(json)?.serialize(serializer),
+            Some(b'[') => parsed::<Vec<Sorted<'_>>, _>(json)?.serialize(serializer),
+            _ => self.0.serialize(serializer),
         }
-        Some(b'[') => {
-            let list: Vec<&RawValue> = serde_json::from_str(json).expect("our own JSON");
-            out.push('[');
-            for (number, value) in list.iter().enumerate() {
-                out.push_str(if number == 0 { "" } else { "," });
-                write_sorted(value.get(), out);
-            }
-            out.push(']');
-        }
-        _ => out.push_str(json),
     }
 }
 
-fn write_object(map: &BTreeMap<String, &RawValue>, out: &mut String) {
-    out.push('{');
-    for (number, (key, value)) in map.iter().enumerate() {
-        out.push_str(if number == 0 { "" } else { "," });
-        out.push_str(&serde_json::to_string(key).expect("text serializes"));
-        out.push(':');
-        write_sorted(value.get(), out);
-    }
-    out.push('}');
+fn parsed<'a, T: Deserialize<'a>, E: Error>(json: &'a str) -> Result<T, E> {
+    serde_json::from_str(json).map_err(E::custom)
 }
 
 #[cfg(test)]
@@ -295,8 +276,7 @@ mod tests {
     #[test]
     fn what_an_enqueue_says_comes_before_what_its_type_says() {
         let resolve = |options: UniqueOptions, of_type| options.resolve(of_type, r#"{"a":1}"#);
-        assert_eq!(resolve(UniqueOptions::default(), None), Ok(None));
-        let plain = resolve(UniqueOptions::default(), Some(Unique::ALL_ARGS)).unwrap().unwrap();
+        let plain = resolve(UniqueOptions::default(), Unique::ALL_ARGS).unwrap();
         assert_eq!(
             (plain.key.as_str(), plain.until, plain.on_conflict),
             (r#"{"a":1}"#, UniqueUntil::End, OnConflict::Keep)
@@ -308,25 +288,28 @@ mod tests {
             on_conflict: Some(OnConflict::Replace),
             ..UniqueOptions::default()
         };
-        let said = resolve(said, Some(Unique::by(&["nothing"]))).unwrap().unwrap();
+        let said = resolve(said, Unique::by(&["nothing"])).unwrap();
         assert_eq!((said.key.as_str(), said.until, said.on_conflict), ("k", UniqueUntil::Start, OnConflict::Replace));
         assert_eq!(said.at_least, Some(Duration::from_secs(1)));
         let second = Some(Duration::from_secs(1));
-        let debounced = resolve(UniqueOptions { debounce: second, ..UniqueOptions::default() }, None).unwrap().unwrap();
+        let debounced = UniqueOptions { debounce: second, ..UniqueOptions::default() };
+        let debounced = resolve(debounced, Unique::ALL_ARGS).unwrap();
         assert_eq!((debounced.until, debounced.on_conflict), (UniqueUntil::Start, OnConflict::Replace));
         let alone = UniqueOptions { at_most: second, ..UniqueOptions::default() };
-        assert_eq!(resolve(alone, None), Err(AT_MOST_ALONE.to_owned()));
+        assert!(resolve(alone, Unique::ALL_ARGS).unwrap_err().contains("bounds a debounce"));
         let running = UniqueOptions { on_conflict: Some(OnConflict::Replace), ..UniqueOptions::default() };
-        assert!(resolve(running, None).unwrap_err().contains("cannot be replaced"));
+        assert!(resolve(running, Unique::ALL_ARGS).unwrap_err().contains("cannot be replaced"));
     }
 
     #[test]
     fn unusable_keys_are_refused() {
-        let with = |key: &str| UniqueOptions { key: Some(key.into()), ..UniqueOptions::default() }.resolve(None, "{}");
+        let with = |key: &str| {
+            UniqueOptions { key: Some(key.into()), ..UniqueOptions::default() }.resolve(Unique::ALL_ARGS, "{}")
+        };
         for (key, why) in [("", "empty"), ("a ", "white space"), ("a\0b", "control"), (&"k".repeat(256), "256 bytes")] {
             let error = with(key).unwrap_err();
             assert!(error.contains(why), "{key:?}: {error}");
         }
-        assert!(with(&"k".repeat(255)).unwrap().is_some());
+        assert!(with(&"k".repeat(255)).is_ok());
     }
 }

@@ -26,26 +26,13 @@ const OVER: &str = "the handler's transaction ended before the handler did: the 
     note = "write `sqlx::Postgres`, `sqlx::MySql` or `sqlx::Sqlite`, and enable queue's cargo feature `postgres`, \
             `mysql` or `sqlite` (the default)"
 )]
-pub trait TxDatabase: sealed::SealedTx {}
+#[allow(private_bounds, reason = "sealed: nobody outside can name it")]
+pub trait TxDatabase: Dialect {}
 
-pub(crate) mod sealed {
-    use crate::engine::Engine;
-    use crate::store::engine::dialect::Dialect;
-
-    #[allow(private_bounds, reason = "sealed: nobody outside can name it")]
-    pub trait SealedTx: Dialect {
-        /// The type's name in messages.
-        #[doc(hidden)]
-        const TYPE: &'static str;
-    }
-
-    impl<DB: Dialect> SealedTx for DB {
-        const TYPE: &'static str = match DB::KIND {
-            Engine::Postgres => "Postgres",
-            Engine::MySql => "MySql",
-            Engine::Sqlite => "Sqlite",
-        };
-    }
+/// The type's name in messages: `Postgres`.
+pub(crate) fn type_name<DB: TxDatabase>() -> &'static str {
+    let path = std::any::type_name::<DB>();
+    path.rsplit_once("::").map_or(path, |(_, name)| name)
 }
 
 /// The transaction of an attempt: what the handler writes in it commits together with the completion of the job, or not
@@ -226,7 +213,7 @@ impl<DB: TxDatabase> DerefMut for Tx<DB> {
 
 impl<DB: TxDatabase> std::fmt::Debug for Tx<DB> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Tx").field(&DB::TYPE).finish()
+        f.debug_tuple("Tx").field(&type_name::<DB>()).finish()
     }
 }
 

@@ -7,16 +7,44 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDateTime};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
 use crate::schedule::expression::Expression;
-use crate::schedule::rules::{Fold, Gap, TickKind};
 
-/// No two offsets of a zone differ by more.
-const WIDEST: i64 = 26 * 3600;
 /// jiff knows instants of these years; ticks outside are not of interest.
 const YEAR_1: i64 = -62_135_596_800;
 const YEAR_9998: i64 = 253_339_228_800;
+
+/// What happens at a wall-clock time that does not exist, because clocks were set forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gap {
+    /// One tick at the end of the gap. This is the default, unless the hour is `*` or `*/n`.
+    Shift,
+    /// No tick.
+    Skip,
+}
+
+/// What happens at a wall-clock time that comes twice, because clocks were set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fold {
+    /// A tick the first time. This is the default, unless the hour is `*` or `*/n`.
+    First,
+    /// A tick the second time.
+    Last,
+    /// A tick each time.
+    Both,
+}
+
+/// What kind of moment a tick is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TickKind {
+    /// The clock shows a time that matches.
+    Normal,
+    /// The end of a gap, for times that the clock left out. See [`Gap::Shift`].
+    Shifted,
+    /// The clock shows this time again. See [`Fold::Both`].
+    SecondOfTwo,
+}
 
 /// The ticks of a schedule, without end.
 #[derive(Debug, Clone)]
@@ -32,24 +60,12 @@ impl Calendar {
     pub(crate) fn after(&self, instant: i64) -> Ticks {
         let last = instant.clamp(YEAR_1, YEAR_9998);
         let segment = Segment::at(&self.zone, last + 1);
-        Ticks { calendar: self.clone(), last, segment, found: None }
+        Ticks { calendar: self.clone(), last, segment }
     }
 
     /// The offset of the zone, in seconds.
     pub(crate) fn offset(&self, instant: i64) -> i64 {
         offset(&self.zone, instant)
-    }
-
-    /// All instants at which the clock of the zone shows `wall`.
-    fn instants(&self, wall: i64) -> Vec<i64> {
-        let mut instants = Vec::new();
-        let mut next = Some(wall - WIDEST);
-        while let Some(start) = next.filter(|start| *start <= wall + WIDEST) {
-            let segment = Segment::at(&self.zone, start);
-            instants.extend(Some(wall - segment.offset).filter(|instant| segment.has(*instant)));
-            next = segment.end;
-        }
-        instants
     }
 }
 
@@ -73,16 +89,6 @@ impl Segment {
         let end = zone.following(timestamp(instant)).map(seconds).take_while(|at| *at < YEAR_9998).find(changes);
         Self { start, end, before: start.map_or(current, |start| offset(zone, start - 1)), offset: current }
     }
-
-    fn has(&self, instant: i64) -> bool {
-        self.start.is_none_or(|start| start <= instant) && self.end.is_none_or(|end| instant < end)
-    }
-
-    /// So near to a transition that its wall-clock time may come twice.
-    fn is_near_an_end(&self, instant: i64) -> bool {
-        let near = |end: Option<i64>| end.is_some_and(|end| (end - instant).abs() <= WIDEST);
-        near(self.start) || near(self.end)
-    }
 }
 
 fn timestamp(instant: i64) -> Timestamp {
@@ -100,54 +106,38 @@ fn naive(wall: i64) -> NaiveDateTime {
 /// The ticks of a [`Calendar`].
 #[derive(Debug, Clone)]
 pub(crate) struct Ticks {
-    calendar: Calendar,
+    pub(crate) calendar: Calendar,
     /// All ticks up to here are told.
     last: i64,
     segment: Segment,
-    /// The last search: from where, and the first match (None: there is none).
-    found: Option<(i64, Option<i64>)>,
 }
 
 impl Ticks {
     /// The first matching wall-clock time from `wall` on.
-    fn wall_clock(&mut self, wall: i64) -> Option<i64> {
-        if let Some((from, found)) = self.found
-            && from <= wall
-            && found.is_none_or(|found| wall <= found)
-        {
-            return found;
-        }
-        let found = self.calendar.expression.wall_clock(naive(wall)).map(|found| found.and_utc().timestamp());
-        self.found = Some((wall, found));
-        found
+    fn wall_clock(&self, wall: i64) -> Option<i64> {
+        self.calendar.expression.wall_clock(naive(wall)).map(|found| found.and_utc().timestamp())
     }
 
     /// The beginning of this segment, if it stands for wall-clock times that the transition left out.
-    fn shifted(&mut self) -> Option<i64> {
+    fn shifted(&self) -> Option<i64> {
         let Segment { start, before, offset, .. } = self.segment;
         let start = start.filter(|start| *start > self.last && before < offset && self.calendar.gap == Gap::Shift)?;
-        let (mut wall, end) = (start + before, start + offset);
-        loop {
-            wall = self.wall_clock(wall).filter(|wall| *wall < end)?;
-            if self.calendar.instants(wall).is_empty() {
-                return Some(start);
-            }
-            wall += 60;
-        }
+        self.wall_clock(start + before).filter(|wall| *wall < start + offset).and(Some(start))
     }
 
     /// What a matching time of this segment is, if it is a tick.
     fn kind(&self, instant: i64) -> Option<TickKind> {
-        if !self.segment.is_near_an_end(instant) {
+        let wall_clock = Offset::UTC.to_datetime(timestamp(instant + self.segment.offset));
+        let AmbiguousOffset::Fold { before, .. } = self.calendar.zone.to_ambiguous_timestamp(wall_clock).offset()
+        else {
             return Some(TickKind::Normal);
-        }
-        let same = self.calendar.instants(instant + self.segment.offset);
-        let (first, last) = (same.first() == Some(&instant), same.last() == Some(&instant));
+        };
+        let is_first = i64::from(before.seconds()) == self.segment.offset;
         match self.calendar.fold {
-            Fold::Both if !first => Some(TickKind::SecondOfTwo),
+            Fold::Both if !is_first => Some(TickKind::SecondOfTwo),
             Fold::Both => Some(TickKind::Normal),
-            Fold::First => first.then_some(TickKind::Normal),
-            Fold::Last => last.then_some(TickKind::Normal),
+            Fold::First => is_first.then_some(TickKind::Normal),
+            Fold::Last => (!is_first).then_some(TickKind::Normal),
         }
     }
 }

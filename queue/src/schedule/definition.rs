@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::limits::check_name;
+use crate::schedule::calendar::{Fold, Gap};
 use crate::schedule::expression::Expression;
-use crate::schedule::rules::{Fold, Gap, Missed, Overlap};
-use crate::schedule::spec::Schedule;
+use crate::schedule::spec::{Missed, Overlap, Schedule};
 use crate::store::values::NewJob;
 
 /// A row of `queue_schedules`, without its state.
@@ -30,13 +30,29 @@ pub(crate) struct Definition {
     pub(crate) jitter_ms: i64,
 }
 
+const GAPS: [(&str, Gap); 2] = [("shift", Gap::Shift), ("skip", Gap::Skip)];
+const FOLDS: [(&str, Fold); 3] = [("first", Fold::First), ("last", Fold::Last), ("both", Fold::Both)];
+const OVERLAPS: [(&str, Overlap); 2] = [("allow", Overlap::Allow), ("skip", Overlap::Skip)];
+
+fn word_of<T: PartialEq>(words: &[(&str, T)], meaning: T) -> String {
+    words.iter().find(|(_, it)| *it == meaning).map(|(word, _)| (*word).to_owned()).unwrap_or_default()
+}
+
+fn meaning<T: Copy>(words: &[(&str, T)], column: &str, word: &str) -> Result<T, Error> {
+    words.iter().find(|(it, _)| *it == word).map(|(_, meaning)| *meaning).ok_or_else(|| unknown(column, word))
+}
+
+fn unknown(column: &str, word: &str) -> Error {
+    Error::config(format!("`{}` is no {column}", word.escape_debug()))
+}
+
 impl Definition {
     pub(crate) fn new(name: String, schedule: &Schedule, job: NewJob) -> Result<Self, Error> {
         check_name("schedule", &name).map_err(|why| {
             let name = name.escape_debug();
             Error::config(format!("the schedule `{name}` of `{}` cannot be kept: {why}", job.kind))
         })?;
-        for (what, text, most) in [("expression", &schedule.text, 256), ("time zone", &schedule.zone.1, 64)] {
+        for (what, text, most) in [("expression", &*schedule.text, 256), ("time zone", schedule.zone_name(), 64)] {
             let length = text.chars().count();
             if length > most {
                 return Err(Error::config(format!(
@@ -55,6 +71,11 @@ impl Definition {
         if matches!(schedule.missed, Missed::All { within } if within.subsec_nanos() != 0 || within.is_zero()) {
             return Err(Error::config(format!("the schedule `{name}`: `missed` takes whole seconds, at least one")));
         }
+        let (missed, window_s) = match schedule.missed {
+            Missed::None => ("none", None),
+            Missed::Last => ("last", None),
+            Missed::All { within } => ("all", i64::try_from(within.as_secs()).ok()),
+        };
         Ok(Self {
             name,
             kind: job.kind.into_owned(),
@@ -63,15 +84,12 @@ impl Definition {
             priority: job.priority,
             max_retries: Some(job.max_retries),
             expression: schedule.text.clone(),
-            zone: schedule.zone.1.clone(),
-            gap: schedule.gap.map(|gap| gap.as_str().to_owned()),
-            fold: schedule.fold.map(|fold| fold.as_str().to_owned()),
-            missed: schedule.missed.as_str().to_owned(),
-            window_s: match schedule.missed {
-                Missed::All { within } => i64::try_from(within.as_secs()).ok(),
-                _ => None,
-            },
-            overlap: schedule.overlap.as_str().to_owned(),
+            zone: schedule.zone_name().to_owned(),
+            gap: schedule.gap.map(|gap| word_of(&GAPS, gap)),
+            fold: schedule.fold.map(|fold| word_of(&FOLDS, fold)),
+            missed: missed.to_owned(),
+            window_s,
+            overlap: word_of(&OVERLAPS, schedule.overlap),
             jitter_ms: i64::try_from(schedule.jitter.as_millis()).unwrap_or(i64::MAX),
         })
     }
@@ -99,15 +117,8 @@ impl Definition {
             }
             schedule = by_column;
         }
-        let unknown = |column: &str, text: &str| Error::config(format!("`{}` is no {column}", text.escape_debug()));
-        if let Some(gap) = &self.gap {
-            let gap = Gap::ALL.into_iter().find(|it| it.as_str() == gap).ok_or_else(|| unknown("gap", gap))?;
-            schedule = schedule.gap(gap);
-        }
-        if let Some(fold) = &self.fold {
-            let fold = Fold::ALL.into_iter().find(|it| it.as_str() == fold).ok_or_else(|| unknown("fold", fold))?;
-            schedule = schedule.fold(fold);
-        }
+        schedule.gap = self.gap.as_deref().map(|word| meaning(&GAPS, "gap", word)).transpose()?;
+        schedule.fold = self.fold.as_deref().map(|word| meaning(&FOLDS, "fold", word)).transpose()?;
         let within = Duration::from_secs(self.window_s.unwrap_or(0).max(0).unsigned_abs());
         let missed = match self.missed.as_str() {
             "none" => Missed::None,
@@ -116,54 +127,8 @@ impl Definition {
             "all" => return Err(Error::config("missed is `all`, and window_s does not say for how long")),
             other => return Err(unknown("missed", other)),
         };
-        let overlap = match self.overlap.as_str() {
-            "allow" => Overlap::Allow,
-            "skip" => Overlap::Skip,
-            other => return Err(unknown("overlap", other)),
-        };
+        let overlap = meaning(&OVERLAPS, "overlap", &self.overlap)?;
         let jitter = Duration::from_millis(self.jitter_ms.max(0).unsigned_abs());
         Ok(schedule.missed(missed).overlap(overlap).jitter(jitter))
-    }
-}
-
-impl Gap {
-    const ALL: [Self; 2] = [Self::Shift, Self::Skip];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Shift => "shift",
-            Self::Skip => "skip",
-        }
-    }
-}
-
-impl Fold {
-    const ALL: [Self; 3] = [Self::First, Self::Last, Self::Both];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Last => "last",
-            Self::Both => "both",
-        }
-    }
-}
-
-impl Missed {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Last => "last",
-            Self::All { .. } => "all",
-        }
-    }
-}
-
-impl Overlap {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Skip => "skip",
-        }
     }
 }

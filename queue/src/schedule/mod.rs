@@ -21,11 +21,10 @@ pub(crate) mod calendar;
 pub(crate) mod definition;
 pub(crate) mod expression;
 pub(crate) mod plan;
-pub(crate) mod rules;
 pub(crate) mod spec;
 
 pub use crate::admin_schedules::{ScheduleInfo, TickInfo};
 pub use crate::context::Tick;
 pub use crate::job::Periodic;
-pub use rules::{Fold, Gap, Missed, Overlap, TickKind};
-pub use spec::{Preview, Schedule, Upcoming};
+pub use calendar::{Fold, Gap, TickKind};
+pub use spec::{Missed, Overlap, Preview, Schedule, Upcoming};

@@ -2,13 +2,13 @@
 //!
 //! Everything is decided here, from its row and the database's clock. Times are microseconds since 1970.
 
-use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sha2::{Digest, Sha256};
 
 use crate::schedule::calendar::Calendar;
 use crate::schedule::definition::Definition;
-use crate::schedule::rules::{Missed, Overlap};
-use crate::schedule::spec::Schedule;
+use crate::schedule::spec::{Missed, Overlap, Schedule};
 
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.
@@ -134,8 +134,7 @@ fn plan_soundly(row: &ScheduleRow, kind: KnownKind) -> Plan {
         Err(error) => return refuse(row, error.to_string()),
     };
     let due = Due::of(row, &schedule);
-    let plan = if row.busy.is_some() { due.pass_all(TickOutcome::Overlap) } else { due.fire(row, &schedule) };
-    Plan { error: misfit(row, kind), ..plan }
+    Plan { error: misfit(row, kind), ..due.into_plan(row, &schedule) }
 }
 
 /// Why this build cannot decode the arguments. The job is written all the same: another build may be able to, during a
@@ -179,96 +178,60 @@ impl Due {
         // a tick is a fact once it is in the row, even if another worker's time zones would compute another one
         // but beside an error it may be the time of another try
         let known = row.next_at.filter(|next| *next > 0 && *next > since && *next <= row.now && row.error.is_none());
-        let mut after = known.unwrap_or(since);
         let keep = match schedule.missed {
             Missed::All { within } => LATE.max(i64::try_from(within.as_micros()).unwrap_or(i64::MAX)),
             Missed::None | Missed::Last => LATE,
         };
         let young = row.now.saturating_sub(keep);
         let mut due = Self::default();
-        let mut walked = 0;
-        let mut walk = known.into_iter().chain(ticks_after(&calendar, after));
-        loop {
-            match walk.next() {
-                Some(tick) if tick <= row.now && tick < young => {
-                    due.missed = Some(due.missed.map_or((0, tick, tick), |(before, _, last)| (before + 1, last, tick)));
-                    walked += 1;
-                    after = tick;
-                    if walked == MOST_WALKED {
-                        break;
-                    }
-                }
-                next => {
-                    due.continue_from(next, &mut walk, row.now);
-                    return due.or_the_last(schedule.missed);
-                }
+        let walk_after = |first: Option<i64>, after| first.into_iter().chain(ticks_after(&calendar, after));
+        let mut walk = walk_after(known, known.unwrap_or(since));
+        let mut next = walk.next();
+        while let Some(tick) = next.filter(|tick| *tick <= row.now && *tick < young) {
+            let (before, prior) = due.missed.map_or((0, tick), |(before, _, last)| (before + 1, last));
+            due.missed = Some((before, prior, tick));
+            if before + 1 == MOST_WALKED {
+                // so many that they are not counted any further
+                let last = last_before(&calendar, tick, young);
+                due.missed = Some((MOST_WALKED, tick, last));
+                walk = walk_after(None, last);
             }
-        }
-        // so many ticks that they are not counted any further
-        drop(walk);
-        let last = last_before(&calendar, after, young);
-        due.missed = Some((MOST_WALKED, after, last));
-        let mut walk = ticks_after(&calendar, last);
-        let next = walk.next();
-        due.continue_from(next, &mut walk, row.now);
-        due.or_the_last(schedule.missed)
-    }
-
-    fn continue_from(&mut self, first: Option<i64>, walk: &mut dyn Iterator<Item = i64>, now: i64) {
-        let mut next = first;
-        while let Some(tick) = next.filter(|tick| *tick <= now && self.ticks.len() < MOST) {
-            self.ticks.push(tick);
             next = walk.next();
         }
-        self.next = next;
-    }
-
-    /// If nothing else is due, the last missed tick stands for all.
-    fn or_the_last(mut self, missed: Missed) -> Self {
-        if missed == Missed::Last
-            && self.ticks.is_empty()
-            && let Some((before, prior, last)) = self.missed.take()
+        while let Some(tick) = next.filter(|tick| *tick <= row.now && due.ticks.len() < MOST) {
+            due.ticks.push(tick);
+            next = walk.next();
+        }
+        due.next = next;
+        // if nothing else is due, the last missed tick stands for all
+        if schedule.missed == Missed::Last
+            && due.ticks.is_empty()
+            && let Some((before, prior, last)) = due.missed.take()
         {
-            self.missed = (before > 0).then_some((before - 1, prior, prior));
-            self.ticks.push(last);
+            due.missed = (before > 0).then_some((before - 1, prior, prior));
+            due.ticks.push(last);
         }
-        self
+        due
     }
 
-    fn passed_missed(&self) -> Option<Passed> {
-        let (before, _, tick) = self.missed?;
-        Some(Passed { outcome: TickOutcome::Missed, tick, before })
-    }
-
-    fn pass_all(self, outcome: TickOutcome) -> Plan {
-        let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
-        if let Some(last) = self.ticks.last() {
+    fn into_plan(mut self, row: &ScheduleRow, schedule: &Schedule) -> Plan {
+        let fired = match schedule.overlap {
+            _ if row.busy.is_some() => 0,
+            Overlap::Skip => 1,
+            Overlap::Allow => self.ticks.len(),
+        };
+        let fired = self.ticks.split_off(self.ticks.len().saturating_sub(fired));
+        let missed = self.missed.map(|(before, _, tick)| Passed { outcome: TickOutcome::Missed, tick, before });
+        let overlapped = self.ticks.last().map(|tick| {
             let before = i32::try_from(self.ticks.len() - 1).unwrap_or(i32::MAX);
-            passed.push(Passed { outcome, tick: *last, before });
-        }
-        Plan { fire: Vec::new(), passed, next: self.next, error: None }
-    }
-
-    fn fire(self, row: &ScheduleRow, schedule: &Schedule) -> Plan {
-        let mut passed: Vec<_> = self.passed_missed().into_iter().collect();
-        let mut ticks = self.ticks;
-        if schedule.overlap == Overlap::Skip && ticks.len() > 1 {
-            let before = ticks.len() - 2;
-            let last = ticks.split_off(ticks.len() - 1);
-            passed.push(Passed {
-                outcome: TickOutcome::Overlap,
-                tick: ticks[before],
-                before: i32::try_from(before).unwrap_or(i32::MAX),
-            });
-            ticks = last;
-        }
-        let jitter = schedule.jitter;
+            Passed { outcome: TickOutcome::Overlap, tick: *tick, before }
+        });
         let due = |tick: i64| {
             // a time in the past would only place the job before others
-            Some(tick + spread(&row.definition.name, tick, jitter)).filter(|due| *due > row.now)
+            Some(tick + spread(&row.definition.name, tick, schedule.jitter)).filter(|due| *due > row.now)
         };
-        let fire = ticks.into_iter().map(|tick| (tick, due(tick))).collect();
-        Plan { fire, passed, next: self.next, error: None }
+        let fire = fired.into_iter().map(|tick| (tick, due(tick))).collect();
+        Plan { fire, passed: missed.into_iter().chain(overlapped).collect(), next: self.next, error: None }
     }
 }
 
@@ -293,26 +256,9 @@ fn spread(name: &str, tick: i64, jitter: std::time::Duration) -> i64 {
     if most == 0 {
         return 0;
     }
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    hash.write(name.as_bytes());
-    hash.write(&tick.to_le_bytes());
-    i64::try_from(hash.finish() % most.unsigned_abs()).unwrap_or(0)
-}
-
-/// FNV-1a: the same in every build.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        // the low bits alone are too regular
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+    let hash = Sha256::new().chain_update(name).chain_update(tick.to_le_bytes()).finalize();
+    let number = hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+    i64::try_from(number % most.unsigned_abs()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use chrono::{DateTime, FixedOffset, Utc};
 use jiff::tz::TimeZone;
 
 use crate::error::Error;
-use crate::schedule::calendar::{Calendar, Ticks};
+use crate::schedule::calendar::{Calendar, Fold, Gap, TickKind, Ticks};
 use crate::schedule::expression::Expression;
-use crate::schedule::rules::{Fold, Gap, Missed, Overlap, TickKind};
 
 /// When a periodic job runs, and what happens around clock changes, missed ticks and overlapping jobs. See
 /// [`Admin::schedule`](crate::admin::Admin::schedule) and [`#[job(schedule = …)]`](crate::job).
@@ -32,7 +31,7 @@ pub struct Schedule {
     /// Without the zone.
     pub(super) text: String,
     pub(super) expression: Arc<Expression>,
-    pub(super) zone: Zone,
+    pub(super) zone: TimeZone,
     pub(super) gap: Option<Gap>,
     pub(super) fold: Option<Fold>,
     pub(crate) missed: Missed,
@@ -40,14 +39,29 @@ pub struct Schedule {
     pub(crate) jitter: Duration,
 }
 
-/// A time zone and its name.
-#[derive(Debug, Clone)]
-pub(super) struct Zone(TimeZone, pub(super) String);
+/// What happens with ticks that were missed: no worker could fire them for more than a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missed {
+    /// They are passed over.
+    None,
+    /// The last of them is fired, unless a later tick is due as well. The default.
+    #[default]
+    Last,
+    /// Those of the last `within` are fired, the oldest first. Whole seconds.
+    All {
+        /// Older ones are passed over.
+        within: Duration,
+    },
+}
 
-impl PartialEq for Zone {
-    fn eq(&self, other: &Self) -> bool {
-        self.1 == other.1
-    }
+/// What happens at a tick when a job of the schedule still waits or runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overlap {
+    /// It is fired all the same. The default.
+    #[default]
+    Allow,
+    /// It is passed over. If several ticks are due at once, only the last is fired.
+    Skip,
 }
 
 /// A tick that [`Schedule::preview`] foresees.
@@ -65,7 +79,6 @@ pub struct Upcoming {
 /// The ticks of a schedule. See [`Schedule::preview`].
 #[derive(Debug, Clone)]
 pub struct Preview {
-    calendar: Calendar,
     ticks: Ticks,
 }
 
@@ -95,7 +108,7 @@ impl Schedule {
         let schedule = Self {
             text: words.join(" "),
             expression: Arc::new(expression),
-            zone: Zone(TimeZone::UTC, "UTC".into()),
+            zone: TimeZone::UTC,
             gap: None,
             fold: None,
             missed: Missed::default(),
@@ -127,11 +140,9 @@ impl Schedule {
         if matches!(*self.expression, Expression::Every(_)) && name != "UTC" {
             return Err(Error::config(format!("`{}` has no time zone: write it as five fields", self.text)));
         }
-        let zone = TimeZone::get(name).ok().filter(|zone| !zone.is_unknown()).ok_or_else(|| {
+        self.zone = TimeZone::get(name).ok().filter(|zone| !zone.is_unknown()).ok_or_else(|| {
             Error::config(format!("`{}` is no time zone: write a name like Europe/Berlin or UTC", name.escape_debug()))
         })?;
-        let name = zone.iana_name().unwrap_or("UTC").to_owned();
-        self.zone = Zone(zone, name);
         Ok(self)
     }
 
@@ -163,8 +174,12 @@ impl Schedule {
 
     /// The ticks after `from`, without end, or until the year 9998.
     pub fn preview(&self, from: DateTime<Utc>) -> Preview {
-        let calendar = self.calendar();
-        Preview { ticks: calendar.after(from.timestamp()), calendar }
+        Preview { ticks: self.calendar().after(from.timestamp()) }
+    }
+
+    /// Its name in the IANA database.
+    pub(super) fn zone_name(&self) -> &str {
+        self.zone.iana_name().unwrap_or("UTC")
     }
 
     pub(crate) fn calendar(&self) -> Calendar {
@@ -174,7 +189,7 @@ impl Schedule {
         let (usual_gap, usual_fold) = if hourly { (Gap::Skip, Fold::Both) } else { (Gap::Shift, Fold::First) };
         Calendar {
             expression: expression.clone(),
-            zone: zone.0.clone(),
+            zone: zone.clone(),
             gap: gap.unwrap_or(usual_gap),
             fold: fold.unwrap_or(usual_fold),
         }
@@ -192,7 +207,7 @@ impl Iterator for Preview {
     fn next(&mut self) -> Option<Upcoming> {
         let (instant, kind) = self.ticks.next()?;
         let at = DateTime::from_timestamp(instant, 0)?;
-        let offset = i32::try_from(self.calendar.offset(instant)).ok().and_then(FixedOffset::east_opt)?;
+        let offset = i32::try_from(self.ticks.calendar.offset(instant)).ok().and_then(FixedOffset::east_opt)?;
         Some(Upcoming { at, local: at.with_timezone(&offset), kind })
     }
 }

@@ -3,13 +3,21 @@
 //! No database type appears above these traits. Below them is one implementation, [`engine`], over a
 //! [`Dialect`](engine::dialect::Dialect) for each engine. Statements are files; only what differs in structure is code.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "schedules")),
+    allow(dead_code, unused_imports, unused_macros, reason = "one or two of the engines need it")
+)]
+
 pub(crate) mod engine;
 pub(crate) mod engines;
+#[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
 pub(crate) mod schema;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 pub(crate) mod values;
 pub(crate) mod view;
@@ -22,10 +30,9 @@ use async_trait::async_trait;
 
 use crate::error::Error;
 use crate::gauges::Gauges;
-use crate::id::JobId;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
@@ -237,12 +244,9 @@ pub(crate) trait TestStore: Store + AdminStore {
     async fn shift(&self, micros: i64, after: i64) -> Result<(), Error>;
 }
 
-/// Everything that the administration asks of a database.
+/// Everything that the administration reads.
 #[async_trait]
-pub(crate) trait AdminStore: Upkeep {
-    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
-    async fn migrate(&self) -> Result<(), Error>;
-
+pub(crate) trait AdminReads: Send + Sync + 'static {
     /// See [`crate::admin::Admin::stats`].
     async fn stats(&self) -> Result<Vec<Stat>, Error>;
 
@@ -254,6 +258,22 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// See [`crate::admin::Admin::job`].
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;
+
+    /// The last job of a kind that took this key, whether or not it has it still.
+    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
+
+    /// Every queue that has waiting or running jobs or is paused.
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+
+    /// Live workers, and those that ended within the retention.
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;
+}
+
+/// Everything that the administration asks of a database: reads, deletions, and these changes.
+#[async_trait]
+pub(crate) trait AdminStore: AdminReads + Upkeep {
+    /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
+    async fn migrate(&self) -> Result<(), Error>;
 
     /// scheduled → ready. Returns the ids that changed.
     async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error>;
@@ -268,9 +288,6 @@ pub(crate) trait AdminStore: Upkeep {
     /// dead → ready with a fresh attempt count. Returns the ids that changed, and the unique jobs whose key is taken.
     async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error>;
 
-    /// The last job of a kind that took this key, whether or not it has it still.
-    async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
-
     /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
     async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error>;
 
@@ -279,12 +296,6 @@ pub(crate) trait AdminStore: Upkeep {
 
     /// Pauses or resumes a queue.
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error>;
-
-    /// Every queue that has waiting or running jobs or is paused.
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
-
-    /// Live workers, and those that ended within the retention.
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;
 }
 
 /// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in

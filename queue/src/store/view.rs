@@ -3,8 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::id::JobId;
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 
 /// The number of jobs of one kind, queue and state. See [`Admin::stats`](crate::admin::Admin::stats).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -16,13 +16,15 @@
 //! queue = { version = "…", features = ["testing"] }
 //! ```
 
-mod expect;
 mod outcome;
 mod runner;
 #[cfg(feature = "schedules")]
 mod ticks;
 
+use std::any::TypeId;
+use std::fmt::{Debug, Write};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Database, Pool, Transaction};
@@ -31,15 +33,13 @@ use crate::duration;
 use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
-use crate::store::engine::testing::given::{Requests, serve};
-use crate::store::view::JobDetail;
+use crate::registry::JobDefinition;
+use crate::store::engine::testing::{Requests, serve};
+use crate::store::view::{JobDetail, JobRow};
 use crate::testing::runner::{Mishap, Runner};
 
 #[doc(inline)]
 pub use crate::{__assert_enqueued as assert_enqueued, __refute_enqueued as refute_enqueued};
-pub use expect::EnqueuedJob;
-#[doc(hidden)]
-pub use expect::{find, refute};
 pub use outcome::{Drained, Outcome, Succeeded};
 
 /// [`TestQueue::advance`] goes this much further: a delay is rounded up when it is stored.
@@ -66,8 +66,7 @@ mod sealed {
 
     use super::{Database, OnPool, Pool, Requests, TestDatabase, Within, serve};
     use crate::store::TestStore;
-    use crate::store::engine::connection::notify::Signals;
-    use crate::store::engine::connection::operation::SqlStore;
+    use crate::store::engine::connection::SqlStore;
     use crate::store::engine::connection::write_queue::Turns;
     use crate::store::engine::dialect::Dialect;
     use crate::store::engine::testing::test_store::lent;
@@ -81,7 +80,7 @@ mod sealed {
         fn turns(pool: &Pool<Self>) -> Turns;
     }
 
-    impl<DB: Dialect + Signals> SealedDatabase for DB {
+    impl<DB: Dialect> SealedDatabase for DB {
         fn lent() -> (Arc<dyn TestStore>, Requests<Self>) {
             lent::<DB>()
         }
@@ -170,7 +169,8 @@ impl TestQueue<OnPool> {
     /// A queue on a database or schema that no other test uses. Does no I/O.
     pub fn new<DB: TestDatabase>(pool: &Pool<DB>) -> Self {
         let mut runner = Runner::new(DB::of(pool));
-        runner.state(WorkerPool { pool: pool.clone(), turns: DB::turns(pool) });
+        let pool = WorkerPool { pool: pool.clone(), turns: DB::turns(pool) };
+        runner.states.insert(TypeId::of::<WorkerPool<DB>>(), Arc::new(pool));
         Self { on: OnPool(()), runner }
     }
 }
@@ -178,14 +178,14 @@ impl TestQueue<OnPool> {
 impl<C: Lent> TestQueue<C> {
     /// Gives the handlers a [`State`](crate::State), as [`WorkerBuilder::state`](crate::WorkerBuilder::state) does.
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.runner.state(value);
+        self.runner.states.insert(TypeId::of::<T>(), Arc::new(value));
         self
     }
 
     /// Adds a job type that is not linked in by [`#[job]`](crate::job), as
     /// [`WorkerBuilder::register`](crate::WorkerBuilder::register) does.
     pub fn register<J: Job>(mut self) -> Self {
-        self.runner.register::<J>();
+        self.runner.registered.push(JobDefinition::of::<J>());
         self
     }
 
@@ -252,7 +252,9 @@ impl<C: Lent> TestQueue<C> {
     /// [`Error::Config`] if a job lacks its state, or if the jobs never come to an end. A failed job is not an error.
     pub async fn drain(&mut self) -> Result<Drained, Error> {
         let Self { on, runner } = self;
-        on.serve(runner.drain()).await
+        let mut drained = Drained::default();
+        on.serve(runner.drain(&mut drained)).await?;
+        Ok(drained)
     }
 
     /// Lets time pass: `"90s"`, `"1h 30m"`, `"2d"` or a [`Duration`]. It stops at each moment at which
@@ -269,15 +271,15 @@ impl<C: Lent> TestQueue<C> {
         let Self { on, runner } = self;
         let mut left = by.into_duration() + SLACK;
         let work = async {
-            let mut all = runner.drain().await?;
+            let mut all = Drained::default();
             loop {
+                runner.drain(&mut all).await?;
                 #[cfg(feature = "schedules")]
                 while let Some(step) = runner.many_ticks(left, &mut all).await? {
                     left = left.saturating_sub(step);
                 }
                 let Some(step) = runner.step(left).await? else { return Ok(all) };
                 left = left.saturating_sub(step);
-                all.extend(runner.drain().await?);
             }
         };
         on.serve(work).await
@@ -343,7 +345,7 @@ impl<DB: TestDatabase> DerefMut for TestQueue<Within<'_, DB>> {
     }
 }
 
-impl<C: Lent> std::fmt::Debug for TestQueue<C> {
+impl<C: Lent> Debug for TestQueue<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TestQueue").field("mishap", &self.runner.mishap).finish_non_exhaustive()
     }
@@ -369,4 +371,151 @@ impl IntoDuration for &str {
     fn into_duration(self) -> Duration {
         duration::parse(&self.replace(' ', "")).unwrap_or_else(|why| panic!("{why}"))
     }
+}
+
+/// A waiting job, as [`assert_enqueued!`](crate::testing::assert_enqueued) found it. Dereferences to the job.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EnqueuedJob<J> {
+    /// The decoded job.
+    pub job: J,
+    /// Its row: id, queue, priority, due time and so on.
+    pub row: JobRow,
+}
+
+impl<J> Deref for EnqueuedJob<J> {
+    type Target = J;
+
+    fn deref(&self) -> &J {
+        &self.job
+    }
+}
+
+/// At most this many jobs are printed.
+const MOST_PRINTED: usize = 20;
+
+/// The first waiting job that matches. Error: what there is instead. For
+/// [`assert_enqueued!`](crate::testing::assert_enqueued).
+#[doc(hidden)]
+pub async fn find<J: Job + Debug, C: Lent>(
+    queue: &mut TestQueue<C>,
+    pattern: &str,
+    matches: impl Fn(&J) -> bool,
+) -> Result<EnqueuedJob<J>, String> {
+    let (jobs, all) = decoded::<J, C>(queue).await?;
+    let found = jobs.into_iter().find(|it| matches(&it.job));
+    found.ok_or_else(|| format!("no waiting job matches `{pattern}`\n{all}"))
+}
+
+/// Error: a waiting job matches. For [`refute_enqueued!`](crate::testing::refute_enqueued).
+#[doc(hidden)]
+pub async fn refute<J: Job + Debug, C: Lent>(
+    queue: &mut TestQueue<C>,
+    pattern: &str,
+    matches: impl Fn(&J) -> bool,
+) -> Result<(), String> {
+    let (jobs, all) = decoded::<J, C>(queue).await?;
+    match jobs.iter().find(|it| matches(&it.job)) {
+        Some(it) => Err(format!("job {} matches `{pattern}`, and none should\n{all}", it.row.id)),
+        None => Ok(()),
+    }
+}
+
+/// The waiting jobs of a kind, and all of them as text.
+async fn decoded<J: Job + Debug, C: Lent>(queue: &mut TestQueue<C>) -> Result<(Vec<EnqueuedJob<J>>, String), String> {
+    let rows = queue.waiting::<J>().await.map_err(|error| format!("the queue cannot be read: {error}"))?;
+    let mut text = match rows.len() {
+        0 => format!("no `{}` waits", J::KIND),
+        1 => format!("1 `{}` waits:", J::KIND),
+        count => format!("{count} `{}` wait:", J::KIND),
+    };
+    let more = rows.len().saturating_sub(MOST_PRINTED);
+    let mut jobs = Vec::new();
+    for (number, row) in rows.into_iter().enumerate() {
+        let job = serde_json::from_str::<J>(&row.args);
+        if number < MOST_PRINTED {
+            let place = format!("queue {}, due {}, attempt {}", row.job.queue, row.job.run_at, row.job.attempt);
+            let _ = match &job {
+                Ok(job) => write!(text, "\n  {}: {job:?} ({place})", row.job.id),
+                Err(error) => write!(text, "\n  {}: {} does not decode: {error} ({place})", row.job.id, row.args),
+            };
+        }
+        jobs.extend(job.ok().map(|job| EnqueuedJob { job, row: row.job }));
+    }
+    if more > 0 {
+        let _ = write!(text, "\n  … and {more} more");
+    }
+    Ok((jobs, text))
+}
+
+/// Fails the test unless a matching job waits, and gives back the first one as an
+/// [`EnqueuedJob`]. The job need not be due. Failed jobs that wait for their retry count, jobs
+/// that have ended do not.
+///
+/// The second argument is a pattern of the job's struct, with an optional condition. All bindings are references. On
+/// failure it prints the waiting jobs of that kind.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::testing::{TestQueue, assert_enqueued};
+/// use queue::{Job, job};
+///
+/// #[job]
+/// async fn send_email(to: String, urgent: bool) {}
+///
+/// let mut tx = pool.begin().await?;
+/// let mut queue = TestQueue::within(&mut tx);
+/// SendEmail::new("ada@example.org", true).enqueue(&mut *queue).await?;
+///
+/// let mail = assert_enqueued!(queue, SendEmail { to, urgent: true } if to.ends_with("example.org"));
+/// assert_eq!(mail.to, "ada@example.org");
+/// assert_eq!(mail.row.queue, "default");
+/// # Ok(()) }
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __assert_enqueued {
+    ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
+        let pattern = ::core::concat!(
+            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"
+            $(, " if ", ::core::stringify!($guard))?
+        );
+        let matches = |job: &$job| ::core::matches!(job, $job { $($fields)* } $(if $guard)?);
+        match $crate::testing::find::<$job, _>(&mut $queue, pattern, matches).await {
+            ::core::result::Result::Ok(found) => found,
+            ::core::result::Result::Err(report) => ::core::panic!("{report}"),
+        }
+    }};
+}
+
+/// Fails the test if a matching job waits. See [`assert_enqueued!`](crate::testing::assert_enqueued).
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+/// use queue::job;
+/// use queue::testing::{TestQueue, refute_enqueued};
+///
+/// #[job]
+/// async fn remind(user: u32) {}
+///
+/// let mut queue = TestQueue::new(&pool);
+/// refute_enqueued!(queue, Remind { .. });
+/// # Ok(()) }
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __refute_enqueued {
+    ($queue:expr, $job:path { $($fields:tt)* } $(if $guard:expr)? $(,)?) => {{
+        let pattern = ::core::concat!(
+            ::core::stringify!($job), " { ", ::core::stringify!($($fields)*), " }"
+            $(, " if ", ::core::stringify!($guard))?
+        );
+        let matches = |job: &$job| ::core::matches!(job, $job { $($fields)* } $(if $guard)?);
+        match $crate::testing::refute::<$job, _>(&mut $queue, pattern, matches).await {
+            ::core::result::Result::Ok(()) => {}
+            ::core::result::Result::Err(report) => ::core::panic!("{report}"),
+        }
+    }};
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::values::{AttemptOutcome, Destination, End};
 
 /// How an attempt ended, and what happens to its job.
@@ -150,15 +150,5 @@ impl Drained {
             Outcome::Snoozed { .. } => self.snoozed += 1,
             Outcome::Lost { .. } => self.lost += 1,
         }
-    }
-
-    pub(super) fn extend(&mut self, more: Self) {
-        self.completed += more.completed;
-        self.retried += more.retried;
-        self.dead += more.dead;
-        self.cancelled += more.cancelled;
-        self.snoozed += more.snoozed;
-        self.lost += more.lost;
-        self.errors.extend(more.errors);
     }
 }

@@ -1,24 +1,23 @@
 //! Runs jobs one after another, with the attempt and the statements of a worker.
 
-use std::any::TypeId;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
+use futures_util::FutureExt as _;
 
 use crate::context::States;
 use crate::error::Error;
-use crate::id::JobId;
 use crate::job::Job;
 use crate::registry::{JobDefinition, linked};
-use crate::state::JobState;
+use crate::state::{JobId, JobState};
 use crate::store::TestStore;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewWorker, Reach, Scope, Start, WorkerId};
 use crate::store::view::{Among, Filter, JobDetail};
 use crate::testing::outcome::{Drained, Outcome};
-use crate::worker::{Attempt, AttemptRow, DECODE_GRACE, Ended, Env, LongArgs, Settled, Timing};
+use crate::worker::{Attempt, AttemptRow, Ended, Env, LongArgs, Settled, Timing};
 
 /// A job that is retried at once, again and again, is a mistake in the test.
 const MOST_RUNS: u32 = 100_000;
@@ -61,8 +60,8 @@ pub(super) enum Mishap {
 
 pub(crate) struct Runner {
     pub(super) store: Arc<dyn TestStore>,
-    states: States,
-    registered: Vec<JobDefinition>,
+    pub(super) states: States,
+    pub(super) registered: Vec<JobDefinition>,
     pub(super) mishap: Option<Mishap>,
     worker: Option<WorkerId>,
     /// By how many microseconds the jobs have made up for a clock that stands still …
@@ -92,14 +91,6 @@ impl Runner {
         }
     }
 
-    pub(super) fn state<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
-        self.states.insert(TypeId::of::<T>(), Arc::new(value));
-    }
-
-    pub(super) fn register<J: Job>(&mut self) {
-        self.registered.push(JobDefinition::of::<J>());
-    }
-
     /// Each job once.
     pub(super) fn distinct_definitions(&self) -> Vec<JobDefinition> {
         let mut all: Vec<_> = linked().into_iter().chain(self.registered.iter().cloned()).collect();
@@ -117,14 +108,17 @@ impl Runner {
         all.flat_map(named).collect()
     }
 
+    pub(super) fn scope(&self) -> Scope {
+        let mut kinds: Vec<String> = self.definitions().keys().map(ToString::to_string).collect();
+        kinds.sort();
+        Scope { kinds, queues: Vec::new() }
+    }
+
     /// Runs everything that is due.
-    pub(super) async fn drain(&mut self) -> Result<Drained, Error> {
+    pub(super) async fn drain(&mut self, drained: &mut Drained) -> Result<(), Error> {
         #[cfg(feature = "schedules")]
         self.fire().await?;
-        let definitions = self.definitions();
-        let mut kinds: Vec<String> = definitions.keys().map(ToString::to_string).collect();
-        kinds.sort();
-        let scope = Scope { kinds, queues: Vec::new() };
+        let (definitions, scope) = (self.definitions(), self.scope());
         self.catch_up().await?;
         let mut worker = match self.worker {
             Some(worker) if self.unfinished => self.lose(worker, &scope).await?.0,
@@ -132,16 +126,20 @@ impl Runner {
             None => self.join(&scope).await?,
         };
         (self.worker, self.unfinished) = (Some(worker), true);
-        let mut drained = Drained::default();
+        let before = drained.runs();
         while let Some(job) = self.next(&scope, &definitions, worker).await? {
             let definition = definitions.get(&*job.lane.kind).expect("only these kinds are claimed").clone();
             let outcome = match self.mishap.take() {
-                None => self.run(worker, job, definition).await?,
+                None => {
+                    let (outcome, ended) = self.run(worker, job, definition).await?;
+                    self.store.end(worker, ended.as_slice()).await?;
+                    outcome
+                }
                 Some(mishap) => self.run_and_lose(&mut worker, &scope, job, definition, mishap).await?,
             };
             self.worker = Some(worker);
             drained.add(outcome);
-            if drained.runs() >= MOST_RUNS {
+            if drained.runs() - before >= MOST_RUNS {
                 return Err(Error::config(format!(
                     "`drain` has run {MOST_RUNS} attempts and jobs are still due: does one of them snooze or retry \
                      without a pause, or enqueue itself?"
@@ -154,14 +152,12 @@ impl Runner {
             self.worker = None;
         }
         self.unfinished = false;
-        Ok(drained)
+        Ok(())
     }
 
     /// Moves to the next due moment, at most by `most`. Returns by how much, or None if nothing is due until then.
     pub(super) async fn step(&mut self, most: Duration) -> Result<Option<Duration>, Error> {
-        let definitions = self.definitions();
-        let kinds = definitions.keys().map(ToString::to_string).collect();
-        let found = self.store.discover(&Scope { kinds, queues: Vec::new() }, &[], usize::MAX / 4, false).await?;
+        let found = self.store.discover(&self.scope(), &[], usize::MAX / 4, false).await?;
         // what is due and did not run is locked by somebody else
         let later = found.heads.iter().map(|head| head.due_in).filter(|due_in| !due_in.is_zero());
         let next = later.min();
@@ -296,41 +292,47 @@ impl Runner {
         }
     }
 
-    pub(super) fn attempt(&self, job: Claimed, definition: Arc<JobDefinition>, row: AttemptRow) -> Arc<Attempt> {
+    fn attempt(&self, job: Claimed, definition: Arc<JobDefinition>, row: AttemptRow) -> Arc<Attempt> {
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states.clone()),
-            cancel_grace: Timing::default().cancel_grace,
-            decode_grace: DECODE_GRACE,
+            timing: Timing::default(),
             log_errors: true,
+            observers: Default::default(),
+            wrappers: Default::default(),
         };
         Attempt::new(Arc::new(env), job, definition, row)
     }
 
-    /// Where the row of a job is that this worker has claimed.
-    pub(super) fn row(&self, worker: WorkerId) -> AttemptRow {
-        if self.store.is_given() { AttemptRow::Lent } else { AttemptRow::Of(worker) }
+    /// The attempt of a job that this worker has claimed.
+    async fn claimed(
+        &self,
+        worker: WorkerId,
+        job: Claimed,
+        definition: Arc<JobDefinition>,
+    ) -> Result<impl Future<Output = Option<Ended>>, Error> {
+        let args = match job.args {
+            Ok(_) => None,
+            // they were too long to come with the claim
+            Err(_) => self.store.args(worker, job.id.get(), job.fence).await?,
+        };
+        let row = if self.store.is_given() { AttemptRow::Lent } else { AttemptRow::Of(worker) };
+        Ok(self.attempt(job, definition, row).run(args.map(|json| LongArgs { json, _turn: None })))
     }
 
-    /// The arguments, if they were too long to come with the claim.
-    pub(super) async fn long_args(&self, worker: WorkerId, job: &Claimed) -> Result<Option<LongArgs>, Error> {
-        if job.args.is_ok() {
-            return Ok(None);
-        }
-        let args = self.store.args(worker, job.id.get(), job.fence).await?;
-        Ok(args.map(|json| LongArgs { json, _turn: None }))
-    }
-
-    async fn run(&self, worker: WorkerId, job: Claimed, definition: Arc<JobDefinition>) -> Result<Outcome, Error> {
-        let long_args = self.long_args(worker, &job).await?;
-        let ended = self.attempt(job, definition, self.row(worker)).run(long_args).await;
-        let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
-        self.store.end(worker, ended.as_slice()).await?;
-        Ok(outcome)
+    /// Runs an attempt. Returns how it ended, and what is still to be recorded of it.
+    pub(super) async fn run(
+        &self,
+        worker: WorkerId,
+        job: Claimed,
+        definition: Arc<JobDefinition>,
+    ) -> Result<(Outcome, Option<End>), Error> {
+        let ended = self.claimed(worker, job, definition).await?.await;
+        self.settled(worker, ended.expect("its lease is not lost")).await
     }
 
     /// How an attempt ended, and what is still to be recorded of it.
-    pub(super) async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<End>), Error> {
+    async fn settled(&self, worker: WorkerId, ended: Ended) -> Result<(Outcome, Option<End>), Error> {
         let (attempt, raw) = match ended {
             Ended::Known(end) => return Ok((Outcome::of(&end), Some(end))),
             Ended::Unsettled(attempt, raw) => (attempt, raw),
@@ -341,13 +343,6 @@ impl Runner {
             Settled::Ended(end) => (Outcome::of(&end), Some(end)),
             Settled::Lost => unreachable!("its lease is not lost"),
         })
-    }
-
-    /// What a lost worker's attempt committed with its own effects. None: nothing.
-    async fn committed(&self, worker: WorkerId, ended: Option<Ended>) -> Result<Option<Outcome>, Error> {
-        let Some(ended @ Ended::Unsettled(..)) = ended else { return Ok(None) };
-        let (outcome, left) = self.settled(worker, ended).await?;
-        Ok(left.is_none().then_some(outcome))
     }
 
     /// Runs an attempt whose worker is lost, and joins as another worker.
@@ -362,39 +357,25 @@ impl Runner {
         let (lost, id) = (*worker, job.id);
         // so that the attempt counts, as that of a worker that dies in the middle
         self.store.started(lost, &[Start { hold: job.hold(), max_neighbours: None }]).await?;
-        let long_args = self.long_args(lost, &job).await?;
-        let attempt = self.attempt(job, definition, self.row(lost)).run(long_args);
-        let (mut late, dead);
-        match mishap {
-            Mishap::CrashBeforeEnd => {
-                if let Some(outcome) = self.committed(lost, attempt.await).await? {
-                    return Ok(outcome);
-                }
-                (*worker, dead) = self.lose(lost, scope).await?;
-                late = None;
-            }
-            Mishap::LoseLease => {
-                let mut attempt = Box::pin(attempt);
-                // to its first pause, where it is dropped
-                late = match futures_util::poll!(&mut attempt) {
-                    std::task::Poll::Ready(ended) => ended,
-                    std::task::Poll::Pending => None,
-                };
-                drop(attempt);
-                late = match late {
-                    Some(Ended::Unsettled(..)) => match self.committed(lost, late).await? {
-                        Some(outcome) => return Ok(outcome),
-                        None => None,
-                    },
-                    late => late,
-                };
-                (*worker, dead) = self.lose(lost, scope).await?;
-            }
-        }
-        if let Some(Ended::Known(late)) = late {
-            // refused: the job belongs to no worker or to another one by now
-            self.store.end(lost, &[late]).await?;
-        }
+        let attempt = self.claimed(lost, job, definition).await?;
+        let ended = match mishap {
+            Mishap::CrashBeforeEnd => attempt.await,
+            // to its first pause, where it is dropped
+            Mishap::LoseLease => attempt.now_or_never().flatten(),
+        };
+        let late = match ended {
+            Some(Ended::Known(end)) if mishap == Mishap::LoseLease => Some(end),
+            Some(ended @ Ended::Unsettled(..)) => match self.settled(lost, ended).await? {
+                // committed with its own effects
+                (outcome, None) => return Ok(outcome),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (next, dead) = self.lose(lost, scope).await?;
+        *worker = next;
+        // refused: the job belongs to no worker or to another one by now
+        self.store.end(lost, late.as_slice()).await?;
         Ok(match dead {
             true => Outcome::Dead { error: format!("job {id}: its worker was lost in its last attempt") },
             false => Outcome::Lost { id },

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{KnownKind, MOST, ScheduleRow};
-use crate::schedule::rules::Overlap;
+use crate::schedule::spec::Overlap;
 use crate::schedule::spec::Schedule;
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Kinds, Scheduler};
@@ -134,7 +134,7 @@ impl Runner {
             .take_while(|tick| *tick < until)
             .take(at_once)
             .collect();
-        let scope = Scope { kinds: self.definitions().keys().map(ToString::to_string).collect(), queues: Vec::new() };
+        let scope = self.scope();
         if !simple || ticks.len() < 2 || self.has_waiting(&scope).await? {
             return Ok(None);
         }
@@ -188,10 +188,7 @@ impl Runner {
         let (mut finished, mut ran) = (Vec::new(), 0);
         let mut rest = jobs.into_iter();
         for job in rest.by_ref() {
-            let long_args = self.long_args(worker, &job).await?;
-            let row = self.row(worker);
-            let ended = self.attempt(job, job_definition.clone(), row).run(long_args).await;
-            let (outcome, ended) = self.settled(worker, ended.expect("its lease is not lost")).await?;
+            let (outcome, ended) = self.run(worker, job, job_definition.clone()).await?;
             drained.add(outcome);
             ran += 1;
             let is_over = match ended {

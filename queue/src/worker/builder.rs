@@ -2,24 +2,28 @@
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::States;
-use crate::enqueue::target::Pool;
+use crate::context::{JobContext, States};
+use crate::enqueue::Pool;
 use crate::error::Error;
+use crate::health::Health;
 use crate::job::Job;
 use crate::limits::check_name;
+use crate::middleware::{Done, Next, Wrappers};
+use crate::outcome::JobError;
 use crate::registry::{JobDefinition, linked};
 use crate::signal;
 use crate::store::{Capabilities, Store};
-use crate::telemetry::Event;
+use crate::telemetry::{Event, Observers};
 
-use crate::worker::config::{Config, DECODE_GRACE, Timing};
+use crate::worker::config::Config;
 #[cfg(feature = "schedules")]
 use crate::worker::declared::Declared;
 use crate::worker::lifecycle;
-use crate::worker::run::attempt::Env;
+use crate::worker::run::attempt::{Env, Timing};
 
 /// Runs jobs. Any number of workers may serve one database, in one process or many. They need no coordinator.
 ///
@@ -55,8 +59,19 @@ impl Worker {
         WorkerBuilder::new(pool)
     }
 
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config }
+    /// Whether the worker is alive and ready, for the probes of a platform. Ask before [`run`](Self::run), which takes
+    /// the worker.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
+    /// let worker = queue::Worker::builder(pool).build()?;
+    /// let health = worker.health();
+    /// // … give `health` to the HTTP server …
+    /// worker.run(queue::shutdown_signal()).await
+    /// # }
+    /// ```
+    pub fn health(&self) -> Health {
+        self.config.health.clone()
     }
 
     /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
@@ -122,7 +137,10 @@ pub struct WorkerBuilder {
     linked: bool,
     transaction_pooler: bool,
     log_errors: bool,
-    decode_grace: Duration,
+    observers: Observers,
+    wrappers: Wrappers,
+    start_within: HashMap<String, Duration>,
+    alive_file: Option<PathBuf>,
     timing: Timing,
     #[cfg(feature = "schedules")]
     app: Option<String>,
@@ -154,7 +172,10 @@ impl WorkerBuilder {
             linked: true,
             transaction_pooler: false,
             log_errors: true,
-            decode_grace: DECODE_GRACE,
+            observers: Observers::default(),
+            wrappers: Wrappers::default(),
+            start_within: HashMap::new(),
+            alive_file: None,
             timing: Timing::default(),
             #[cfg(feature = "schedules")]
             app: None,
@@ -272,7 +293,7 @@ impl WorkerBuilder {
     /// # }
     /// ```
     pub fn decode_grace(mut self, grace: Duration) -> Self {
-        self.decode_grace = grace;
+        self.timing.decode_grace = grace;
         self
     }
 
@@ -287,6 +308,78 @@ impl WorkerBuilder {
     /// ```
     pub fn log_errors(mut self, yes: bool) -> Self {
         self.log_errors = yes;
+        self
+    }
+
+    /// Tells each [`Event`] of this worker, in addition to the log: for metrics, or to page somebody. The observer is
+    /// called on the threads that run jobs, so it has to be quick. If it panics or blocks its thread, no job is lost,
+    /// and the log says so once. May be called several times.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use queue::telemetry::Event;
+    ///
+    /// let worker = queue::Worker::builder(pool).observe(|event| {
+    ///     if let Event::JobsRescued { ready, .. } = event {
+    ///         println!("{ready} jobs of lost workers run again");
+    ///     }
+    /// });
+    /// # drop(worker); }
+    /// ```
+    pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observers.add(observer);
+        self
+    }
+
+    /// Puts code around each handler. The first wrapper is the outermost. It sees the attempt, and the arguments as
+    /// [`Next::args`]. It runs the rest with [`Next::run`], sees how that ended, and may return something else. If it
+    /// does not run the rest, the handler never begins, and what it returns counts. Time limits, cancellation and
+    /// panics are those of the attempt as a whole. A job whose arguments do not decode reaches no wrapper.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use std::time::Instant;
+    ///
+    /// let worker = queue::Worker::builder(pool).wrap(|ctx, next| async move {
+    ///     let began = Instant::now();
+    ///     let outcome = next.run().await;
+    ///     println!("{} took {:?}, ok: {}", ctx.kind(), began.elapsed(), outcome.is_ok());
+    ///     outcome
+    /// });
+    /// # drop(worker); }
+    /// ```
+    pub fn wrap<Outcome>(mut self, wrapper: impl Fn(JobContext, Next) -> Outcome + Send + Sync + 'static) -> Self
+    where
+        Outcome: Future<Output = Result<Done, JobError>> + Send + 'static,
+    {
+        self.wrappers.add(wrapper);
+        self
+    }
+
+    /// Promises that the jobs of this queue start within this time after they are due, whatever their kinds
+    /// [promise](crate::job). It changes nothing about how they run: [`Event::JobStarted`] has the promise beside the
+    /// time that the job has waited, so that metrics can count how often it was kept.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// let worker = queue::Worker::builder(pool).start_within("mail", std::time::Duration::from_secs(10));
+    /// # drop(worker); }
+    /// ```
+    pub fn start_within(mut self, queue: impl Into<String>, promise: Duration) -> Self {
+        self.start_within.insert(queue.into(), promise);
+        self
+    }
+
+    /// A file that the worker touches each second while its runtime moves, for liveness probes of platforms without
+    /// HTTP: the worker stands still if the file is older than 30 seconds. See [`Worker::health`].
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// let worker = queue::Worker::builder(pool).alive_file("/run/mailer.alive");
+    /// # drop(worker); }
+    /// ```
+    pub fn alive_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.alive_file = Some(path.into());
         self
     }
 
@@ -337,7 +430,12 @@ impl WorkerBuilder {
     pub fn build(self) -> Result<Worker, Error> {
         let jobs = self.check_jobs()?;
         self.check_timing()?;
-        self.check_pooler()?;
+        if self.transaction_pooler && !self.store.lend_sessions() {
+            return Err(Error::config(format!(
+                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
+                self.store.capabilities().engine
+            )));
+        }
         #[cfg(feature = "schedules")]
         let schedules = Declared::of(self.app.as_deref(), &self.registered, &jobs)?;
         let others = self.queues.is_empty();
@@ -376,26 +474,34 @@ impl WorkerBuilder {
                 "{most} jobs at a time are more than the {MOST_AT_A_TIME} that one worker can run: give fewer"
             )));
         }
-        Self::warn_of_pool(&*self.store, concurrency);
+        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = self.store.capabilities();
+        // no error, because the worker's own connections are not part of it; a pool of one is deliberate: a database in
+        // memory allows no other
+        if allowed < concurrency && allowed > 1 {
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.log();
+        }
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states),
-            cancel_grace: self.timing.cancel_grace,
-            decode_grace: self.decode_grace,
+            timing: self.timing,
             log_errors: self.log_errors,
+            observers: self.observers,
+            wrappers: self.wrappers,
         };
-        Ok(Worker::new(Config {
+        let config = Config {
             store: self.store,
             concurrency,
             queues,
             others,
             newest_first: self.newest_first,
+            start_within: self.start_within,
+            health: Health::new(self.alive_file),
             env: Arc::new(env),
             jobs,
-            timing: self.timing,
             #[cfg(feature = "schedules")]
             schedules,
-        }))
+        };
+        Ok(Worker { config })
     }
 
     fn check_jobs(&self) -> Result<HashMap<&'static str, Arc<JobDefinition>>, Error> {
@@ -433,7 +539,7 @@ impl WorkerBuilder {
     }
 
     fn check_timing(&self) -> Result<(), Error> {
-        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention } = self.timing;
+        let Timing { heartbeat, lease, shutdown_grace, cancel_grace, retention, .. } = self.timing;
         if heartbeat < Duration::from_millis(100) {
             return Err(Error::config(format!("a heartbeat every {heartbeat:?} is too often: give at least 100 ms")));
         }
@@ -449,25 +555,6 @@ impl WorkerBuilder {
             return Err(Error::config(format!(
                 "heartbeat {heartbeat:?} must be at most a third of lease {lease:?}, or one late heartbeat loses all \
                  jobs: raise the lease or lower the heartbeat"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Warns of a small pool. It is no error, because the worker's own connections are not part of it.
-    fn warn_of_pool(store: &dyn Store, concurrency: u32) {
-        let Capabilities { connections_kept: kept, connections_allowed: allowed, .. } = store.capabilities();
-        // a pool of one is deliberate: a database in memory allows no other
-        if allowed < concurrency && allowed > 1 {
-            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
-        }
-    }
-
-    fn check_pooler(&self) -> Result<(), Error> {
-        if self.transaction_pooler && !self.store.lend_sessions() {
-            return Err(Error::config(format!(
-                "`.transaction_pooler(true)` is for PostgreSQL, and this worker is on {}: leave it out",
-                self.store.capabilities().engine
             )));
         }
         Ok(())

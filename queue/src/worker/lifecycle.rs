@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
+use crate::health::BEAT;
 use crate::limits::micros;
 use crate::registry::JobDefinition;
 use crate::store::values::{End, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
-use crate::worker::duties::keys::KeySweep;
 use crate::worker::duties::rescue::Rescue;
-use crate::worker::duties::retention::Retention;
+use crate::worker::duties::retention::{KeySweep, Retention};
 #[cfg(feature = "schedules")]
-use crate::worker::duties::schedules::Schedules;
-#[cfg(feature = "schedules")]
-use crate::worker::duties::ticks::TickRetention;
+use crate::worker::duties::schedules::{Schedules, TickRetention};
 use crate::worker::lease::heartbeat;
-use crate::worker::record::recorder::Recorder;
+use crate::worker::notices::look_at;
+use crate::worker::run::StartRequest;
 use crate::worker::run::attempt::Ended;
-use crate::worker::run::note_starts;
-use crate::worker::run::starts::{StartRequest, Starts};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::ending::Stop;
+use crate::worker::run::slot;
 use crate::worker::shared::Shared;
 use crate::worker::{claim, duties, record};
 
@@ -53,26 +53,30 @@ pub(crate) async fn supervise(
     store.open().await?;
     let wake = Arc::new(Notify::new());
     let _subscription = store.subscribe(wake.clone());
-    let (recorder, ends) = Recorder::new();
-    let (starts, begun) = Starts::new();
-    let shared = Arc::new(Shared::new(config, recorder, starts, wake));
+    let (shared, ends, begun) = Shared::new(config, wake);
     // ends every task of this run, even if the caller drops it
     let _over = shared.over.clone().drop_guard();
-    let mut run = Run::start(shared, ends, begun).await?;
-
-    let mut immediately = pin!(immediately);
-    let mut hurry = false;
+    let hurry = CancellationToken::new();
+    let life = async {
+        let mut run = Run::start(shared, ends, begun).await?;
+        tokio::select! {
+            () = shutdown => {}
+            () = hurry.cancelled() => {}
+            Some(Err(failed)) = run.tasks.join_next() => resume(failed),
+            Err(failed) = &mut run.recording => resume(failed),
+        }
+        run.stop_claiming(&hurry).await;
+        run.let_finish(&hurry).await;
+        run.cancel(&hurry).await;
+        run.drop_the_rest().await;
+        run.leave().await
+    };
+    let mut life = pin!(life);
     tokio::select! {
-        () = shutdown => {}
-        () = &mut immediately => hurry = true,
-        Some(Err(failed)) = run.tasks.join_next() => resume(failed),
-        Err(failed) = &mut run.recording.0 => resume(failed),
+        result = &mut life => return result,
+        () = immediately => hurry.cancel(),
     }
-    run.stop_claiming(&mut immediately, &mut hurry).await;
-    run.let_finish(&mut immediately, &mut hurry).await;
-    run.cancel(&mut immediately, hurry).await;
-    run.drop_the_rest().await;
-    run.leave().await
+    life.await
 }
 
 /// A run and its loops.
@@ -80,7 +84,7 @@ struct Run {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
     claiming: AbortHandle,
-    recording: AbortOnDrop,
+    recording: AbortOnDropHandle<()>,
 }
 
 impl Run {
@@ -92,7 +96,7 @@ impl Run {
     ) -> Result<Self, Error> {
         // measured before the statement is sent, so that our lease ends no later than the database's
         let joined = Instant::now();
-        let id = shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await?;
+        let id = shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await?;
         // before the first claim: jobs claimed without a lease would be released
         let deadline = shared.lease.extend(joined);
         shared.lease.set_id(id);
@@ -102,61 +106,56 @@ impl Run {
         let claiming = tasks.spawn(claim::run(shared.clone()));
         tasks.spawn(heartbeat::run(shared.clone(), deadline));
         tasks.spawn(duties::run(shared.clone(), Rescue));
-        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.timing.retention)));
+        tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
-            tasks.spawn(duties::run(shared.clone(), TickRetention::new(store.clone(), shared.config.timing.retention)));
+            tasks.spawn(duties::run(
+                shared.clone(),
+                TickRetention::new(store.clone(), shared.config.env.timing.retention),
+            ));
             tasks.spawn(duties::run(shared.clone(), Schedules::new(store, declared)));
         }
-        tasks.spawn(note_starts::run(shared.clone(), begun));
+        tasks.spawn(slot::record_starts(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
-        let recording = AbortOnDrop(tokio::spawn(record::run(shared.clone(), ends)));
+        tasks.spawn(beat(shared.clone()));
+        let recording = AbortOnDropHandle::new(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
     }
 
     /// Step 1: stops claiming, and releases at once the jobs that have not started.
-    async fn stop_claiming(&mut self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
+    async fn stop_claiming(&mut self, hurry: &CancellationToken) {
         let shared = &self.shared;
         shared.stop_claiming.cancel();
         while !self.claiming.is_finished() {
             tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended.unwrap_or_else(resume),
-                () = &mut *immediately, if !*hurry => *hurry = true,
                 // a claim under way may still return jobs: usually at once, otherwise step 5 releases them
-                () = tokio::time::sleep(STRAGGLE), if *hurry => break,
+                () = async { hurry.cancelled().await; sleep(STRAGGLE).await } => break,
             }
         }
-        let released = release_unstarted(shared);
+        let released = shared.release(shared.work.slots.clear());
         let running = shared.work.held().len();
-        Event::WorkerStopping { worker: shared.lease.id(), running, released }.emit();
+        shared.tell(Event::WorkerStopping { worker: shared.lease.id(), running, released });
     }
 
     /// Step 2: lets running jobs continue for the grace period.
-    async fn let_finish(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: &mut bool) {
-        if *hurry {
-            return;
-        }
+    async fn let_finish(&self, hurry: &CancellationToken) {
         tokio::select! {
             () = idle(&self.shared) => {}
-            () = tokio::time::sleep(self.shared.config.timing.shutdown_grace) => {}
-            () = immediately => *hurry = true,
+            () = sleep(self.shared.config.env.timing.shutdown_grace) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
     /// Step 3: cancels the jobs that still run. Their slots drop them after the second grace period.
-    async fn cancel(&self, immediately: &mut (impl Future<Output = ()> + Unpin), hurry: bool) {
-        let shared = &self.shared;
-        if shared.work.is_idle() {
-            return;
-        }
-        shared.work.stop_all(Stop::Shutdown);
-        let grace = if hurry { Duration::ZERO } else { shared.config.timing.cancel_grace + STRAGGLE };
+    async fn cancel(&self, hurry: &CancellationToken) {
+        self.shared.work.stop_all(Stop::Shutdown);
         tokio::select! {
-            () = idle(shared) => {}
-            () = tokio::time::sleep(grace) => {}
-            () = immediately, if !hurry => {}
+            () = idle(&self.shared) => {}
+            () = sleep(self.shared.config.env.timing.cancel_grace + STRAGGLE) => {}
+            () = hurry.cancelled() => {}
         }
     }
 
@@ -180,14 +179,14 @@ impl Run {
     async fn leave(self) -> Result<(), Error> {
         let Self { shared, mut tasks, claiming, recording } = self;
         let store = &shared.config.store;
-        let told = timeout(shared.config.timing.lease, async {
+        let told = timeout(shared.config.env.timing.lease, async {
             while !claiming.is_finished() {
                 tasks.join_next().await.map_or(Ok(()), |ended| ended).unwrap_or_else(resume);
             }
-            release_unstarted(&shared);
+            shared.release(shared.work.slots.clear());
             recorded(&shared).await;
             // a worker that has left has no lease to run out, so nobody would find these jobs soon
-            if timeout(LAST_LOOK, orphans::release_all(&shared)).await.is_err() {
+            if !matches!(timeout(LAST_LOOK, orphans::release_all(&shared)).await, Ok(Ok(()))) {
                 return false;
             }
             recorded(&shared).await;
@@ -205,8 +204,32 @@ impl Run {
             // discovery may still run on its own connection: do not wait for it
             store.abandon();
         }
-        Event::WorkerStopped { worker: id }.emit();
+        shared.tell(Event::WorkerStopped { worker: id });
         Ok(())
+    }
+}
+
+/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether jobs are claimed.
+async fn beat(shared: Arc<Shared>) {
+    loop {
+        let stopping = shared.stop_claiming.is_cancelled();
+        let not_ready = match shared.health.away_since() {
+            _ if stopping => Some("it is stopping".to_owned()),
+            Some(since) => Some(format!("the database has not answered for {} s", since.elapsed().as_secs())),
+            None if !shared.lease.holds() => Some("it has no lease".to_owned()),
+            None => None,
+        };
+        if let Some(file) = shared.config.health.beat(not_ready) {
+            // its time is all that matters
+            let touched = tokio::task::spawn_blocking(move || std::fs::write(&file, []).map_err(|error| (file, error)));
+            if let Ok(Err((file, error))) = touched.await {
+                tracing::warn!(%error, file = %file.display(), "cannot touch the file that shows that the worker lives");
+            }
+        }
+        tokio::select! {
+            () = sleep(BEAT) => {}
+            () = shared.stop_claiming.cancelled(), if !stopping => {}
+        }
     }
 }
 
@@ -218,22 +241,22 @@ fn announce(shared: &Shared) {
     }
     let (queues, kinds) = (queues.join(", "), shared.scope.kinds.join(", "));
     let (engine, concurrency) = (config.store.capabilities().engine, config.concurrency);
-    Event::WorkerStarted { worker: shared.lease.id(), engine, concurrency, queues, kinds }.emit();
+    shared.tell(Event::WorkerStarted { worker: shared.lease.id(), engine, concurrency, queues, kinds });
 }
 
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
 fn warn_of_misfits(shared: &Shared) {
     let (config, worker) = (&shared.config, shared.lease.id());
-    let undeclared: Vec<&str> =
-        config.queues.keys().map(String::as_str).filter(|queue| !declares(config, queue)).collect();
+    let declared = |queue: &&str| config.jobs.values().any(|job| job.queue == *queue);
+    let undeclared: Vec<&str> = config.queues.keys().map(String::as_str).filter(|queue| !declared(queue)).collect();
     if !undeclared.is_empty() {
-        Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") }.emit();
+        shared.tell(Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") });
     }
     let served = |job: &JobDefinition| config.others || config.queues.contains_key(job.queue);
     let unserved = config.jobs.values().filter(|job| !served(job)).map(|job| format!("{} ({})", job.kind, job.queue));
     let unserved: BTreeSet<String> = unserved.collect();
     if !unserved.is_empty() {
-        Event::WorkerJobsUnserved { worker, jobs: first_of(&unserved) }.emit();
+        shared.tell(Event::WorkerJobsUnserved { worker, jobs: first_of(&unserved) });
     }
 }
 
@@ -244,10 +267,6 @@ fn first_of(names: &BTreeSet<String>) -> String {
         text += &format!(" and {} more", names.len() - 10);
     }
     text
-}
-
-fn declares(config: &Config, queue: &str) -> bool {
-    config.jobs.values().any(|job| job.queue == queue)
 }
 
 /// Forwards the engine's signals, and reconnects when the connection breaks. Without signals the worker polls, so a
@@ -267,38 +286,17 @@ async fn listen(shared: Arc<Shared>) {
                 tracing::debug!(%error, "lost the database's notifications; polling until they are back");
             }
         }
-        tokio::time::sleep(SIGNAL_RETRY).await;
+        sleep(SIGNAL_RETRY).await;
         wake();
     }
 }
 
-fn release_unstarted(shared: &Shared) -> usize {
-    let unstarted = shared.work.take_unstarted();
-    let count = unstarted.len();
-    for (job, worker) in unstarted {
-        shared.recorder.record(worker, End::unstarted(job.hold()));
-    }
-    count
-}
-
 async fn idle(shared: &Shared) {
-    until(shared, || shared.work.is_idle()).await;
+    look_at(&shared.notices.progress, || shared.work.slots.is_idle().then_some(())).await;
 }
 
 async fn recorded(shared: &Shared) {
-    until(shared, || shared.recorder.unrecorded() == 0).await;
-}
-
-/// Waits for progress until `done`.
-async fn until(shared: &Shared, done: impl Fn() -> bool) {
-    loop {
-        let mut progress = pin!(shared.notices.progress.notified());
-        progress.as_mut().enable();
-        if done() {
-            return;
-        }
-        progress.await;
-    }
+    look_at(&shared.notices.progress, || (shared.recorder.unrecorded() == 0).then_some(())).await;
 }
 
 /// Continues the panic of a loop: it is a defect, and must not be hidden.
@@ -307,15 +305,6 @@ fn resume(failed: tokio::task::JoinError) {
         && let Ok(panic) = failed.try_into_panic()
     {
         std::panic::resume_unwind(panic);
-    }
-}
-
-/// Aborts a task when its owner is dropped.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -5,8 +5,8 @@ use std::future::pending;
 use futures_util::FutureExt;
 
 use super::*;
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, nothing};
+use crate::worker::run::attempt::Timing;
 
 /// Runs a worker until it was asked to claim for the first time, and ends it then, at once or not. Returns what the
 /// database was asked at the end, and how long that took.

@@ -19,6 +19,7 @@
 
 mod builder;
 mod claim;
+mod clock;
 mod config;
 #[cfg(feature = "schedules")]
 mod declared;
@@ -34,8 +35,4 @@ mod shared;
 
 pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
-pub(crate) use config::{DECODE_GRACE, Timing};
-#[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Attempt, AttemptRow, Env, LongArgs};
-#[cfg(feature = "testing")]
-pub(crate) use run::attempt::{Ended, Settled};
+pub(crate) use run::attempt::{Attempt, AttemptRow, Ended, Env, LongArgs, Settled, Timing};

@@ -1,12 +1,13 @@
 //! What one loop of a worker tells another.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::store::values::LaneHead;
 use crate::worker::lease::liveness::LostWorker;
@@ -30,9 +31,12 @@ pub(crate) struct Notices {
     pub(crate) progress: Notify,
     /// Heartbeat to rescue: lost workers may have jobs.
     pub(crate) rescue: Notify,
-    quiet: AtomicBool,
-    rescued: AtomicBool,
-    lost: Mutex<Vec<LostWorker>>,
+    /// Claim to heartbeat: the claim loop waits to be woken, and leaves discovery to the heartbeat.
+    pub(crate) quiet: AtomicBool,
+    /// Rescue to claim: jobs were rescued, so the claim loop should run discovery for them.
+    pub(crate) rescued: AtomicBool,
+    /// Heartbeat to rescue: these workers are to be declared lost.
+    pub(crate) lost: Mutex<Vec<LostWorker>>,
     misfits: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
@@ -41,50 +45,15 @@ impl Notices {
         Self { enqueued, ..Self::default() }
     }
 
-    /// Claim to heartbeat: the claim loop waits to be woken, and leaves discovery to the heartbeat.
-    pub(crate) fn set_quiet(&self, quiet: bool) {
-        self.quiet.store(quiet, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet.load(Ordering::Relaxed)
-    }
-
-    /// Rescue to claim: jobs were rescued, so the claim loop should run discovery for them.
-    pub(crate) fn set_rescued(&self) {
-        self.rescued.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn were_rescued(&self) -> bool {
-        self.rescued.load(Ordering::Relaxed)
-    }
-
-    /// As [`were_rescued`](Self::were_rescued), and forgets it.
-    pub(crate) fn take_rescued(&self) -> bool {
-        self.rescued.swap(false, Ordering::Relaxed)
-    }
-
-    /// Heartbeat to rescue: these workers are to be declared lost.
-    pub(crate) fn set_lost(&self, workers: Vec<LostWorker>) {
-        if !workers.is_empty() {
-            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = workers;
-            self.rescue.notify_one();
-        }
-    }
-
-    pub(crate) fn take_lost(&self) -> Vec<LostWorker> {
-        std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Slots to discovery: arguments of this kind did not decode here, and are tried again later.
     pub(crate) fn set_misfit(&self, kind: &Arc<str>) {
-        self.misfits().insert(kind.clone(), Instant::now());
+        lock(&self.misfits).insert(kind.clone(), Instant::now());
     }
 
     /// Makes this worker a little late for the next jobs of a kind that it could not decode. All idle workers know when
     /// a job is due, so the quickest would get it each time, even if only another build can decode it.
     pub(crate) fn let_others_first(&self, heads: &mut [LaneHead]) {
-        let mut misfits = self.misfits();
+        let mut misfits = lock(&self.misfits);
         if misfits.is_empty() {
             return;
         }
@@ -95,9 +64,30 @@ impl Notices {
             }
         }
     }
+}
 
-    fn misfits(&self) -> MutexGuard<'_, HashMap<Arc<str>, Instant>> {
-        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks it, even if a panic has interrupted somebody who held it: no state is left half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until the deadline; forever without one.
+pub(crate) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until `look` finds something. It looks at once, and after each notice.
+pub(crate) async fn look_at<T>(notice: &Notify, look: impl Fn() -> Option<T>) -> T {
+    loop {
+        let mut noticed = pin!(notice.notified());
+        noticed.as_mut().enable();
+        if let Some(found) = look() {
+            return found;
+        }
+        noticed.await;
     }
 }
 

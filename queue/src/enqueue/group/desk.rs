@@ -11,7 +11,7 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::store::engine::connection::notify::{Signals, can_spare_one};
+use crate::store::engine::connection::notify::can_spare_one;
 use crate::store::engine::dialect::Dialect;
 use crate::store::values::NewJob;
 
@@ -52,7 +52,7 @@ impl<DB: Dialect> Clone for DeskOf<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> DeskOf<DB> {
+impl<DB: Dialect> DeskOf<DB> {
     pub(super) fn of(pool: &Pool<DB>) -> Self {
         let options = pool.connect_options();
         let key = (TypeId::of::<DB>(), Arc::as_ptr(&options).cast::<()>().addr(), runtime::Handle::current().id());
@@ -112,9 +112,9 @@ impl<DB: Dialect + Signals> DeskOf<DB> {
 }
 
 /// Releases the kept connection after it was idle for [`LINGER`], or when the runtime ends.
-struct Watch<DB: Dialect + Signals>(DeskOf<DB>);
+struct Watch<DB: Dialect>(DeskOf<DB>);
 
-impl<DB: Dialect + Signals> Watch<DB> {
+impl<DB: Dialect> Watch<DB> {
     async fn run(self) {
         let recent = |desk: &mut Desk<DB>| desk.kept.as_ref().is_some_and(|(_, used)| used.elapsed() < LINGER);
         loop {
@@ -126,7 +126,7 @@ impl<DB: Dialect + Signals> Watch<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Drop for Watch<DB> {
+impl<DB: Dialect> Drop for Watch<DB> {
     fn drop(&mut self) {
         let kept = self.0.desk(|desk| {
             desk.watched = false;

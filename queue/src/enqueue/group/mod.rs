@@ -11,27 +11,26 @@
 //! connection is kept for a moment, for the next enqueue.
 
 mod desk;
-mod insert;
 #[cfg(all(test, feature = "sqlite"))]
 mod tests;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Pool};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::enqueue::group::desk::{Desk, DeskOf, LINGER, PendingInsert};
-use crate::enqueue::group::insert::{LIMIT, given_up, insert, insert_in_time};
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 use crate::store::engine::connection::write_queue::{Errand, Turn, Turns};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::jobs::enqueue::can_signal;
-use crate::store::values::{NewJob, Unwritten};
+use crate::store::engine::jobs::enqueue::{can_signal, enqueue};
+use crate::store::values::{NewJob, Unwritten, Whose};
 use crate::unique::Enqueued;
 
 /// The most jobs in one statement.
@@ -40,7 +39,7 @@ pub(crate) const MOST: usize = 256;
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// Writes one job and returns its id.
-pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
+pub(crate) async fn write<DB: Dialect>(pool: &Pool<DB>, job: NewJob) -> Result<i64, Error> {
     let place = DeskOf::of(pool);
     let alone = |desk: &mut Desk<DB>| desk.task.is_none() && !std::mem::replace(&mut desk.alone, true);
     if place.has_room() && place.desk(alone) {
@@ -54,9 +53,9 @@ pub(crate) async fn write<DB: Dialect + Signals>(pool: &Pool<DB>, job: NewJob) -
 }
 
 /// An enqueue that writes its own job.
-struct Alone<DB: Dialect + Signals>(DeskOf<DB>);
+struct Alone<DB: Dialect>(DeskOf<DB>);
 
-impl<DB: Dialect + Signals> Alone<DB> {
+impl<DB: Dialect> Alone<DB> {
     async fn write(self, job: NewJob) -> Result<i64, Error> {
         let pool = &self.0.pool;
         let (mut conn, first_for_a_while) = self.0.connection().await?;
@@ -74,13 +73,13 @@ impl<DB: Dialect + Signals> Alone<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Drop for Alone<DB> {
+impl<DB: Dialect> Drop for Alone<DB> {
     fn drop(&mut self) {
         self.0.desk(|desk| desk.alone = false);
     }
 }
 
-impl<DB: Dialect + Signals> DeskOf<DB> {
+impl<DB: Dialect> DeskOf<DB> {
     /// Hands a job to the task. Starts the task if none runs.
     fn hand_over(&self, waiting: PendingInsert) {
         // sent under the lock: before a task ends, it checks under the same lock that nothing has arrived
@@ -105,12 +104,12 @@ impl<DB: Dialect + Signals> DeskOf<DB> {
 }
 
 /// The task that writes the jobs of several enqueues.
-struct Task<DB: Dialect + Signals> {
+struct Task<DB: Dialect> {
     place: DeskOf<DB>,
     receiver: mpsc::UnboundedReceiver<PendingInsert>,
 }
 
-impl<DB: Dialect + Signals> Drop for Task<DB> {
+impl<DB: Dialect> Drop for Task<DB> {
     fn drop(&mut self) {
         // if the runtime ended the task, the desk still refers to it
         self.receiver.close();
@@ -118,7 +117,7 @@ impl<DB: Dialect + Signals> Drop for Task<DB> {
     }
 }
 
-impl<DB: Dialect + Signals> Task<DB> {
+impl<DB: Dialect> Task<DB> {
     /// Writes groups of jobs, until no more than one arrives at a time.
     async fn run(mut self) {
         let (place, receiver) = (&self.place, &mut self.receiver);
@@ -267,10 +266,7 @@ impl<T: Send> Drop for Finished<T> {
 
 /// Writes many jobs, or unique ones, all or none. It runs in its own task, so that a dropped future leaves no
 /// connection inside a transaction. The kept connection saves the pool's two liveness checks, before and after.
-pub(crate) async fn write_all<DB: Dialect + Signals>(
-    pool: Pool<DB>,
-    jobs: Vec<NewJob>,
-) -> Result<Vec<Enqueued>, Unwritten> {
+pub(crate) async fn write_all<DB: Dialect>(pool: Pool<DB>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Unwritten> {
     let task = tokio::spawn(async move {
         let (place, turns) = (DeskOf::of(&pool), Turns::of(&pool));
         let (mut conn, _) = place.connection().await?;
@@ -296,4 +292,73 @@ pub(crate) async fn write_all<DB: Dialect + Signals>(
             Err(_) => Err(Error::WorkerCrashed.into()), // the runtime is shutting down
         },
     }
+}
+
+/// How long to wait for an answer. Without this limit, a connection whose server vanished silently would block every
+/// later enqueue for ever.
+const LIMIT: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 60 });
+/// PostgreSQL's error code for a full notification queue: a listening session has kept its transaction open too long.
+const SIGNALS_ARE_FULL: &str = "54000";
+/// How often an enqueue is repeated after a transient error, such as a deadlock.
+const TRIES: u32 = 6;
+
+/// [`insert`] of jobs that are not unique, with the time limit [`LIMIT`]. Returns their ids. A connection that does not
+/// answer in time is closed.
+async fn insert_in_time<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    turn: Turn,
+    jobs: &[NewJob],
+    announce: Option<&str>,
+) -> Result<Vec<i64>, Error> {
+    match timeout(LIMIT, insert(conn, turns, turn, jobs, announce)).await {
+        Ok(written) => Ok(written.map_err(Unwritten::of_plain_jobs)?.iter().map(|it| it.id().get()).collect()),
+        Err(_) => Err(given_up(conn)),
+    }
+}
+
+/// The error of an enqueue without an answer. Its connection is closed.
+fn given_up<DB: Dialect>(conn: &mut PoolConnection<DB>) -> Error {
+    conn.close_on_drop();
+    let what = format!("no answer within {LIMIT:?}: whether it was written is not known");
+    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, what))
+}
+
+/// Inserts jobs. Repeats after a transient error, because nothing was written then.
+async fn insert<DB: Dialect>(
+    conn: &mut PoolConnection<DB>,
+    turns: &Turns,
+    mut turn: Turn,
+    jobs: &[NewJob],
+    mut announce: Option<&str>,
+) -> Result<Vec<Enqueued>, Unwritten> {
+    let mut tries = 0;
+    loop {
+        match enqueue::<DB>(conn, jobs, Whose::Pools, announce).await {
+            // the signal is only a hint: the job matters more
+            Err(Unwritten::Sql(Error::Database(error)))
+                if announce.is_some() && error.code().as_deref() == Some(SIGNALS_ARE_FULL) =>
+            {
+                tracing::debug!(%error, "could not notify other processes of an enqueue; polling will find the job");
+                announce = None;
+            }
+            Err(Unwritten::Sql(error)) if DB::is_transient(&error) && tries < TRIES => {
+                tries += 1;
+                drop(turn);
+                sleep(pause(tries)).await;
+                turn = turns.next(Errand::Other).await;
+            }
+            result => {
+                if result.is_ok() && jobs.iter().any(NewJob::is_due_now) {
+                    turn.news();
+                }
+                return result;
+            }
+        }
+    }
+}
+
+/// Before a repetition.
+fn pause(tries: u32) -> Duration {
+    Duration::from_millis(fastrand::u64(1..10 << tries))
 }

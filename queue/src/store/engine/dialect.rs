@@ -35,18 +35,11 @@ pub(crate) struct Seen {
     pub(crate) stopped: Vec<Lane>,
     /// The number of round trips.
     pub(crate) round_trips: u32,
+    /// The database's time, in microseconds since 1970. None: no row tells it.
+    pub(crate) now: Option<i64>,
 }
 
-/// The claim lock: a lock of the session. Statements without values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClaimLock {
-    /// Waits up to a second. One row: 1 if it was taken. Anything else, or an error: it was not.
-    pub(crate) take: &'static str,
-    pub(crate) release: &'static str,
-}
-
-/// An engine: its statements, and what differs in structure. There are no defaults, so that no engine forgets one. Only
-/// [`Connecting`] has two, for what all engines but one lack.
+/// An engine: its statements, and what differs in structure. A default is what all engines but one do.
 pub(crate) trait Dialect: Connecting + UniqueDialect {
     const ATTEMPTS: AttemptStatements;
     const LEASES: LeaseStatements;
@@ -67,17 +60,14 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     const ENGINE: &'static str;
     /// Set where [`complete`](AttemptStatements::complete) finds nothing outside a transaction, nor in one that has
     /// written nothing. This makes a transaction one that has.
-    const BEGIN_TO_WRITE: Option<&'static str>;
+    const BEGIN_TO_WRITE: Option<&'static str> = None;
     /// Set where [`complete`](AttemptStatements::complete) has a step for a transaction that nobody has looked for. It
     /// becomes false when a server turns out to find nothing by that step. Then each completion saves the try.
-    const TRIES_FIRST: Option<&'static AtomicBool>;
-
-    /// See [`Jobs::take_claim_lock`](crate::store::Jobs::take_claim_lock). None: there is only one writer anyway.
-    const CLAIM_LOCK: Option<ClaimLock>;
+    const TRIES_FIRST: Option<&'static AtomicBool> = None;
 
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.
-    const INSERT_AND_NOTIFY: Option<&'static str>;
+    const INSERT_AND_NOTIFY: Option<&'static str> = None;
     /// A heartbeat can report whether jobs wait.
     const HEARTBEAT_DISCOVERS: bool;
     /// [`Jobs::claim`](crate::store::Jobs::claim) with `alone`. None: discovery costs next to nothing.
@@ -85,7 +75,9 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
 
     /// The values of a statement for the runs of these ids, which are sorted and distinct, behind its other values.
     /// None: the statement for single ids does it.
-    fn runs<'a>(ids: &[i64], others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>>;
+    fn runs<'a>(_ids: &[i64], _others: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
+        None
+    }
     /// Ends, as [`finish`](AttemptStatements::finish) reads them.
     fn finish_list(batch: &[End]) -> List;
     /// See [`Jobs::discover`](crate::store::Jobs::discover): for `kinds`, in any queue that is not paused.

@@ -81,10 +81,6 @@ impl List {
 /// This is the only place that turns a text into a statement at run time: sqlx takes no other text, and Clippy refuses
 /// the type elsewhere.
 #[expect(clippy::disallowed_methods, reason = "see above")]
-#[cfg_attr(
-    not(any(feature = "mysql", feature = "sqlite")),
-    allow(dead_code, reason = "PostgreSQL puts no statement together")
-)]
 pub(crate) fn assembled(text: String) -> SqlStr {
     sqlx::AssertSqlSafe(text).into_sql_str()
 }
@@ -110,7 +106,7 @@ fn unexpected_null(column: usize) -> Error {
 }
 
 /// How an engine's driver runs statements.
-pub(crate) trait Driver: Database<Row: Cells> {
+pub(crate) trait Driver: Database<Row: Cells, Arguments: Clone + Sync> {
     /// The values in the order in which `sql` names them, and the text as the driver needs it.
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error>;
     /// Runs a statement and returns its rows.
@@ -161,7 +157,17 @@ pub(crate) async fn ids<DB: Driver>(
     sql: &'static str,
     binds: &[Bind<'_>],
 ) -> Result<Vec<i64>, Error> {
-    rows::<DB>(conn, sql, binds).await?.iter().map(|row| row.int(0)).collect()
+    read::<DB, _>(conn, sql, binds, |row| row.int(0)).await
+}
+
+/// Runs a statement and reads its rows.
+pub(crate) async fn read<DB: Driver, T>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    binds: &[Bind<'_>],
+    read: impl Fn(&DB::Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    rows::<DB>(conn, sql, binds).await?.iter().map(read).collect()
 }
 
 /// Runs a statement and returns how many rows it touched.
@@ -203,7 +209,6 @@ macro_rules! driver {
 pub(crate) use driver;
 
 /// Adds values to a statement's arguments in the given order. `$ints` converts lists of numbers.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 macro_rules! add_binds {
     ($db:ty, $binds:expr, $ints:expr) => {{
         let mut arguments = <$db as sqlx::Database>::Arguments::default();
@@ -219,12 +224,10 @@ macro_rules! add_binds {
     }};
 }
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use add_binds;
 
 /// Replaces `$1` … with `?`, and returns which value belongs to each. Drops the comment at the head, which may name
 /// values, too.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
     let mut text = String::with_capacity(sql.len());
     let mut places = Vec::new();
@@ -250,7 +253,6 @@ pub(crate) fn question_marks(sql: &str) -> (String, Vec<usize>) {
 
 /// `Connecting::is_refusal` by SQLSTATE. These classes mean that the server is away: connection exception, read-only
 /// transaction, disk full, too many connections, operator intervention, system error.
-#[cfg(any(feature = "postgres", feature = "mysql", test))]
 pub(crate) fn refused_by_sqlstate(error: &Error) -> bool {
     const AWAY: [&str; 6] = ["08", "25006", "53100", "53300", "57P", "58"];
     let Error::Database(error) = error else { return false };

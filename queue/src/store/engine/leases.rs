@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 
 use crate::error::Error;
-use crate::id::JobId;
 use crate::limits::micros;
+use crate::state::JobId;
 use crate::store::Leases;
-use crate::store::engine::connection::notify::{self, Signals};
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::notify;
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Bind, Cells, execute, ids, json, rows};
+use crate::store::engine::driver::{Bind, Cells, execute, json, read, rows};
 use crate::store::engine::statement::read::{list, number};
-use crate::store::engine::statement::script::{Script, When};
+use crate::store::engine::statement::{Script, When, find_then};
 use crate::store::values::{Heartbeat, Hold, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};
 
 /// The time limit of a heartbeat: its worker must soon know whether it failed.
@@ -84,14 +84,11 @@ impl<DB: Dialect> SqlStore<DB> {
     async fn rescue_some(&self, list: String) -> Result<Rescued, Error> {
         self.run(Via::Duties, Mode::Transaction, "cannot rescue the jobs of a lost worker", list, |conn, list| {
             async move {
-                let locked = rows::<DB>(conn, DB::LEASES.lock_lost, &[list.as_str().into()]).await?;
-                let fates = locked
-                    .iter()
-                    .map(|row| {
-                        let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
-                        Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
-                    })
-                    .collect::<Result<Vec<_>, sqlx::Error>>()?;
+                let fate = |row: &DB::Row| {
+                    let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
+                    Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                };
+                let fates = read::<DB, _>(conn, DB::LEASES.lock_lost, &[list.as_str().into()], fate).await?;
                 if !fates.is_empty() {
                     let list = json(&fates);
                     for (_, sql) in DB::LEASES.rescue.steps() {
@@ -135,35 +132,20 @@ impl<DB: Dialect> SqlStore<DB> {
         }
     }
 
-    /// Runs a script that finds ids and then works on those. Returns them.
-    async fn find_then<A: Send + Sync + 'static>(
+    /// Runs a script of [`find_then`].
+    async fn find_then(
         &self,
         doing: &'static str,
         script: Script,
-        args: A,
-        binds: fn(&A) -> Vec<Bind<'static>>,
+        binds: Vec<Bind<'static>>,
     ) -> Result<Vec<i64>, Error> {
         let mode = if script.is_one() { Mode::Write } else { Mode::Transaction };
-        self.run(Via::Duties, mode, doing, args, move |conn, args| {
-            async move {
-                let mut found = Vec::new();
-                for (when, sql) in script.steps() {
-                    match when {
-                        When::Found if found.is_empty() => {}
-                        When::Found => execute::<DB>(conn, sql, &[found.as_slice().into()]).await.map(drop)?,
-                        _ => found = ids::<DB>(conn, sql, &binds(args)).await?,
-                    }
-                }
-                Ok(found)
-            }
-            .boxed()
-        })
-        .await
+        self.run(Via::Duties, mode, doing, binds, move |conn, binds| find_then::<DB>(conn, script, binds).boxed()).await
     }
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
+impl<DB: Dialect> Leases for SqlStore<DB> {
     async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error> {
         let worker = worker.clone();
         let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
@@ -262,54 +244,32 @@ impl<DB: Dialect + Signals> Leases for SqlStore<DB> {
         if !by_lease && DB::SESSIONS.is_none() {
             return Ok(false);
         }
-        let args = (worker, heartbeat, i64::from(by_lease));
-        let lost = self.find_then(
-            "cannot declare a worker lost",
-            DB::LEASES.declare_lost,
-            args,
-            |(worker, heartbeat, by_lease)| vec![(*worker).into(), (*heartbeat).into(), (*by_lease).into()],
-        );
+        let binds = vec![worker.into(), heartbeat.into(), i64::from(by_lease).into()];
+        let lost = self.find_then("cannot declare a worker lost", DB::LEASES.declare_lost, binds);
         Ok(!lost.await?.is_empty())
     }
 
     async fn holding(&self, worker: WorkerId) -> Result<Vec<Hold>, Error> {
-        self.run(Via::Duties, Mode::Read, "cannot read what the worker holds", worker, |conn, worker| {
-            async move {
-                let held = rows::<DB>(conn, DB::LEASES.holding, &[(*worker).into()]).await?;
-                held.iter().map(|row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? })).collect()
-            }
-            .boxed()
-        })
-        .await
+        let held = |row: &DB::Row| Ok(Hold { id: row.int(0)?, fence: number(row.int(1)?)? });
+        let doing = "cannot read what the worker holds";
+        self.read(Via::Duties, doing, DB::LEASES.holding, &[worker.into()], held).await
     }
 
     async fn leave(&self, worker: WorkerId, silent: Duration) -> Result<(), Error> {
-        let args = (worker, micros(silent));
-        let left = self
-            .run(Via::Heartbeats, Mode::Write, "cannot sign the worker off", args, |conn, (worker, silent)| {
-                let binds = [(*worker).into(), (*silent).into()];
-                async move { execute::<DB>(conn, DB::LEASES.leave, &binds).await.map(drop) }.boxed()
-            })
-            .await;
+        let binds = [worker.into(), micros(silent).into()];
+        let left = self.write(Via::Heartbeats, "cannot sign the worker off", DB::LEASES.leave, &binds).await;
         self.release().await;
-        left
+        left.map(drop)
     }
 
     async fn rescue(&self, limit: u32, leave_out: &HashSet<i64>) -> Result<(Rescued, Vec<i64>), Error> {
         let doing = "cannot find the jobs of lost workers";
         if let Some(script) = DB::LEASES.forget_claims {
-            self.find_then(doing, script, (), |()| Vec::new()).await?;
+            self.find_then(doing, script, Vec::new()).await?;
         }
-        let lost = self
-            .run(Via::Duties, Mode::Read, doing, i64::from(limit) + leave_out.len() as i64, |conn, limit| {
-                async move {
-                    let lost = rows::<DB>(conn, DB::LEASES.lost, &[(*limit).into()]).await?;
-                    lost.iter().map(|row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? })).collect()
-                }
-                .boxed()
-            })
-            .await;
-        let mut lost: Vec<Lost> = lost?;
+        let most = i64::from(limit) + leave_out.len() as i64;
+        let lost = |row: &DB::Row| Ok(Lost { id: row.int(0)?, worker_id: row.int(1)? });
+        let mut lost = self.read(Via::Duties, doing, DB::LEASES.lost, &[most.into()], lost).await?;
         lost.retain(|job| !leave_out.contains(&job.id));
         if lost.is_empty() {
             return Ok((Rescued::default(), Vec::new()));

@@ -10,9 +10,9 @@ use futures_util::FutureExt;
 use sqlx::{Connection, Pool};
 
 use crate::error::{Doing, Error};
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via, end_of};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, rows};
+use crate::store::engine::driver::{Cells, execute, read, rows};
 use crate::store::engines::schema;
 use crate::store::schema::{LATEST, Migration};
 
@@ -21,11 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// [`migrate`](crate::migrate()), in a task that survives its caller.
 pub(crate) async fn run<DB: Dialect>(pool: Pool<DB>) -> Result<(), Error> {
-    match tokio::spawn(migrate_pool(pool)).await {
-        Ok(result) => result,
-        Err(gone) if gone.is_panic() => std::panic::resume_unwind(gone.into_panic()),
-        Err(_) => Err(sqlx::Error::WorkerCrashed).doing(DOING), // the runtime is shutting down
-    }
+    end_of(tokio::spawn(migrate_pool(pool))).await.doing(DOING)?
 }
 
 const DOING: &str = "cannot migrate the schema";
@@ -92,10 +88,9 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
         }
     }
     if !DB::DDL_IN_TRANSACTION && !matches!(versions::<DB>(conn).await, Ok(Some(found)) if found.version >= LATEST) {
-        let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
-        let there =
-            there.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.text(2)?))).collect::<Result<Vec<_>, _>>();
-        let (there, script) = (there.doing(DOING)?, schema(DB::KIND).script_from(0));
+        let there = |row: &DB::Row| Ok((row.text(0)?, row.text(1)?, row.text(2)?));
+        let there = read::<DB, _>(conn, DB::SCHEMA.there, &[], there).await.doing(DOING)?;
+        let script = schema(DB::KIND).script_from(0);
         let names = foreign(&there, &script);
         if !names.is_empty() {
             return Err(in_the_way(&format!("`{}`", names.join("`, `"))));
@@ -127,8 +122,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 
 /// Whether everything that a migration creates exists, although its row is missing, as in a dump without rows.
 async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration, script: &str) -> Result<bool, Error> {
-    let there = rows::<DB>(conn, DB::SCHEMA.there, &[]).await.doing(DOING)?;
-    let there = there.iter().map(|row| row.text(0)).collect::<Result<Vec<_>, _>>().doing(DOING)?;
+    let there = read::<DB, _>(conn, DB::SCHEMA.there, &[], |row| row.text(0)).await.doing(DOING)?;
     let (there, missing): (Vec<&str>, Vec<&str>) = created(script).partition(|name| there.iter().any(|it| it == name));
     if there.is_empty() || missing.is_empty() {
         return Ok(!there.is_empty());
@@ -204,6 +198,12 @@ async fn versions<DB: Dialect>(conn: &mut DB::Connection) -> Result<Option<Versi
     })
 }
 
+/// The statement names a table that does not exist.
+fn names_no_table(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    matches!(error.code().as_deref(), Some("42P01" | "42S02")) || error.message().starts_with("no such table")
+}
+
 fn fits(found: Option<Versions>) -> Result<(), Error> {
     const CURE: &str = "run `queue::migrate(&pool)`, or the script that `queue::migration::sql` prints";
     match found {
@@ -231,7 +231,7 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         .run(Via::Claims, Mode::Read, "cannot read the schema's version", (), |conn, ()| {
             async move {
                 match versions::<DB>(conn).await {
-                    Err(error) if DB::is_missing_table(&error) => Ok(None),
+                    Err(error) if names_no_table(&error) => Ok(None),
                     found => found,
                 }
             }
@@ -246,11 +246,9 @@ pub(crate) async fn check<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
         return Err(Error::config(format!("the worker cannot run: {why}")));
     }
     fits(found)?;
-    let lag = store.run(Via::Claims, Mode::Read, "cannot check the numbers of jobs", (), |conn, ()| {
-        async move { rows::<DB>(conn, DB::SCHEMA.numbers, &[]).await.map(|rows| !rows.is_empty()) }.boxed()
-    });
+    let lag = store.read(Via::Claims, "cannot check the numbers of jobs", DB::SCHEMA.numbers, &[], |_| Ok(()));
     // an account may have no right to read the history
-    if lag.await.unwrap_or(false) {
+    if lag.await.is_ok_and(|lag| !lag.is_empty()) {
         tracing::error!(
             "job numbers were set back, by a TRUNCATE or a restored backup: they repeat, and a job that ends replaces \
              an older one with the same number; set the counter of queue_jobs above all numbers in queue_history and \

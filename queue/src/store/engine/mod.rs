@@ -8,14 +8,16 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | [`admin`] | What people see and change |
+//! | `inspect`, `gauges`, `changes` | What people see, and what they change |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
-pub(crate) mod admin;
+mod changes;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod driver;
+mod gauges;
+mod inspect;
 pub(crate) mod jobs;
 mod leases;
 pub(crate) mod migrate;

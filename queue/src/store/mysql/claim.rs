@@ -8,24 +8,21 @@ use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::limits::ARGS_AT_CLAIM_BYTES;
 
-use crate::store::engine::driver::Driver;
-use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, execute, json, question_marks, rows};
-use crate::store::engine::statement::many_lanes::{LANES, LanePart, ask_of, united};
+use crate::store::engine::driver::{Bind, Cells, Driver, MOST_ARGS, execute, json, question_marks, rows};
 use crate::store::engine::statement::read::{claimed, lane_of, shares};
-use crate::store::engine::statement::script::sql;
-use crate::store::mysql::runs::Runs;
+use crate::store::engine::statement::sql;
+use crate::store::engine::statement::{LANES, LanePart, ask_of, lane_binds, united};
 use crate::store::mysql::settings;
-use crate::store::mysql::text::one_text;
 use crate::store::values::{Ask, Claimed, NEVER, Place, Reach, Share, Whose, WorkerId};
 
-use crate::store::mysql::statement::{FIRST, PARTS, fetch, lane_binds, with_places};
+use crate::store::mysql::statement::{FIRST, PARTS, Runs, fetch, one_text, with_places};
 
 /// Up to this many rows are locked by id, in the round trip that begins the transaction. More rows are locked in order,
 /// which is less work for the server.
-pub(super) const FEW: usize = 32;
+const FEW: usize = 32;
 
 /// The due rows of an ask.
-pub(super) enum DueRows {
+enum DueRows {
     /// The ids of these few rows: all that is due, or the one that is wanted.
     Numbers(Vec<i64>),
     /// No more than this ask says, starting at its first due row.
@@ -33,58 +30,36 @@ pub(super) enum DueRows {
 }
 
 /// Locked rows, in a transaction.
-pub(super) struct Locked {
+struct Locked {
     jobs: Vec<Claimed>,
     /// The rest of the transaction may travel as one text.
     together: bool,
 }
 
 /// The placeholder for the text of claim_others.sql in another one.
-pub(super) const OTHERS: &str = "/* others */";
+const OTHERS: &str = "/* others */";
 
-pub(super) fn most_retries(ask: &Ask) -> i64 {
-    i64::from(ask.max_retries.min(i32::MAX as u32))
-}
-
-pub(super) fn retries(ask: &Ask) -> Bind<'_> {
-    most_retries(ask).into()
-}
-
-pub(super) fn preview_one(ask: &Ask, limit: i64, end: Place) -> LanePart<'_> {
-    let [kind, queue, priority] = lane_binds(ask);
-    if ask.newest_first {
-        return (sql!("mysql", "claims", "preview_newest"), vec![kind, queue, priority, limit.into()]);
-    }
+/// The statement for the next rows of an ask, `oldest` or `newest` by its order. Its values: those `before`, the lane, the
+/// place behind which it starts (if it has one), and those `after`.
+fn next<'a>(
+    ask: &'a Ask,
+    [oldest, newest]: [&'static str; 2],
+    before: &[Bind<'a>],
+    after: &[Bind<'a>],
+) -> LanePart<'a> {
     let (run_at, id) = ask.behind.unwrap_or(FIRST);
-    (
-        sql!("mysql", "claims", "preview"),
-        vec![kind, queue, priority, run_at.into(), id.into(), limit.into(), end.0.into(), end.1.into()],
-    )
+    let place = [run_at.into(), id.into()];
+    let (sql, place) = if ask.newest_first { (newest, &[][..]) } else { (oldest, &place[..]) };
+    (sql, [before, &lane_binds(ask), place, after].concat())
 }
 
-pub(super) fn claim_one(worker: WorkerId, ask: &Ask) -> LanePart<'_> {
-    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(ask.take).into(), retries(ask));
-    if ask.newest_first {
-        let binds = vec![worker.into(), kind, queue, priority, take, retries, MOST_ARGS];
-        return (sql!("mysql", "claims", "claim_newest"), binds);
-    }
-    let (run_at, id) = ask.behind.unwrap_or(FIRST);
-    let binds = vec![worker.into(), kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-    (sql!("mysql", "claims", "claim"), binds)
-}
-
-pub(super) fn one_of_many(ask: &Ask, take: u32) -> LanePart<'_> {
-    let ([kind, queue, priority], take, retries) = (lane_binds(ask), i64::from(take).into(), retries(ask));
-    if ask.newest_first {
-        return (sql!("mysql", "claims", "next_newest"), vec![kind, queue, priority, take, retries, MOST_ARGS]);
-    }
-    let (run_at, id) = ask.behind.unwrap_or(FIRST);
-    let binds = vec![kind, queue, priority, run_at.into(), id.into(), take, retries, MOST_ARGS];
-    (sql!("mysql", "claims", "next"), binds)
+fn preview_one(ask: &Ask, limit: i64, end: Place) -> LanePart<'_> {
+    let sql = [sql!("mysql", "claims", "preview"), sql!("mysql", "claims", "preview_newest")];
+    next(ask, sql, &[], &[limit.into(), end.0.into(), end.1.into()])
 }
 
 /// The asks that the worker may claim: none if its lease has run out, and none of paused queues.
-pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
     let rows = rows::<MySql>(conn, sql!("mysql", "claims", "claim_allowed"), &[worker.into()]).await?;
     if rows.is_empty() {
         return Ok(Vec::new());
@@ -94,7 +69,7 @@ pub(super) async fn allowed(conn: &mut MySqlConnection, worker: WorkerId, asks: 
 }
 
 /// The ask, starting at its first row, if that is known.
-pub(super) fn known_start(ask: &Ask) -> Option<Ask> {
+fn known_start(ask: &Ask) -> Option<Ask> {
     ask.first.map(|(time, id)| Ask { behind: Some((time, id.saturating_sub(1))), ..ask.clone() })
 }
 
@@ -103,11 +78,7 @@ pub(super) fn known_start(ask: &Ask) -> Option<Ask> {
 /// This query comes first, because a read that locks must begin and end at rows that exist. For each dead index entry,
 /// such a read checks whether somebody holds a lock on it, which costs twenty times a plain read. If it finds fewer
 /// rows than its limit, it continues to the next row of any lane or worker.
-pub(super) async fn due(
-    conn: &mut MySqlConnection,
-    ask: &Ask,
-    served: Option<&[String]>,
-) -> Result<Option<DueRows>, Error> {
+async fn due(conn: &mut MySqlConnection, ask: &Ask, served: Option<&[String]>) -> Result<Option<DueRows>, Error> {
     if let Some(known) = known_start(ask) {
         let free = match served {
             Some(kinds) => !others_wait(conn, ask, kinds).await?,
@@ -141,7 +112,7 @@ pub(super) async fn due(
 }
 
 /// A query whether rows of the served kinds wait in another lane than this one.
-pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
+fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind<'a>>) {
     let (sql, places) = question_marks(sql!("mysql", "claims", "claim_others"));
     let lane = lane_binds(ask);
     // no kind has an empty name
@@ -150,14 +121,14 @@ pub(super) fn others<'a>(ask: &'a Ask, kinds: &'a [String]) -> (String, Vec<Bind
     (with_places(sql.trim_end(), kinds.len()), binds)
 }
 
-pub(super) async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[String]) -> Result<bool, Error> {
+async fn others_wait(conn: &mut MySqlConnection, ask: &Ask, kinds: &[String]) -> Result<bool, Error> {
     let (sql, binds) = others(ask, kinds);
     let rows = fetch(conn, sql, &binds).await?;
     rows.first().map_or(Ok(true), |row| Ok(row.int(0)? != 0))
 }
 
 /// The same for several asks. A preview has counted what is due of each, and has found the first row of most of them.
-pub(super) async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
+async fn starts(conn: &mut MySqlConnection, asks: &[Ask]) -> Result<Vec<Ask>, Error> {
     if let Some(asks) = asks.iter().map(known_start).collect() {
         return Ok(asks);
     }
@@ -178,37 +149,38 @@ fn around(whose: Whose, sql: &'static str) -> Option<&'static str> {
 }
 
 /// Locks the next rows of the asks and no others, in a transaction.
-pub(super) async fn lock(
-    conn: &mut MySqlConnection,
-    worker: WorkerId,
-    asks: &[Ask],
-    whose: Whose,
-) -> Result<Locked, Error> {
+async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask], whose: Whose) -> Result<Locked, Error> {
     if let Some(begin) = around(whose, settings::BEGIN) {
         MySql::raw(conn, begin).await?;
     }
     let together = false;
     if let [ask] = asks {
-        let (sql, binds) = claim_one(worker, ask);
+        let sql = [sql!("mysql", "claims", "claim"), sql!("mysql", "claims", "claim_newest")];
+        let (sql, binds) =
+            next(ask, sql, &[worker.into()], &[i64::from(ask.take).into(), ask.retries().into(), MOST_ARGS]);
         let rows = rows::<MySql>(conn, sql, &binds).await?;
         let jobs = rows.iter().map(|row| claimed(row, ask.lane.clone())).collect::<Result<_, _>>()?;
         return Ok(Locked { jobs, together });
     }
-    let union = united(LANES, &[], PARTS, asks, |ask, wanted| one_of_many(ask, if wanted { ask.take } else { 0 }));
+    let union = united(LANES, &[], PARTS, asks, |ask, wanted| {
+        let take = if wanted { ask.take.into() } else { 0_i64 };
+        let sql = [sql!("mysql", "claims", "next"), sql!("mysql", "claims", "next_newest")];
+        next(ask, sql, &[], &[take.into(), ask.retries().into(), MOST_ARGS])
+    });
     let rows = fetch(conn, union.sql, &union.binds).await?;
     let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
     Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
 }
 
 /// The same for the rows of a lane with these ids, in this order.
-pub(super) async fn lock_numbers(
+async fn lock_numbers(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     ask: &Ask,
     numbers: &[i64],
     whose: Whose,
 ) -> Result<Locked, Error> {
-    let values = [numbers.into(), worker.into(), most_retries(ask).into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
+    let values = [numbers.into(), worker.into(), ask.retries().into(), (ARGS_AT_CLAIM_BYTES as i64).into()];
     let begin = around(whose, settings::BEGIN).map(|begin| (begin, &[][..]));
     let parts: Vec<_> = begin.into_iter().chain([(sql!("mysql", "claims", "claim_numbers"), &values[..])]).collect();
     let text = one_text(&parts);
@@ -224,7 +196,7 @@ pub(super) async fn lock_numbers(
 }
 
 /// Marks the locked rows, writes the claim record, and commits.
-pub(super) async fn mark(
+async fn mark(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     asks: &[Ask],
@@ -256,7 +228,7 @@ pub(super) async fn mark(
         let one = Some(&asks[0]).filter(|first| asks.iter().all(|ask| ask.max_retries == first.max_retries));
         match one.zip(Runs::of(&ids)) {
             Some((ask, runs)) => {
-                let binds = runs.behind(&[worker.into(), retries(ask)]);
+                let binds = runs.behind(&[worker.into(), ask.retries().into()]);
                 execute::<MySql>(conn, sql!("mysql", "claims", "claim_mark_runs"), &binds).await?;
             }
             None => {
@@ -278,7 +250,7 @@ pub(super) async fn mark(
 }
 
 /// Marks the locked rows, if any, and ends the transaction.
-pub(super) async fn take(
+async fn take(
     conn: &mut MySqlConnection,
     worker: WorkerId,
     asks: &[Ask],
@@ -286,15 +258,11 @@ pub(super) async fn take(
     whose: Whose,
 ) -> Result<Vec<Claimed>, Error> {
     let taken = match locked {
-        Ok(locked) if !locked.jobs.is_empty() => mark(conn, worker, asks, locked, whose).await,
-        none => {
-            if let Some(rollback) = around(whose, settings::ROLLBACK) {
-                MySql::raw(conn, rollback).await?;
-            }
-            return none.map(|locked| locked.jobs);
-        }
+        Ok(locked) if locked.jobs.is_empty() => Ok(Vec::new()),
+        Ok(locked) => mark(conn, worker, asks, locked, whose).await,
+        Err(error) => Err(error),
     };
-    if taken.is_err()
+    if taken.as_ref().map_or(true, Vec::is_empty)
         && let Some(rollback) = around(whose, settings::ROLLBACK)
     {
         MySql::raw(conn, rollback).await?;

@@ -4,22 +4,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow};
-use sqlx::pool::PoolConnection;
+use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{Error, MySql, MySqlConnection, Pool, Row, SqlStr};
 
 use crate::engine::Engine;
-use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping, without_signals};
-use crate::store::engine::connection::notify::Signals;
+use crate::store::engine::connection::connecting::{Connecting, without_signals};
 use crate::store::engine::connection::savepoint::SET_AND_RELEASED;
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
 use crate::store::engine::driver::{
-    Bind, Cells, Driver, List, add_binds, assembled, driver, json, question_marks, refused_by_sqlstate, rows,
+    Bind, Cells, Driver, List, add_binds, assembled, driver, json, question_marks, rows,
 };
-use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::statement::topic;
 use crate::store::engine::statement::topics::SessionStatements;
 use crate::store::mysql::insert::Refused;
-use crate::store::mysql::runs::Runs;
+use crate::store::mysql::statement::Runs;
 use crate::store::mysql::{claim, discovery, insert, settings};
 use crate::store::values::{Ask, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -33,19 +31,6 @@ impl Cells for MySqlRow {
 
     fn maybe_text(&self, column: usize) -> Result<Option<String>, Error> {
         self.try_get_unchecked(column)
-    }
-}
-
-impl Signals for MySql {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &Pool<Self>) -> String {
-        let options = pool.connect_options();
-        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
-    }
-
-    async fn notify(_: &mut MySqlConnection, _: &str) -> Result<(), Error> {
-        Ok(())
     }
 }
 
@@ -78,10 +63,6 @@ impl Connecting for MySql {
     const CONNECTIONS: u32 = 4;
     const ONE_WRITER: bool = false;
     const ENDS_BY_ITSELF: bool = true;
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "mysql://nowhere/nowhere";
-    #[cfg(feature = "testing")]
-    const STANDSTILL: Option<&'static str> = None;
     const BEGIN: &'static str = "BEGIN";
     const BEFORE_BEGIN: Option<&'static str> = Some("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
@@ -89,8 +70,6 @@ impl Connecting for MySql {
         Some("SET SESSION wait_timeout = 8, SESSION net_read_timeout = 8, SESSION net_write_timeout = 8");
     // two of these plus the time limit of a ping are less than the server's limit
     const SILENCE: Option<Duration> = Some(Duration::from_millis(1_500));
-    const BEGIN_LENT: Option<&'static str> = None;
-    const SESSION: Option<&'static str> = None;
     // Galera: a worker's connections may lead to different nodes, or to another node after an outage. Reads, updates
     // and inserts (1, 2, 4) first wait for what was committed elsewhere. Otherwise a worker is told that it has no row,
     // or that its jobs are not its own.
@@ -106,14 +85,6 @@ impl Connecting for MySql {
         Some("SELECT RELEASE_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)))");
     const DDL_IN_TRANSACTION: bool = false;
 
-    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
-        pool.acquire().await
-    }
-
-    fn named(options: &MySqlConnectOptions) -> MySqlConnectOptions {
-        options.clone()
-    }
-
     async fn savepoint(conn: &mut MySqlConnection) -> Result<bool, Error> {
         Self::raw(conn, settings::SAVEPOINT).await.map(|()| true).or_else(unless_outside)
     }
@@ -128,36 +99,18 @@ impl Connecting for MySql {
         error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| matches!(e.number(), 1213 | 1205 | 1020))
     }
 
-    fn is_refusal(error: &Error) -> bool {
-        refused_by_sqlstate(error)
-    }
-
-    fn is_missing_table(error: &Error) -> bool {
-        let Error::Database(error) = error else { return false };
-        error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|e| e.number() == 1146)
-    }
-
-    fn warn_of_options(_pool: &Pool<Self>) {}
-
     fn poll_interval(idle: Duration) -> Duration {
         without_signals(idle)
+    }
+
+    fn address(pool: &Pool<Self>) -> String {
+        let options = pool.connect_options();
+        format!("{}:{}/{}", options.get_host(), options.get_port(), options.get_database().unwrap_or_default())
     }
 
     async fn unusable(_pool: &Pool<Self>, conn: &mut MySqlConnection) -> Result<Option<String>, Error> {
         let refuses = !rows::<Self>(conn, settings::REFUSED_BY_LOG, &[]).await?.is_empty();
         Ok(refuses.then(|| settings::LOG_CURE.to_owned()))
-    }
-
-    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        Ok(None)
-    }
-
-    async fn watch(
-        _pool: &Pool<Self>,
-        _housekeeping: &Housekeeping,
-        _wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
-        std::future::pending().await
     }
 
     const BEGIN_IN_POOL: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
@@ -178,13 +131,7 @@ impl Connecting for MySql {
 impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;
     const ENGINE: &'static str = "MySQL or MariaDB";
-    const BEGIN_TO_WRITE: Option<&'static str> = None;
     const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("mysql", "claims", "claim_lock"),
-        release: sql!("mysql", "claims", "claim_unlock"),
-    });
-    const INSERT_AND_NOTIFY: Option<&'static str> = None;
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =

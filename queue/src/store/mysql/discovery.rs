@@ -6,46 +6,48 @@ use sqlx::{Error, MySql, MySqlConnection};
 
 use crate::store::engine::dialect::Seen;
 use crate::store::engine::driver::{Bind, Cells, add_binds, assembled, json, question_marks};
-use crate::store::engine::statement::many_lanes::{LANES, united};
 use crate::store::engine::statement::read::lane_head;
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::statement::sql;
+use crate::store::engine::statement::{LANES, lane_binds, united};
 use crate::store::values::{Ask, Lane, LaneHead};
 
-use crate::store::mysql::statement::{PARTS, fetch, lane_binds, with_places};
+use crate::store::mysql::statement::{PARTS, fetch, with_places};
 
 /// Rows that one step reads of the kinds not seen yet.
-pub(super) const FIRST_ROWS: i64 = 32;
+const FIRST_ROWS: i64 = 32;
 
 /// Rows that one step reads at least behind each lane at which it was cut off …
-pub(super) const MORE_ROWS: i64 = 16;
+const MORE_ROWS: i64 = 16;
 
 /// … and at most, if most rows are lanes of their own.
-pub(super) const MOST_ROWS: i64 = 2_048;
+const MOST_ROWS: i64 = 2_048;
 
 /// The number of the part that reads the kinds not seen yet.
-pub(super) const REST: i64 = -1;
+const REST: i64 = -1;
 
 /// One step continues behind this many lanes at most …
-pub(super) const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 32;
 
 /// … and a discovery has this many steps at most, whatever producers make of queues and priorities.
-pub(super) const STEPS: usize = 32;
+const STEPS: usize = 32;
 
 /// A discovery in progress.
-pub(super) struct Look<'a> {
+struct Look<'a> {
     /// Kinds without any lane found yet.
-    pub(super) unseen: Vec<&'a str>,
+    unseen: Vec<&'a str>,
     /// The last lanes of the parts that were cut off. More lanes of their kind may come behind them.
-    pub(super) cut: Vec<Ask>,
+    cut: Vec<Ask>,
     /// How many rows to read behind each.
-    pub(super) more_rows: i64,
-    pub(super) lanes: Vec<LaneHead>,
-    pub(super) round_trips: u32,
+    more_rows: i64,
+    lanes: Vec<LaneHead>,
+    round_trips: u32,
+    /// The database's time at the first step, if that found something.
+    now: Option<i64>,
 }
 
 impl Look<'_> {
     /// Reads the next rows behind the lanes in `cut`, and of the unseen kinds. Returns whether there is more.
-    pub(super) async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
+    async fn step(&mut self, conn: &mut MySqlConnection, kinds: usize, most: usize) -> Result<bool, Error> {
         let (rest, _limit) = question_marks(sql!("mysql", "claims", "discover_rest"));
         let rest = with_places(&rest, kinds);
         // padded with the empty name, which no kind has, so that the statement is the same every time
@@ -65,6 +67,10 @@ impl Look<'_> {
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
         self.round_trips += 1;
+        self.now = match (self.now, rows.first()) {
+            (None, Some(row)) if self.round_trips == 1 => Some(row.int(4)?),
+            (known, _) => known,
+        };
 
         let mut parts: HashMap<i64, (i64, Vec<Lane>)> = HashMap::new();
         for row in &rows {
@@ -92,12 +98,7 @@ impl Look<'_> {
     }
 
     /// Reads the lanes behind these, up to `most` for each.
-    pub(super) async fn many_behind(
-        &mut self,
-        conn: &mut MySqlConnection,
-        cut: &[Ask],
-        most: i64,
-    ) -> Result<(), Error> {
+    async fn many_behind(&mut self, conn: &mut MySqlConnection, cut: &[Ask], most: i64) -> Result<(), Error> {
         let (head, _none) = question_marks(sql!("mysql", "claims", "discover_all"));
         let union = united(LANES, &[], PARTS, cut, |ask, wanted| {
             let [kind, queue, priority] = lane_binds(ask);
@@ -126,7 +127,7 @@ impl Look<'_> {
 }
 
 /// Where discovery continues.
-pub(super) fn behind(lane: Lane) -> Ask {
+fn behind(lane: Lane) -> Ask {
     Ask { lane, take: 0, behind: None, first: None, newest_first: false, max_retries: 0 }
 }
 
@@ -144,6 +145,7 @@ pub(super) async fn discover(
         more_rows: MORE_ROWS,
         lanes: Vec::new(),
         round_trips: 0,
+        now: None,
     };
     for _ in 0..STEPS {
         if !look.step(conn, kinds.len(), most).await? || look.lanes.len() >= most {
@@ -161,5 +163,5 @@ pub(super) async fn discover(
         }
     }
     let stopped = look.cut.into_iter().map(|ask| ask.lane).collect();
-    Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips })
+    Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips, now: look.now })
 }

@@ -7,10 +7,9 @@ use sqlx::mysql::{MySqlArguments, MySqlDatabaseError};
 use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::store::engine::connection::savepoint::Together;
-use crate::store::engine::driver::Driver;
-use crate::store::engine::driver::{Cells, assembled, rows};
-use crate::store::engine::jobs::insert::fitting;
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::driver::{Cells, Driver, assembled, rows};
+use crate::store::engine::jobs::enqueue::fitting;
+use crate::store::engine::statement::sql;
 use crate::store::mysql::settings;
 use crate::store::values::{NewJob, Whose};
 
@@ -19,6 +18,10 @@ pub(super) const CHUNK: usize = 1_000;
 
 /// The most bytes of arguments in one INSERT.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// When a job is due, by its time or its delay.
+const RUN_AT: &str = "COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
+     UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6))";
 
 /// Why jobs were not written.
 pub(super) enum Refused {
@@ -128,35 +131,19 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
     let plain = all().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = all().any(|job| !job.is_due_now());
     let marked = all().any(|job| job.unique.is_some());
-    let rows = if marked && plain {
-        Rows {
-            head: "INSERT INTO queue_jobs (kind, max_retries, args, features) VALUES ",
-            row: "(?, ?, ?, ?)",
-            tail: "",
-        }
-    } else if marked {
-        Rows {
-            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority, run_at, features) VALUES ",
-            row: "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
-                  UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)), ?)",
-            tail: "",
-        }
-    } else if plain {
-        Rows { head: "INSERT INTO queue_jobs (kind, max_retries, args) VALUES ", row: "(?, ?, ?)", tail: "" }
-    } else if later {
-        Rows {
-            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority, run_at) VALUES ",
-            row: "(?, ?, ?, ?, ?, COALESCE(TIMESTAMP('1970-01-01') + INTERVAL ? MICROSECOND, \
-                  UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6)))",
-            tail: "",
-        }
-    } else {
-        Rows {
-            head: "INSERT INTO queue_jobs (kind, max_retries, args, queue, priority) VALUES ",
-            row: "(?, ?, ?, ?, ?)",
-            tail: "",
-        }
-    };
+    let mut columns = vec![("kind", "?"), ("max_retries", "?"), ("args", "?")];
+    if !plain {
+        columns.extend([("queue", "?"), ("priority", "?")]);
+    }
+    if !plain && (marked || later) {
+        columns.push(("run_at", RUN_AT));
+    }
+    if marked {
+        columns.push(("features", "?"));
+    }
+    let (names, places): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+    let head = format!("INSERT INTO queue_jobs ({}) VALUES ", names.join(", "));
+    let rows = Rows { head: &head, row: &format!("({})", places.join(", ")), tail: "" };
     rows.write_part(conn, jobs, |arguments, job| {
         let job = job.borrow();
         arguments.add(&*job.kind)?;
@@ -179,13 +166,13 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
 }
 
 /// A statement with a row of values for each element of a list.
-pub(super) struct Rows {
-    pub(super) head: &'static str,
-    pub(super) row: &'static str,
-    pub(super) tail: &'static str,
+pub(super) struct Rows<'a> {
+    pub(super) head: &'a str,
+    pub(super) row: &'a str,
+    pub(super) tail: &'a str,
 }
 
-impl Rows {
+impl Rows<'_> {
     /// Returns the last insert id of each part of the list.
     pub(super) async fn write<T>(
         &self,

@@ -7,7 +7,7 @@ use sqlx::{Arguments, Error, MySql, MySqlConnection};
 
 use crate::limits::micros;
 use crate::store::engine::driver::{Bind, Cells};
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::statement::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::holder;
 use crate::store::mysql::insert::{self, Refused, Rows, is_null_refused};
@@ -16,20 +16,20 @@ use crate::store::values::{NewJob, Whose};
 
 /// Keys and the jobs that get those that are new; 0: none yet. Fails in a session that would change the text of a key:
 /// see settings.rs. `LAST_INSERT_ID` stays 0 if all keys are new. A key that is there may have the job 0.
-const LOCK: Rows = Rows {
+const LOCK: Rows<'static> = Rows {
     head: "INSERT INTO queue_unique_keys (kind, unique_key, job_id, held_until, free_at) VALUES ",
     row: "(IF(@@character_set_client = 'utf8mb4', ?, NULL), ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
     tail: " ON DUPLICATE KEY UPDATE job_id = IF(LAST_INSERT_ID(queue_unique_keys.job_id | 1), \
            queue_unique_keys.job_id, NULL)",
 };
 /// The rows are there, and locked. What a job holds already, it holds as long as before.
-const GIVE: Rows = Rows {
+const GIVE: Rows<'static> = Rows {
     head: "INSERT INTO queue_unique_keys (kind, unique_key, job_id, held_until, fence, free_at) VALUES ",
     row: "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
     tail: " ON DUPLICATE KEY UPDATE free_at = IF(queue_unique_keys.job_id = VALUES(job_id), free_at, VALUES(free_at)), \
            job_id = VALUES(job_id), held_until = VALUES(held_until), fence = VALUES(fence)",
 };
-const NOTE: Rows = Rows {
+const NOTE: Rows<'static> = Rows {
     head: "INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until) VALUES ",
     row: "(?, ?, ?, ?)",
     tail: "",

@@ -1,29 +1,25 @@
 //! PostgreSQL: every verb is one statement, and LISTEN wakes workers.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgRow};
 use sqlx::{Error, PgConnection, Pool, Postgres, Row, SqlStr, TypeInfo, ValueRef};
 
 use crate::engine::Engine;
-use crate::store::engine::connection::notify::{self, Signals};
+use crate::store::engine::connection::notify;
 
-use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
+use crate::store::engine::connection::LIMIT;
+use crate::store::engine::connection::connecting::Connecting;
 use crate::store::engine::connection::line::alone;
-use crate::store::engine::connection::operation::LIMIT;
 use crate::store::engine::connection::savepoint::{SAVEPOINT, SET_AND_RELEASED, Together};
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
-use crate::store::engine::driver::{
-    Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, refused_by_sqlstate, rows,
-};
-use crate::store::engine::jobs::insert::{alike, fitting};
-use crate::store::engine::statement::read::{begins, claimed, lane_of, number, seen, shares};
-use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
+use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, add_binds, driver, ids, read, rows};
+use crate::store::engine::jobs::enqueue::{alike, fitting, parts};
+use crate::store::engine::statement::read::{claimed, discover, lane_of, number, shares};
 use crate::store::engine::statement::topics::SessionStatements;
+use crate::store::engine::statement::{lane_binds, sql, topic};
 use crate::store::postgres::settings;
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
@@ -77,7 +73,7 @@ struct PgAsk<'a> {
     after_us: i64,
     after_id: i64,
     newest: bool,
-    max_retries: u32,
+    max_retries: i64,
 }
 
 /// The values that most ends lack, in the order of the ends. None: no end has one.
@@ -124,7 +120,7 @@ fn asks_json(asks: &[Ask]) -> String {
             after_us: behind(ask).0,
             after_id: behind(ask).1,
             newest: ask.newest_first,
-            max_retries: ask.max_retries.min(i32::MAX as u32),
+            max_retries: ask.retries(),
         })
         .collect();
     serde_json::to_string(&list).expect("plain structs of numbers and text serialize")
@@ -133,25 +129,6 @@ fn asks_json(asks: &[Ask]) -> String {
 /// The place behind which a claim starts. Without one, it is before every time that can be stored.
 fn behind(ask: &Ask) -> (i64, i64) {
     ask.behind.unwrap_or((-210_866_803_200_000_000, 0)) // 4713 BC
-}
-
-impl Signals for Postgres {
-    const NOTIFIES: bool = true;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        let options = pool.connect_options();
-        let database = options.get_database().unwrap_or_else(|| options.get_username());
-        match options.get_socket() {
-            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
-            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
-        }
-    }
-
-    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
-        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
-        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
-        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
-    }
 }
 
 impl Driver for Postgres {
@@ -171,8 +148,6 @@ impl Connecting for Postgres {
     const ONE_WRITER: bool = false;
     const ENDS_BY_ITSELF: bool = false;
     #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "postgres://nowhere/nowhere";
-    #[cfg(feature = "testing")]
     // Without JIT, as in a worker's own sessions: from some costs on, it would take a claim seconds.
     const STANDSTILL: Option<&'static str> = Some(
         "SELECT (extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint, \
@@ -181,23 +156,15 @@ impl Connecting for Postgres {
               set_config('jit', 'off', true)",
     );
     const BEGIN: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-    const BEFORE_BEGIN: Option<&'static str> = None;
+    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
     const OPEN_LINE: &'static [&'static str] = settings::LINE;
-    const END_SILENT: Option<&'static str> = None;
-    const SILENCE: Option<Duration> = None;
     const BEGIN_LENT: Option<&'static str> = Some(settings::BEGIN_LENT);
     const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
-    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
     const BEFORE_MIGRATION: &'static [&'static str] = &[];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
-    const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
-
-    async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
-        pool.acquire().await
-    }
 
     fn named(options: &PgConnectOptions) -> PgConnectOptions {
         match options.get_application_name() {
@@ -228,16 +195,6 @@ impl Connecting for Postgres {
         matches!(error, Error::Database(e) if matches!(e.code().as_deref(), Some("40001" | "40P01" | "55P03")))
     }
 
-    fn is_refusal(error: &Error) -> bool {
-        refused_by_sqlstate(error)
-    }
-
-    fn is_missing_table(error: &Error) -> bool {
-        matches!(error, Error::Database(e) if e.code().as_deref() == Some("42P01"))
-    }
-
-    fn warn_of_options(_pool: &Pool<Self>) {}
-
     fn poll_interval(_idle: Duration) -> Duration {
         Duration::from_secs(1)
     }
@@ -254,15 +211,7 @@ impl Connecting for Postgres {
         Ok(hidden.first().map(why))
     }
 
-    async fn open_beside(_pool: &Pool<Self>) -> Result<Option<Beside<Self>>, Error> {
-        Ok(None)
-    }
-
-    async fn watch(
-        pool: &Pool<Self>,
-        _housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
+    async fn watch(pool: &Pool<Self>, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
         let mut listener = PgListener::connect_with(&alone(pool, LIMIT)).await?;
         listener.eager_reconnect(false);
         sqlx::raw_sql(settings::NO_END_OF_IDLE).execute(&mut listener).await?;
@@ -286,22 +235,28 @@ impl Connecting for Postgres {
         }
     }
 
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
-    const BEGIN_TX: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
+    const NOTIFIES: bool = true;
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        let options = pool.connect_options();
+        let database = options.get_database().unwrap_or_else(|| options.get_username());
+        match options.get_socket() {
+            Some(socket) => format!("{}:{}/{database}", socket.display(), options.get_port()),
+            None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    async fn notify(conn: &mut sqlx::PgConnection, from: &str) -> Result<(), sqlx::Error> {
+        // a hint needs no durability: it should not wait for the disk, nor take disk time from commits that need it
+        let hint = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('queue_jobs', $1)";
+        sqlx::query(hint).bind(from).execute(conn).await.map(drop)
+    }
 }
 
 impl Dialect for Postgres {
     const KIND: Engine = Engine::Postgres;
     const ENGINE: &'static str = "PostgreSQL";
     const BEGIN_TO_WRITE: Option<&'static str> = Some("SELECT txid_current()");
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
-    const CLAIM_LOCK: Option<ClaimLock> = Some(ClaimLock {
-        take: sql!("postgres", "claims", "claim_lock"),
-        release: sql!("postgres", "claims", "claim_unlock"),
-    });
     const INSERT_AND_NOTIFY: Option<&'static str> = Some(sql!("postgres", "enqueue", "insert_and_notify"));
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =
@@ -309,10 +264,6 @@ impl Dialect for Postgres {
 
     const SESSIONS: Option<SessionStatements> = Some(SessionStatements::of(topic!("postgres", "sessions")));
     topics!("postgres");
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
 
     fn finish_list(batch: &[End]) -> List {
         // if a batch has a job under two fences, one is refused anyway: the lower one is not sent (it is older unless a
@@ -330,10 +281,7 @@ impl Dialect for Postgres {
     }
 
     async fn discover(conn: &mut PgConnection, kinds: &[String], behind: &[Lane], most: usize) -> Result<Seen, Error> {
-        let begins = begins(kinds, behind);
-        let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, sql!("postgres", "claims", "discover"), &binds).await?;
-        seen(&rows, kinds, most)
+        discover::<Self>(conn, sql!("postgres", "claims", "discover"), kinds, behind, most).await
     }
 
     async fn preview(conn: &mut PgConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -356,8 +304,8 @@ impl Dialect for Postgres {
         }
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
-        let rows = rows::<Self>(conn, sql!("postgres", "claims", "claim_many"), &binds).await?;
-        rows.iter().map(|row| noted(row, 12, lane_of(row, asks)?)).collect()
+        let sql = sql!("postgres", "claims", "claim_many");
+        read::<Self, _>(conn, sql, &binds, |row| noted(row, 12, lane_of(row, asks)?)).await
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
@@ -385,30 +333,26 @@ async fn claim_one(
     kinds: Option<&[String]>,
 ) -> Result<Vec<Claimed>, Error> {
     let kinds = kinds.map(|kinds| serde_json::to_string(kinds).expect("text serializes"));
-    let lane = &ask.lane;
+    let [kind, queue, priority] = lane_binds(ask);
     let binds = [
         worker.into(),
-        (&*lane.kind).into(),
-        (&*lane.queue).into(),
-        i64::from(lane.priority).into(),
+        kind,
+        queue,
+        priority,
         behind(ask).0.into(),
         behind(ask).1.into(),
         i64::from(ask.take).into(),
-        i64::from(ask.max_retries.min(i32::MAX as u32)).into(),
+        ask.retries().into(),
         MOST_ARGS,
         kinds.as_deref().into(),
     ];
-    let rows = rows::<Postgres>(conn, sql!("postgres", "claims", "claim"), &binds).await?;
-    rows.iter().map(|row| noted(row, 9, lane.clone())).collect()
+    read::<Postgres, _>(conn, sql!("postgres", "claims", "claim"), &binds, |row| noted(row, 9, ask.lane.clone())).await
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
-    let mut rest = jobs;
-    while !rest.is_empty() {
-        let (chunk, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
-        all.extend(insert_chunk(conn, chunk).await?);
-        rest = later;
+    for part in parts(jobs, usize::MAX, CHUNK_BYTES) {
+        all.extend(insert_chunk(conn, part).await?);
     }
     Ok(all)
 }

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use sqlx::{Error, PgConnection, Postgres};
 
 use crate::limits::micros;
-use crate::store::engine::jobs::insert::fitting;
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::jobs::enqueue::{fitting, parts};
+use crate::store::engine::statement::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::postgres::dialect::CHUNK_BYTES;
@@ -29,16 +29,14 @@ impl UniqueDialect for Postgres {
         way: Way,
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
-        let mut rest = jobs;
         if fitting(jobs, usize::MAX, CHUNK_BYTES) < jobs.len() {
             // each part takes its keys in order, but everybody must take all keys in one order
             let mut keys: Vec<_> = jobs.iter().enumerate().map(|(place, job)| Key::of(place, job)).collect();
             keys.sort_unstable_by_key(|key| (key.kind, key.key));
             Self::lock(conn, &keys).await?;
         }
-        while !rest.is_empty() {
-            let first = jobs.len() - rest.len();
-            let (part, later) = rest.split_at(fitting(rest, usize::MAX, CHUNK_BYTES));
+        let mut first = 0;
+        for part in parts(jobs, usize::MAX, CHUNK_BYTES) {
             match part {
                 [job] if matches!(way, Way::AtOnce | Way::Looks) => {
                     let id = insert_one(conn, job, way == Way::Looks).await?;
@@ -46,7 +44,7 @@ impl UniqueDialect for Postgres {
                 }
                 _ => taken.new.extend(insert(conn, part).await?.map(|(place, id)| (first + place, id))),
             }
-            rest = later;
+            first += part.len();
         }
         if taken.new.len() < jobs.len() {
             let mut is_new = vec![false; jobs.len()];

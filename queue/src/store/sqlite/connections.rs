@@ -11,10 +11,12 @@
 
 use std::path::PathBuf;
 
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Error, Pool, Sqlite, SqliteConnection};
 
 use crate::store::engine::connection::connecting::{Beside, Connecting as _};
+use crate::telemetry::Event;
 
 /// `synchronous = NORMAL`.
 const NORMAL: i64 = 1;
@@ -121,7 +123,7 @@ pub(crate) async fn unusable(pool: &Pool<Sqlite>, conn: &mut SqliteConnection) -
 }
 
 async fn kind(pool: &Pool<Sqlite>) -> Result<Storage, Error> {
-    kind_of(&mut *crate::store::sqlite::poisoned::acquire(pool).await?).await
+    kind_of(&mut *acquire(pool).await?).await
 }
 
 async fn kind_of(conn: &mut SqliteConnection) -> Result<Storage, Error> {
@@ -137,6 +139,90 @@ async fn kind_of(conn: &mut SqliteConnection) -> Result<Storage, Error> {
             .await?,
     })
 }
+
+/// Returns a row if the connection can be closed: a database in memory would be lost with it.
+const IN_A_FILE: &str = "SELECT 1 FROM pragma_database_list WHERE name = 'main' AND file <> ''";
+
+/// Takes a connection from the pool. Nobody has a transaction on it. If a connection believes otherwise, it is closed,
+/// and another one is taken.
+///
+/// When its disk is full (or it runs out of memory, or cannot write), SQLite ends a transaction by itself. The
+/// `ROLLBACK` that follows fails, and sqlx still counts the transaction. It then refuses every `BEGIN IMMEDIATE` on
+/// that connection, and turns a plain `begin` into a savepoint. When that savepoint fails in turn, it leaves a
+/// transaction open that no commit ends. The next user of the connection writes into that transaction, and its writes
+/// are lost with the connection.
+pub(super) async fn acquire(pool: &Pool<Sqlite>) -> Result<PoolConnection<Sqlite>, Error> {
+    loop {
+        let mut conn = pool.acquire().await?;
+        if !is_entangled(&mut conn).await? {
+            return Ok(conn);
+        }
+        conn.close_on_drop();
+    }
+}
+
+async fn is_entangled(conn: &mut SqliteConnection) -> Result<bool, Error> {
+    if !conn.is_in_transaction() {
+        return Ok(false);
+    }
+    // a rollback may still be queued; this answer comes after it
+    let in_a_file = sqlx::query(IN_A_FILE).fetch_optional(&mut *conn).await?.is_some();
+    Ok(in_a_file && conn.is_in_transaction())
+}
+
+/// Warns of a pool that may lose a database that ends with its connection, in memory or in an unnamed temporary file, or
+/// open several. It is not an error: short tests work with it.
+///
+/// By default, sqlx closes a connection that is 30 minutes old or was idle for 10 minutes. Such a database would vanish
+/// with all its jobs. So the pool must have one connection and keep it.
+pub(crate) fn warn(pool: &Pool<Sqlite>) {
+    if let Err(text) = check(pool) {
+        Event::DatabaseFleeting { text: &text }.log();
+    }
+}
+
+fn check(pool: &Pool<Sqlite>) -> Result<(), String> {
+    let options = pool.options();
+    let mut faults = Vec::new();
+    if options.get_max_connections() > 1 {
+        faults.push("open a second connection");
+    }
+    if options.get_idle_timeout().is_some() {
+        faults.push("close a connection that was not used for a while (`idle_timeout`)");
+    }
+    if options.get_max_lifetime().is_some() {
+        faults.push("close a connection that is old (`max_lifetime`)");
+    }
+    if faults.is_empty() || !ends_with_its_connection(&pool.connect_options()) {
+        return Ok(());
+    }
+    Err(format!(
+        "this SQLite database is in memory and lives as long as its only connection, but the pool may {}: write \
+         `SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None)`, or use a file",
+        faults.join(", and ")
+    ))
+}
+
+/// Whether the options name a database without a file of its own.
+fn ends_with_its_connection(options: &SqliteConnectOptions) -> bool {
+    // sqlx reveals the flags only in a URL, and panics if the file name does not fit into one
+    let url = options.clone().filename("any").to_url_lossy();
+    let given = |name: &str, value: &str| url.query_pairs().any(|pair| pair == (name.into(), value.into()));
+    let name = options.get_filename().to_string_lossy();
+    // SQLite reads such a name as a URI with parameters
+    let (path, parameters) = match name.strip_prefix("file:") {
+        Some(rest) => rest.split_once('?').unwrap_or((rest, "")),
+        None => (&*name, ""),
+    };
+    let within = |parameter: &str| parameters.split('&').any(|it| it == parameter);
+    let in_memory = given("mode", "memory") || within("mode=memory");
+    let in_memory_by_vfs = given("vfs", "memdb") || within("vfs=memdb");
+    in_memory || in_memory_by_vfs || path.is_empty() || path == ":memory:"
+}
+
+#[cfg(test)]
+#[path = "poisoned_tests.rs"]
+mod poisoned_tests;
 
 #[cfg(test)]
 mod tests {
@@ -201,5 +287,72 @@ mod tests {
         let attach = format!("ATTACH '{}' AS queue", folder.path().join("queue.sqlite").display());
         pool.execute(crate::store::engine::driver::assembled(attach)).await.expect("attached");
         assert!(beside(&pool).await.is_none(), "attached");
+    }
+}
+
+#[cfg(test)]
+mod in_memory_tests {
+    use std::time::Duration;
+
+    use sqlx::sqlite::SqlitePoolOptions;
+
+    use super::*;
+
+    fn stays() -> SqlitePoolOptions {
+        SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None)
+    }
+
+    #[tokio::test]
+    async fn a_database_in_memory_needs_a_connection_that_stays() {
+        let names = [
+            "sqlite::memory:",
+            "sqlite://:memory:",
+            "sqlite::memory:?cache=private",
+            "sqlite:file:shared?mode=memory&cache=shared",
+            "sqlite:any?mode=memory",
+            "sqlite:",
+            "sqlite://",
+        ];
+        let by_name = names.map(|name| (name, name.parse::<SqliteConnectOptions>().expect("options")));
+        let new = SqliteConnectOptions::new;
+        let by_hand = [
+            ("new()", new()),
+            ("a flag", new().filename("x").in_memory(true)),
+            ("an address", new().filename("file:x?mode=memory&cache=shared")),
+            ("an address without a file", new().filename("file:")),
+            ("an address of memory", new().filename("file::memory:?cache=shared")),
+            ("memdb", new().filename("file:/x?vfs=memdb")),
+            ("memdb as an option", new().filename("/x").vfs("memdb")),
+        ];
+        let minute = Duration::from_secs(60);
+        for (name, options) in by_name.into_iter().chain(by_hand) {
+            let pools = [
+                (SqlitePoolOptions::new(), "`idle_timeout`"),
+                (SqlitePoolOptions::new().max_connections(1), "`max_lifetime`"),
+                (stays().idle_timeout(minute), "`idle_timeout`"),
+                (stays().max_lifetime(minute), "`max_lifetime`"),
+                (stays().max_connections(2), "a second connection"),
+                // a closed connection is replaced by one with another database
+                (SqlitePoolOptions::new().max_connections(1).min_connections(1), "`idle_timeout`"),
+            ];
+            for (pool, fault) in pools {
+                let why = check(&pool.connect_lazy_with(options.clone())).expect_err(name);
+                for part in [fault, ".max_connections(1).idle_timeout(None).max_lifetime(None)"] {
+                    assert!(why.contains(part), "{name}: {part} is not in: {why}");
+                }
+            }
+            let pool = stays().connect_lazy_with(options);
+            assert_eq!(check(&pool), Ok(()), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_may_have_any_pool() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("memory").display().to_string();
+        for name in [format!("sqlite:{path}?mode=rwc"), format!("sqlite:file:{path}?mode=rwc")] {
+            let pool = SqlitePoolOptions::new().connect(&name).await.expect("a pool");
+            assert_eq!(check(&pool), Ok(()), "{name}");
+        }
     }
 }

@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Error, Pool, Row, SqlStr, Sqlite, SqliteConnection};
 use tokio::time::sleep;
 
 use crate::engine::Engine;
-use crate::store::engine::connection::notify::Signals;
 
-use crate::store::engine::connection::connecting::{Beside, Connecting, Housekeeping};
+use crate::store::engine::connection::connecting::{Beside, Connecting};
 use crate::store::engine::connection::savepoint::{SAVEPOINT, Together};
-use crate::store::engine::dialect::{ClaimAlone, ClaimLock, Dialect, Seen, topics};
+use crate::store::engine::connection::write_queue::Turns;
+use crate::store::engine::dialect::{ClaimAlone, Dialect, Seen, topics};
 use crate::store::engine::driver::{Bind, Cells, Driver, List, MOST_ARGS, assembled, driver, ids, json, rows};
-use crate::store::engine::jobs::insert::{alike, args_list, fitting};
-use crate::store::engine::statement::many_lanes::{LanePart, ask_of, united};
-use crate::store::engine::statement::read::{begins, claimed, lane_of, seen, shares};
-use crate::store::engine::statement::script::{sql, topic};
+use crate::store::engine::jobs::enqueue::{alike, args_list, fitting, parts};
+use crate::store::engine::statement::read::{claimed, discover, lane_of, shares};
 use crate::store::engine::statement::topics::SessionStatements;
+use crate::store::engine::statement::{LanePart, ask_of, lane_binds, united};
+use crate::store::engine::statement::{sql, topic};
+use crate::store::sqlite::connections;
 use crate::store::sqlite::watch::Writes;
-use crate::store::sqlite::{connections, in_memory, poisoned};
 use crate::store::values::{Ask, AttemptOutcome, Claimed, End, Lane, NewJob, Reach, Share, Whose, WorkerId};
 
 /// Most commits are complete this long after their write.
@@ -48,18 +48,10 @@ impl Cells for SqliteRow {
     }
 }
 
-fn lane_binds(ask: &Ask) -> [Bind<'_>; 3] {
-    [(&*ask.lane.kind).into(), (&*ask.lane.queue).into(), i64::from(ask.lane.priority).into()]
-}
-
 /// The place behind which an ask starts. NULL: the beginning.
 fn behind(ask: &Ask) -> (Bind<'_>, Bind<'_>) {
     let (run_at, id) = ask.behind.map_or((None, 0), |(run_at, id)| (Some(run_at), id));
     (run_at.into(), id.into())
-}
-
-fn retries(ask: &Ask) -> i32 {
-    ask.max_retries.try_into().unwrap_or(i32::MAX)
 }
 
 /// An end in the list of finished jobs, an object by id. Nested JSON is expensive to read.
@@ -110,18 +102,6 @@ fn values(binds: &[Bind<'_>]) -> Result<SqliteArguments, Error> {
     Ok(arguments)
 }
 
-impl Signals for Sqlite {
-    const NOTIFIES: bool = false;
-
-    fn address(pool: &sqlx::Pool<Self>) -> String {
-        pool.connect_options().get_filename().display().to_string()
-    }
-
-    async fn notify(_: &mut SqliteConnection, _: &str) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-}
-
 impl Driver for Sqlite {
     fn prepare(sql: &'static str, binds: &[Bind<'_>]) -> Result<(SqlStr, Self::Arguments), Error> {
         Ok((SqlStr::from_static(sql), values(binds)?))
@@ -139,31 +119,16 @@ impl Connecting for Sqlite {
     const CONNECTIONS: u32 = 3;
     const ONE_WRITER: bool = true;
     const ENDS_BY_ITSELF: bool = true;
-    #[cfg(feature = "testing")]
-    const NOWHERE: &'static str = "sqlite://nowhere";
-    #[cfg(feature = "testing")]
-    const STANDSTILL: Option<&'static str> = None;
     // a transaction that reads before it writes may fail for good; this one waits for its turn
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
-    const BEFORE_BEGIN: Option<&'static str> = None;
     const OPEN_LINE: &'static [&'static str] = &[];
-    const END_SILENT: Option<&'static str> = None;
-    const SILENCE: Option<Duration> = None;
-    const BEGIN_LENT: Option<&'static str> = None;
-    const SESSION: Option<&'static str> = None;
-    const OPEN_LINE_IN_CLUSTER: Option<(&'static str, &'static str)> = None;
     const PLAIN_SESSION: Option<&'static str> = None;
     const BEFORE_MIGRATION: &'static [&'static str] = &["PRAGMA journal_mode = WAL"];
     const LOCK_MIGRATION: Option<&'static str> = None;
-    const UNLOCK_MIGRATION: Option<&'static str> = None;
     const DDL_IN_TRANSACTION: bool = true;
 
     async fn acquire(pool: &Pool<Self>) -> Result<PoolConnection<Self>, Error> {
-        poisoned::acquire(pool).await
-    }
-
-    fn named(options: &SqliteConnectOptions) -> SqliteConnectOptions {
-        options.clone()
+        connections::acquire(pool).await
     }
 
     async fn savepoint(conn: &mut SqliteConnection) -> Result<bool, Error> {
@@ -196,17 +161,17 @@ impl Connecting for Sqlite {
         code.parse::<u32>().is_ok_and(|code| !matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
     }
 
-    fn is_missing_table(error: &Error) -> bool {
-        matches!(error, Error::Database(e) if e.message().starts_with("no such table"))
-    }
-
     fn warn_of_options(pool: &Pool<Self>) {
-        in_memory::warn(pool);
+        connections::warn(pool);
     }
 
     fn poll_interval(_idle: Duration) -> Duration {
         // the file is watched: this only finds what the watch missed
         Duration::from_secs(1)
+    }
+
+    fn address(pool: &sqlx::Pool<Self>) -> String {
+        pool.connect_options().get_filename().display().to_string()
     }
 
     async fn unusable(pool: &Pool<Self>, conn: &mut SqliteConnection) -> Result<Option<String>, Error> {
@@ -218,22 +183,18 @@ impl Connecting for Sqlite {
     }
 
     /// Wakes after writes to the write-ahead log, which every commit of every process makes.
-    async fn watch(
-        pool: &Pool<Self>,
-        housekeeping: &Housekeeping,
-        wake: &(dyn Fn() + Send + Sync),
-    ) -> Result<(), Error> {
+    async fn watch(pool: &Pool<Self>, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
         // In a task of its own: dropping an acquire midway closes the connection, and with it a database in memory.
-        let pool = pool.clone();
-        let asked = tokio::spawn(async move { connections::log(&pool).await });
+        let asked = pool.clone();
+        let asked = tokio::spawn(async move { connections::log(&asked).await });
         let Some(log) = asked.await.map_err(|_| Error::PoolClosed)?? else {
             return std::future::pending().await; // in memory, or without a log: there is nothing to watch
         };
-        let mut writes = Writes::to(log);
+        let (mut writes, turns) = (Writes::to(log), Turns::of(pool));
         wake(); // for writes before the watch
         loop {
             writes.next().await;
-            if housekeeping.is_near() {
+            if turns.are_quiet() {
                 continue;
             }
             // a claim now waits for the file's lock, and gets it right after the commit if that is soon
@@ -243,11 +204,7 @@ impl Connecting for Sqlite {
         }
     }
 
-    const BEGIN_IN_POOL: &'static str = Self::BEGIN;
-    const BEGIN_ANEW: &'static str = Self::BEGIN;
     const BEGIN_TX: &'static str = "BEGIN IMMEDIATE; SAVEPOINT queue_attempt";
-    const COMMIT_IN_POOL: &'static str = "COMMIT";
-    const ROLLBACK_IN_POOL: &'static str = "ROLLBACK";
 
     /// After a rollback of its own, SQLite would commit each further statement.
     async fn hold_commits(conn: &mut SqliteConnection, open: Weak<AtomicBool>) -> Result<(), Error> {
@@ -260,19 +217,11 @@ impl Connecting for Sqlite {
 impl Dialect for Sqlite {
     const KIND: Engine = Engine::Sqlite;
     const ENGINE: &'static str = "SQLite";
-    const BEGIN_TO_WRITE: Option<&'static str> = None;
-    const TRIES_FIRST: Option<&'static AtomicBool> = None;
-    const CLAIM_LOCK: Option<ClaimLock> = None;
-    const INSERT_AND_NOTIFY: Option<&'static str> = None;
     const HEARTBEAT_DISCOVERS: bool = true;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> = None;
 
     const SESSIONS: Option<SessionStatements> = None;
     topics!("sqlite");
-
-    fn runs<'a>(_: &[i64], _: &[Bind<'a>]) -> Option<Vec<Bind<'a>>> {
-        None
-    }
 
     fn finish_list(batch: &[End]) -> List {
         // not a map: the same job may be in the batch under two fences
@@ -289,10 +238,7 @@ impl Dialect for Sqlite {
         behind: &[Lane],
         most: usize,
     ) -> Result<Seen, Error> {
-        let begins = begins(kinds, behind);
-        let binds = [begins.as_str().into(), (most as i64).into()];
-        let rows = rows::<Self>(conn, sql!("sqlite", "claims", "discover"), &binds).await?;
-        seen(&rows, kinds, most)
+        discover::<Self>(conn, sql!("sqlite", "claims", "discover"), kinds, behind, most).await
     }
 
     async fn preview(conn: &mut SqliteConnection, asks: &[Ask], reach: Reach) -> Result<Vec<Share>, Error> {
@@ -322,13 +268,13 @@ impl Dialect for Sqlite {
             && !ask.newest_first
         {
             let [kind, queue, priority] = lane_binds(ask);
-            let (take, retries) = (i64::from(ask.take).into(), i64::from(retries(ask)).into());
+            let (take, retries) = (i64::from(ask.take).into(), ask.retries().into());
             let (run_at, id) = behind(ask);
             let binds = [worker.into(), kind, queue, priority, run_at, id, take, retries, MOST_ARGS];
             let rows = rows::<Self>(conn, sql!("sqlite", "claims", "claim"), &binds).await?;
             return rows.iter().map(|row| claimed(row, ask.lane.clone())).collect();
         }
-        let retries: HashMap<&str, i32> = asks.iter().map(|ask| (&*ask.lane.kind, retries(ask))).collect();
+        let retries: HashMap<&str, i64> = asks.iter().map(|ask| (&*ask.lane.kind, ask.retries())).collect();
         let retries = serde_json::to_string(&retries).expect("text and numbers serialize");
         let outer = [worker.into(), retries.as_str().into(), MOST_ARGS];
         let parts = ["SELECT id FROM (", ")"];
@@ -361,11 +307,8 @@ impl Dialect for Sqlite {
 
 async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     let mut all = Vec::with_capacity(jobs.len());
-    let mut rest = jobs;
-    while !rest.is_empty() {
-        let (chunk, later) = rest.split_at(fitting(rest, CHUNK, CHUNK_BYTES));
-        all.extend(insert_chunk(conn, chunk).await?);
-        rest = later;
+    for part in parts(jobs, CHUNK, CHUNK_BYTES) {
+        all.extend(insert_chunk(conn, part).await?);
     }
     Ok(all)
 }
@@ -474,10 +417,9 @@ mod tests {
     async fn a_dropped_watch_keeps_a_database_in_memory() {
         let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
         sqlx::query("CREATE TABLE here (n)").execute(&pool).await.unwrap();
-        let housekeeping = Housekeeping::new();
         for _ in 0..20 {
             for polls in 0..4 {
-                let mut watch = Box::pin(Sqlite::watch(&pool, &housekeeping, &|| ()));
+                let mut watch = Box::pin(Sqlite::watch(&pool, &|| ()));
                 for _ in 0..polls {
                     assert!(watch.as_mut().now_or_never().is_none());
                     tokio::task::yield_now().await;
@@ -496,8 +438,7 @@ mod tests {
         crate::migrate(&pool).await.unwrap();
         let heard = Arc::<Notify>::default();
         let (told, watched) = (heard.clone(), pool.clone());
-        let watcher =
-            tokio::spawn(async move { Sqlite::watch(&watched, &Housekeeping::new(), &|| told.notify_one()).await });
+        let watcher = tokio::spawn(async move { Sqlite::watch(&watched, &|| told.notify_one()).await });
         let mut other = SqliteConnection::connect(&url).await.unwrap();
         // until the watch has begun
         while timeout(Duration::from_millis(50), heard.notified()).await.is_err() {

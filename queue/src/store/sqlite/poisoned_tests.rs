@@ -4,7 +4,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{Connection, SqliteConnection};
 
 use crate::store::Leases;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::values::NewWorker;
 
 async fn number(conn: &mut SqliteConnection, sql: &'static str) -> i64 {

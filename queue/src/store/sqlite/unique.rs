@@ -8,8 +8,8 @@ use sqlx::{Error, Sqlite, SqliteConnection};
 use crate::limits::micros;
 use crate::store::engine::driver::Driver;
 use crate::store::engine::driver::{Bind, Cells, json, rows};
-use crate::store::engine::jobs::insert::{args_list, fitting};
-use crate::store::engine::statement::script::sql;
+use crate::store::engine::jobs::enqueue::{args_list, parts};
+use crate::store::engine::statement::sql;
 use crate::store::engine::unique::dialect::{Given, Holder, Key, Taken, UniqueDialect, Way};
 use crate::store::engine::unique::{holders, on_each_part};
 use crate::store::sqlite::dialect::{CHUNK, CHUNK_BYTES};
@@ -36,15 +36,13 @@ impl UniqueDialect for Sqlite {
     ) -> Result<Option<Taken>, Error> {
         let mut taken = Taken::default();
         for places in alike(jobs) {
-            let mut rest = places.as_slice();
             let alike: Vec<&NewJob> = places.iter().map(|place| jobs[*place]).collect();
-            while !rest.is_empty() {
-                let alike = &alike[alike.len() - rest.len()..];
-                let (part, later) = rest.split_at(fitting(alike, CHUNK, CHUNK_BYTES));
-                let (first, written) = take_alike(conn, &alike[..part.len()], way).await?;
+            let mut places = places.into_iter();
+            for part in parts(&alike, CHUNK, CHUNK_BYTES) {
+                let (first, written) = take_alike(conn, part, way).await?;
                 let is_written = |id: i64| written.as_ref().is_none_or(|written| written.contains(&id));
                 let mut others = Vec::new();
-                for (&place, id) in part.iter().zip(first..) {
+                for (place, id) in places.by_ref().take(part.len()).zip(first..) {
                     match is_written(id) {
                         true => taken.new.push((place, id)),
                         false => others.push(Key::of(place, jobs[place])),
@@ -54,7 +52,6 @@ impl UniqueDialect for Sqlite {
                 if !others.is_empty() {
                     taken.holders.extend(Self::holders(conn, &others).await?);
                 }
-                rest = later;
             }
         }
         Ok(Some(taken))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 use crate::limits::END_OF_9999;
 
 /// Which rows a worker may take.
@@ -43,6 +42,8 @@ pub(crate) struct Found {
     pub(crate) stopped: Vec<Lane>,
     /// How long the database took, without the network.
     pub(crate) took: Duration,
+    /// The database's time when it was asked, in microseconds since 1970. None: there are no lanes.
+    pub(crate) now: Option<i64>,
 }
 
 /// A place in a lane: the due time (microseconds since 1970) and id of a row. In newest-first lanes both count
@@ -66,6 +67,13 @@ pub(crate) struct Ask {
     pub(crate) newest_first: bool,
     /// Stored in rows without a number of retries.
     pub(crate) max_retries: u32,
+}
+
+impl Ask {
+    /// `max_retries`, as a row can store it.
+    pub(crate) fn retries(&self) -> i64 {
+        i64::from(self.max_retries.min(i32::MAX as u32))
+    }
 }
 
 /// How far a preview reads in the order of all lanes.
@@ -109,7 +117,6 @@ impl Reach {
     }
 
     /// The place at which to stop reading a lane.
-    #[cfg(any(feature = "mysql", feature = "sqlite"))]
     pub(crate) fn end_in(&self, lane: &Lane) -> Place {
         match self.until {
             Some((priority, place)) if lane.priority == priority => place,
@@ -120,5 +127,4 @@ impl Reach {
 }
 
 /// After every due place: 9999 is the last year that each engine can compute with.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) const NEVER: Place = (END_OF_9999, i64::MIN);

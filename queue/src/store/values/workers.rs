@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::id::JobId;
+use crate::state::JobId;
 
 /// The row of a worker process in `queue_workers`; never zero.
 pub(crate) type WorkerId = i64;

@@ -6,17 +6,18 @@
 //! All other claims start behind the cursor.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::store::values::{Ask, Claimed, Found, Lane, Reach, Share, WorkerId};
-use crate::worker::claim::discovery::{Discovery, REST};
+use crate::worker::claim::discovery::{Discovery, REST, Seen};
 use crate::worker::claim::lanes::Lanes;
-use crate::worker::claim::pacing::LockBackoff;
 use crate::worker::claim::plan::{COMPARED, Known, Next, Plan, Planned, Planner};
 use crate::worker::record::recorder::BACKLOG;
+use crate::worker::run::slots::Want;
 use crate::worker::shared::Shared;
 
 /// The most lanes asked at once, over all queues with limits of their own. SQLite takes 500 parts in one statement, and
@@ -40,13 +41,6 @@ pub(super) enum After {
     News,
     /// The poll interval passed without a signal.
     Poll,
-}
-
-/// How many jobs a set of slots wants.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Want {
-    pub(super) slots: usize,
-    pub(super) take: u32,
 }
 
 /// What the loop is to do.
@@ -89,8 +83,6 @@ pub(super) enum Event<'a> {
 #[derive(Debug)]
 enum Phase {
     Resting,
-    /// The only known lane is claimed, without discovery.
-    Alone(Next),
     /// One job is claimed on a guess.
     Guess,
     /// Discovery runs, for this reason.
@@ -109,7 +101,7 @@ enum Why {
 }
 
 /// A claim for all slots that want jobs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Claim {
     wants: Vec<Want>,
     /// What is planned so far, for the first of the wants.
@@ -119,6 +111,8 @@ struct Claim {
     in_vain: Vec<usize>,
     /// How long the claim lock took to come, and when the claim under it began.
     locked: Option<(Duration, Instant)>,
+    /// The only known lane is claimed, without discovery.
+    alone: bool,
     /// Discovery has just run, so the round ends with this claim.
     last: bool,
     /// How many jobs the round has claimed before.
@@ -190,7 +184,7 @@ impl Brain {
             worker: shared.lease.id(),
             lanes: Lanes::default(),
             discovery: Discovery::new(),
-            planner: Planner::new(shared.work.slots.len()),
+            planner: Planner::new(shared.work.slots.count()),
             lock: LockBackoff::default(),
             phase: Phase::Resting,
             wants: Vec::new(),
@@ -226,19 +220,7 @@ impl Brain {
         if shared.lease.id() == 0 || shared.recorder.unrecorded() > BACKLOG || shared.work.isolation.is_closed() {
             return Vec::new();
         }
-        let count = shared.work.slots.len();
-        let mut free = shared.work.total.free();
-        let mut wants = Vec::with_capacity(count);
-        // shares may be kept for a queue that turns out to have no room: the second try gives them to the others
-        for _ in 0..if free > 0 { 2 } else { 1 } {
-            for slots in (0..count).map(|n| (n + self.turn) % count).filter(|slots| some(*slots)) {
-                let take = shared.work.slots[slots].wants(&mut free);
-                wants.extend((take > 0).then_some(Want { slots, take }));
-            }
-            if !wants.is_empty() {
-                break;
-            }
-        }
+        let mut wants = shared.work.slots.wants(self.turn, some);
         at_most(&mut wants, self.at_most);
         wants
     }
@@ -247,10 +229,9 @@ impl Brain {
     pub(super) fn begin(&mut self, wants: Vec<Want>, after: After) -> Step {
         (self.wants, self.after, self.missed) = (wants, after, false);
         self.unseen |= after == After::News;
-        if let Some(mut next) = self.only_lane() {
-            let asks = std::mem::take(&mut next.asks);
-            self.phase = Phase::Alone(next);
-            return Step::Claim { asks, alone: true };
+        if let Some(next) = self.only_lane() {
+            let wants = vec![Want { slots: next.slots, take: next.take }];
+            return self.take(Claim { wants, nexts: vec![next], alone: true, last: true, ..Claim::default() });
         }
         if let Some(ask) = self.guess() {
             self.phase = Phase::Guess;
@@ -268,16 +249,10 @@ impl Brain {
                 self.discovered(result, took)?;
                 self.looked(why)
             }
-            (Phase::Alone(_), Event::Claimed { jobs: [], .. }) => {
+            (Phase::Claim(Claim { alone: true, .. }), Event::Claimed { jobs: [], .. }) => {
                 // the lane may not even have been read
-                (self.full, self.missed) = (false, true);
+                self.missed = true;
                 self.look_or_claim()
-            }
-            (Phase::Alone(next), Event::Claimed { asks, jobs, began }) => {
-                (self.missed_before, self.unseen) = (false, false);
-                let wanted = next.take;
-                self.learn(&[next], wanted, &asks, jobs, began);
-                self.done(jobs.len())
             }
             (Phase::Guess, Event::Claimed { jobs: [], .. }) => self.look_or_claim(),
             (Phase::Guess, Event::Claimed { .. }) => self.look(Why::Guessed, false),
@@ -295,6 +270,9 @@ impl Brain {
             }
             (Phase::Claim(claim), Event::Previewed(asks, reach, shares)) => self.previewed(claim, asks, reach, &shares),
             (Phase::Claim(claim), Event::Claimed { asks, jobs, began }) => {
+                if claim.alone {
+                    (self.missed_before, self.unseen) = (false, false);
+                }
                 self.learn(&claim.nexts, wanted(&claim.wants), &asks, jobs, began);
                 self.claimed(claim, jobs.len())
             }
@@ -304,23 +282,25 @@ impl Brain {
 
     /// The round failed.
     pub(super) fn failed(&mut self, error: &Error) {
-        self.discovery.forget();
-        let wanted = match std::mem::replace(&mut self.phase, Phase::Resting) {
-            Phase::Claim(claim) => wanted(&claim.wants),
-            Phase::Alone(next) => next.take,
-            Phase::Resting | Phase::Guess | Phase::Look(_) => return,
-        };
+        self.discovery.last = None;
         let timed_out = matches!(error, Error::Database { source: sqlx::Error::Io(error), .. }
             if error.kind() == std::io::ErrorKind::TimedOut);
-        if timed_out {
+        if let Phase::Claim(claim) = std::mem::replace(&mut self.phase, Phase::Resting)
+            && timed_out
+        {
             // over a slow connection, this many jobs would never arrive in time
-            self.at_most = (wanted.min(self.at_most) / 2).max(1);
+            self.at_most = (wanted(&claim.wants).min(self.at_most) / 2).max(1);
         }
     }
 
     /// Takes over the result of a discovery. Error: it failed, and quickly.
     pub(super) fn discovered(&mut self, result: Result<Found, Error>, took: Duration) -> Result<(), Error> {
-        self.discovery.ended(result, took, &self.shared, &mut self.lanes)
+        if let Some(Seen { mut heads, expensive, most_kept }) = self.discovery.ended(result, took)? {
+            self.shared.notices.let_others_first(&mut heads);
+            let newest_first = |lane: &Lane| self.shared.config.newest_first.contains(&*lane.queue);
+            self.lanes.found(heads, Instant::now(), expensive, most_kept, newest_first);
+        }
+        Ok(())
     }
 
     /// How long to wait after a round that claimed nothing. The worker has been without work for `idle`.
@@ -329,15 +309,13 @@ impl Brain {
         // the heartbeat also discovers jobs, unless that is expensive
         let quiet = store.capabilities().heartbeats_discover && self.discovery.is_cheap();
         let poll = if quiet { QUIET } else { store.poll_interval(idle) };
-        let goes_on = self.discovery.is_midway() && !self.discovery.is_beside();
+        let goes_on = self.discovery.is_midway() && !self.discovery.beside;
         let pause = if goes_on { NEXT_LOOK } else { poll };
         // the known lanes whose slots want jobs or have room: it does not matter which queues were asked last
-        let is_asked = |slots: usize| {
-            self.wants.iter().any(|want| want.slots == slots)
-                || (shared.work.total.free() > 0 && shared.work.slots[slots].has_room())
-        };
-        let is_wanted = |lane: &Lane| shared.work.slots_of(&lane.queue).is_some_and(is_asked);
-        let due = self.lanes.next_due(shared.work.is_idle(), is_wanted);
+        let is_asked =
+            |slots: usize| self.wants.iter().any(|want| want.slots == slots) || shared.work.slots.has_room(slots);
+        let is_wanted = |lane: &Lane| shared.work.slots.of(&lane.queue).is_some_and(is_asked);
+        let due = self.lanes.next_due(shared.work.slots.is_idle(), is_wanted);
         Rest { pause: due.map_or(pause, |due| due.min(pause)), poll, quiet }
     }
 
@@ -347,7 +325,7 @@ impl Brain {
     fn only_lane(&self) -> Option<Next> {
         let now = Instant::now();
         let shared = &self.shared;
-        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.were_rescued();
+        let fresh = self.discovery.is_cheap() && !self.discovery.is_due(now) && !shared.notices.rescued.load(Relaxed);
         let others = self.not_alone_until.is_some_and(|until| now < until);
         if self.after == After::Claim || !fresh || others || !shared.config.store.capabilities().claims_alone {
             return None;
@@ -363,7 +341,7 @@ impl Brain {
     /// first.
     fn guess(&self) -> Option<Ask> {
         let shared = &self.shared;
-        if self.after == After::Claim || !self.one_came || !shared.work.is_idle() || !self.discovery.is_cheap() {
+        if self.after == After::Claim || !self.one_came || !shared.work.slots.is_idle() || !self.discovery.is_cheap() {
             return None;
         }
         let lane = self.recent.clone()?;
@@ -373,9 +351,9 @@ impl Brain {
     }
 
     fn look_or_claim(&mut self) -> Step {
-        if !self.discovery.is_beside() {
+        if !self.discovery.beside {
             let now = Instant::now();
-            let rescued = self.shared.notices.take_rescued();
+            let rescued = self.shared.notices.rescued.swap(false, Relaxed);
             // the last discovery stopped midway, and nothing that it found is due any more
             let goes_on = self.discovery.is_midway() && !self.lanes.have_due(now);
             if rescued || goes_on || self.discovery.is_due(now) {
@@ -392,7 +370,8 @@ impl Brain {
     fn look(&mut self, why: Why, beside: bool) -> Step {
         self.unseen = false;
         self.phase = Phase::Look(why);
-        let (behind, most) = self.discovery.begin(&mut self.lanes, beside);
+        self.lanes.look_begins();
+        let (behind, most) = self.discovery.begin(beside);
         Step::Discover { behind, most, beside }
     }
 
@@ -400,7 +379,7 @@ impl Brain {
     fn looked(&mut self, why: Why) -> Step {
         let now = Instant::now();
         match why {
-            Why::Due if self.discovery.is_beside() => return self.claim_known(),
+            Why::Due if self.discovery.beside => return self.claim_known(),
             Why::Due => {}
             Why::Guessed => {
                 self.wants[0].take -= 1;
@@ -430,17 +409,15 @@ impl Brain {
     fn known_gave(&mut self, claimed: usize) -> Step {
         let cheap = self.discovery.is_cheap();
         let may_be_more = self.after != After::Claim || (self.unseen && cheap);
-        let rested = || self.shared.work.is_idle() && self.discovery.has_rested();
-        if claimed > 0 || self.discovery.is_beside() || !may_be_more || !(cheap || rested()) {
+        let rested = || self.shared.work.slots.is_idle() && self.discovery.has_rested();
+        if claimed > 0 || self.discovery.beside || !may_be_more || !(cheap || rested()) {
             return self.done(claimed);
         }
         self.look(Why::Empty, self.looks_beside())
     }
 
     fn claim(&mut self, last: bool, had: usize) -> Step {
-        let (nexts, in_vain) = (Vec::new(), Vec::new());
-        let wants = self.wants.clone();
-        self.claim_in_turn(Claim { wants, nexts, plan: None, in_vain, locked: None, last, had })
+        self.claim_in_turn(Claim { wants: self.wants.clone(), last, had, ..Claim::default() })
     }
 
     /// Claims under the claim lock, if all slots want many jobs. Then each worker takes what the one before it left.
@@ -448,7 +425,7 @@ impl Brain {
     fn claim_in_turn(&mut self, claim: Claim) -> Step {
         // a queue that wants few jobs does not wait for one that wants many
         let many = self.full && claim.wants.iter().all(|want| want.take >= MANY);
-        if many && self.lock.waits() && self.shared.lease.has_others() {
+        if many && self.lock.waits() && self.shared.lease.others() > 0 {
             self.phase = Phase::Claim(claim);
             return Step::Lock;
         }
@@ -460,8 +437,8 @@ impl Brain {
         let asked: usize = claim.nexts.iter().map(|next| next.asks.len()).sum();
         match claim.wants.get(claim.nexts.len()) {
             Some(want) if asked + COMPARED <= MOST_ASKS => {
-                let follows = self.full && !self.shared.lease.has_others();
-                let mut plan = self.planner.plan(want.slots, want.take, follows, Instant::now());
+                let follows = self.full && self.shared.lease.others() == 0;
+                let mut plan = Plan::new(want.slots, want.take, follows, Instant::now());
                 let planned = self.known(want.slots, |known| plan.begin(known));
                 self.planned(Claim { plan: Some(plan), ..claim }, planned)
             }
@@ -472,7 +449,7 @@ impl Brain {
 
     fn known<R>(&mut self, slots: usize, plan: impl FnOnce(&mut Known<'_>) -> R) -> R {
         let retries = |lane: &Lane| self.shared.retries(slots, lane);
-        plan(&mut Known { lanes: &mut self.lanes, horizon: self.planner.horizon(slots), retries: &retries })
+        plan(&mut Known { lanes: &mut self.lanes, planner: &mut self.planner, retries: &retries })
     }
 
     fn previewed(&mut self, mut claim: Claim, asks: Vec<Ask>, reach: Reach, shares: &[Share]) -> Step {
@@ -488,7 +465,6 @@ impl Brain {
                 Step::Preview(asks, reach)
             }
             Planned::Claim(next) => {
-                self.planner.planned(&next);
                 claim.nexts.push(next);
                 self.plan(Claim { plan: None, ..claim })
             }
@@ -501,8 +477,9 @@ impl Brain {
         if asks.is_empty() {
             return self.claimed(claim, 0);
         }
+        let alone = claim.alone;
         self.phase = Phase::Claim(claim);
-        Step::Claim { asks, alone: false }
+        Step::Claim { asks, alone }
     }
 
     /// A claim has taken so many jobs. If there were none, the queues that were left out come next.
@@ -513,9 +490,9 @@ impl Brain {
         {
             self.lock.turn_came(waited, began.elapsed());
         }
-        if count == 0 && claim.in_vain.len() + claim.wants.len() < self.shared.work.slots.len() {
+        if count == 0 && claim.in_vain.len() + claim.wants.len() < self.shared.work.slots.count() {
             for Want { slots, .. } in claim.wants.drain(..) {
-                self.shared.work.slots[slots].has_none();
+                self.shared.work.slots.has_none(slots);
                 claim.in_vain.push(slots);
             }
             claim.wants = self.wants_of(|slots| !claim.in_vain.contains(&slots));
@@ -534,7 +511,7 @@ impl Brain {
         }
         self.lanes.claimed(asks, jobs, began);
         for next in nexts {
-            let mine = jobs.iter().filter(|job| shared.work.slots_of(&job.lane.queue) == Some(next.slots));
+            let mine = jobs.iter().filter(|job| shared.work.slots.of(&job.lane.queue) == Some(next.slots));
             let newest_first = |job: &Claimed| shared.config.newest_first.contains(&*job.lane.queue);
             self.planner.learn(next, mine.map(|job| (job, newest_first(job))));
         }
@@ -549,6 +526,44 @@ impl Brain {
             self.one_came = claimed == 1;
         }
         Step::Done(claimed)
+    }
+}
+
+/// How long a worker skips the lock after it came too late or not at all. Its holder is slow, stopped, or gone without
+/// the server knowing. The time doubles with each failure, up to `LONGEST`.
+pub(super) const WITHOUT: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Waiting is not worth it if it takes this many times as long as our own claim.
+const WORTH: u32 = 30;
+
+/// Whether to wait for the claim lock at present.
+#[derive(Debug, Default)]
+pub(super) struct LockBackoff {
+    /// Until when the lock is skipped, and how long that is in total.
+    without: Option<(Instant, Duration)>,
+}
+
+impl LockBackoff {
+    pub(super) fn waits(&self) -> bool {
+        self.without.is_none_or(|(until, _)| Instant::now() >= until)
+    }
+
+    /// The lock came after `waited`, and the claim under it took `took`.
+    pub(super) fn turn_came(&mut self, waited: Duration, took: Duration) {
+        if waited > took * WORTH {
+            self.lose();
+        } else {
+            self.without = None;
+        }
+    }
+
+    /// The lock did not come, or came too late.
+    pub(super) fn lose(&mut self) {
+        let pause = self.without.map_or(WITHOUT, |(_, last)| (last * 2).min(LONGEST));
+        // jitter, so that workers do not try again at the same time
+        let until = Instant::now() + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
+        self.without = Some((until, pause));
     }
 }
 

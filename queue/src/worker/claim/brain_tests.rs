@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::store::values::LaneHead;
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, MadeUp, nothing};
+use crate::worker::run::attempt::Timing;
 
 fn brain(queues: &[&str]) -> Brain {
     let store = MadeUp::new(|_| Answer::Yes);
@@ -21,7 +21,7 @@ fn lane(queue: &str) -> Lane {
 fn found(queues: &[&str]) -> Event<'static> {
     let head = |queue: &&str| LaneHead { lane: lane(queue), first: (1_600_000_000_000_000, 1), due_in: Duration::ZERO };
     let (heads, took) = (queues.iter().map(head).collect(), Duration::from_millis(1));
-    Event::Discovered(Ok(Found { heads, stopped: Vec::new(), took }), took)
+    Event::Discovered(Ok(Found { heads, took, ..Found::default() }), took)
 }
 
 /// The next `count` jobs of the first of these lanes.
@@ -135,4 +135,32 @@ async fn every_round_ends() {
             tokio::time::advance(Duration::from_millis(random.u64(0..3_000))).await;
         }
     }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn turns_that_do_not_come_are_tried_later_and_later() {
+    let mut backoff = LockBackoff::default();
+    assert!(backoff.waits());
+    for pause in [30, 60, 120, 240, 480, 600, 600] {
+        backoff.lose();
+        tokio::time::advance(Duration::from_secs(pause).mul_f64(0.74)).await;
+        assert!(!backoff.waits(), "{pause}");
+        tokio::time::advance(Duration::from_secs(pause).mul_f64(0.52)).await;
+        assert!(backoff.waits(), "{pause}");
+    }
+    backoff.turn_came(30 * MS, MS);
+    backoff.lose();
+    tokio::time::advance(Duration::from_secs(38)).await;
+    assert!(backoff.waits(), "a wait that was worth it resets the pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_much_longer_than_a_claim_is_not_repeated() {
+    let mut backoff = LockBackoff::default();
+    backoff.turn_came(30 * MS, MS);
+    assert!(backoff.waits());
+    backoff.turn_came(31 * MS, MS);
+    assert!(!backoff.waits());
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::limits::YEAR_1;
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Place, Rank, Share};
-use crate::worker::claim::pacing::{Cost, LONGEST_SCAN, RESCAN};
+use crate::worker::claim::discovery::{Cost, LONGEST_SCAN, RESCAN};
 
 /// A scan starts this far before the cursor, in microseconds. A job that is enqueued in a transaction carries the time
 /// at which the transaction began. So it may be committed behind the cursor.
@@ -52,7 +52,7 @@ fn before(run_at: i64) -> Place {
 
 impl Known {
     fn may_scan(&self, now: Instant) -> bool {
-        self.scanned.is_none_or(|at| now - at >= self.cost.pause())
+        self.scanned.is_none_or(|at| now - at >= self.cost.pause(LONGEST_SCAN))
     }
 
     /// A row in it is due, as far as is known.
@@ -90,14 +90,14 @@ impl Known {
     /// others. They come last until they are forgotten.
     fn exhausted(&mut self, ask: &Ask, now: Instant, partial: bool) {
         if partial {
-            (self.head, self.due) = (EMPTY, now + self.cost.pause());
+            (self.head, self.due) = (EMPTY, now + self.cost.pause(LONGEST_SCAN));
             return;
         }
         let looked_at = self.looked.is_some_and(|at| now - at < RESCAN);
         if ask.behind == Some(self.cursor) && (self.may_scan(now) || self.cost.is_cheap()) && !looked_at {
             self.scanned = None;
         } else {
-            let soon = now + self.cost.pause();
+            let soon = now + self.cost.pause(LONGEST_SCAN);
             // it may have been asked before anything was known to be due
             self.due = if self.due > now { self.due.min(soon) } else { soon };
         }
@@ -158,7 +158,7 @@ impl Lanes {
                     then: before(run_at),
                     looked,
                     scanned: Some(now),
-                    cost: Cost::of_scans(),
+                    cost: Cost::default(),
                     gave: None,
                 },
             };
@@ -302,7 +302,7 @@ impl Lanes {
             let Some(known) = self.known.get_mut(&ask.lane) else { continue };
             if share.ends.is_none() && ask.lane.priority < before.0 {
                 // nothing in it is due
-                known.due = now + known.cost.pause();
+                known.due = now + known.cost.pause(LONGEST_SCAN);
             }
             others |= known.next() > before || known.due > now;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::worker::claim::pacing::RATION;
+use crate::worker::claim::discovery::RATION;
 
 fn lane(queue: &str, priority: i16) -> Lane {
     Lane { kind: Arc::from("k"), queue: Arc::from(queue), priority }

@@ -2,13 +2,12 @@
 
 mod brain;
 mod discovery;
-mod horizon;
 mod lanes;
 pub(crate) mod orphans;
-mod pacing;
 mod plan;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -16,10 +15,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::values::{Claimed, End, Found, WorkerId};
-use crate::worker::claim::brain::{After, Brain, Event, Rest, Step, Want};
+use crate::telemetry;
+use crate::worker::claim::brain::{After, Brain, Event, Rest, Step};
 use crate::worker::claim::discovery::Discovery;
 use crate::worker::claim::orphans::Orphans;
 use crate::worker::lease::health::Failures;
+use crate::worker::run::slots::Want;
 use crate::worker::shared::Shared;
 
 /// Claims until told to stop.
@@ -67,20 +68,20 @@ impl Claims {
                 Ok(0) => {
                     shared.health.up(&mut failures);
                     let Rest { pause, poll, quiet } = self.brain.rest(idle_since.elapsed());
-                    shared.notices.set_quiet(quiet);
+                    shared.notices.quiet.store(quiet, Relaxed);
                     let _listening = shared.config.store.listen();
                     after = tokio::select! {
                         () = shared.notices.enqueued.notified() => After::News,
                         () = sleep(pause) => if pause < poll { After::Pause } else { After::Poll },
                         // another queue has room: its lanes may be known
-                        () = shared.notices.room.notified(), if shared.work.slots.len() > 1 => After::Claim,
+                        () = shared.notices.room.notified(), if shared.work.slots.count() > 1 => After::Claim,
                         () = orphans.wait() => After::Claim,
                         () = stop.cancelled() => After::Claim,
                     };
                 }
                 Ok(_) => {
                     shared.health.up(&mut failures);
-                    shared.notices.set_quiet(false);
+                    shared.notices.quiet.store(false, Relaxed);
                     idle_since = Instant::now();
                     after = After::Claim;
                 }
@@ -114,6 +115,7 @@ impl Claims {
                     let shared = shared.clone();
                     tokio::spawn(async move {
                         let found = shared.config.store.discover(&shared.scope, &behind, most, true).await;
+                        shared.learn_the_time(began, &found);
                         // nobody receives it if the worker has ended or has a new number
                         let _ = sender.send((found, began.elapsed()));
                         shared.notices.enqueued.notify_one();
@@ -122,6 +124,7 @@ impl Claims {
                 }
                 Step::Discover { behind, most, beside: false } => {
                     let found = store.discover(&shared.scope, &behind, most, false).await;
+                    shared.learn_the_time(began, &found);
                     self.brain.on(Event::Discovered(found, began.elapsed()))?
                 }
                 Step::Lock => {
@@ -168,20 +171,23 @@ impl Claims {
 
 /// Hands claimed jobs to the slots of their queues.
 fn hand_over(shared: &Arc<Shared>, worker: WorkerId, jobs: Vec<Claimed>) {
-    let had_none = !jobs.is_empty() && shared.work.is_idle();
-    shared.claim_records.claimed(worker, &jobs);
-    let mut by_slots: Vec<Vec<(Claimed, bool)>> = shared.work.slots.iter().map(|_| Vec::new()).collect();
-    for job in jobs {
-        let newest_first = shared.config.newest_first.contains(&*job.lane.queue);
-        match shared.work.slots_of(&job.lane.queue) {
-            Some(slots) => by_slots[slots].push((job, newest_first)),
-            // the scope holds only served queues: this row's queue changed during the claim
-            None => shared.recorder.record(worker, End::unstarted(job.hold())),
+    if shared.config.env.observers.any() && !jobs.is_empty() {
+        shared.tell(telemetry::Event::JobsClaimed { jobs: &jobs });
+    }
+    let had_none = !jobs.is_empty() && shared.work.slots.is_idle();
+    shared.recorder.claims.claimed(worker, &jobs);
+    let slots_of = |job: Claimed| match shared.work.slots.of(&job.lane.queue) {
+        Some(slots) => {
+            let newest_first = shared.config.newest_first.contains(&*job.lane.queue);
+            Some((slots, job, newest_first))
         }
-    }
-    for (index, jobs) in by_slots.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {
-        shared.work.slots[index].admit(worker, jobs);
-    }
+        None => {
+            // the scope holds only served queues: this row's queue changed during the claim
+            shared.recorder.record(worker, End::unstarted(job.hold()));
+            None
+        }
+    };
+    shared.work.slots.admit(worker, jobs.into_iter().filter_map(slots_of));
     shared.start_slots();
     if had_none {
         shared.notices.at_work.notify_one();

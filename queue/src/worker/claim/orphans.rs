@@ -8,12 +8,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use crate::error::Error;
 use crate::store::values::{End, Hold, WorkerId};
 use crate::telemetry::Event;
-use crate::worker::lease::health::Failures;
-use crate::worker::run::slots::Slots;
+use crate::worker::notices::until;
+use crate::worker::record::refused::answered;
 use crate::worker::shared::Shared;
 
 /// When to check after a failed claim. The server gives up a claim that has waited for locks for 2 s.
@@ -48,10 +49,7 @@ impl Orphans {
 
     /// Waits until the next check is due; forever if none is.
     pub(crate) async fn wait(&self) {
-        match self.due() {
-            Some(due) => sleep_until(due).await,
-            None => std::future::pending().await,
-        }
+        until(self.due()).await;
     }
 
     /// Releases orphans, if a check is due. Call it only while no claim is under way.
@@ -88,33 +86,24 @@ impl Orphans {
 
 /// Releases all jobs that the database counts as this worker's. Call it when the worker has nothing in hand and claims
 /// nothing more. It also finds orphans that appeared after the last check.
-pub(crate) async fn release_all(shared: &Shared) {
-    let mut failures = Failures::default();
-    loop {
-        let worker = shared.lease.id();
-        if worker == 0 {
-            // the jobs of the old number are rescued
-            return;
-        }
-        match shared.config.store.holding(worker).await {
-            Ok(held) => {
-                shared.health.up(&mut failures);
-                held.into_iter().for_each(|hold| release(shared, worker, hold));
-                return;
-            }
-            Err(error) => shared.health.down(&mut failures, &error).await,
-        }
+pub(crate) async fn release_all(shared: &Shared) -> Result<(), Error> {
+    let worker = shared.lease.id();
+    // without a number, the jobs of the old one are rescued
+    if worker != 0 {
+        let held = answered(shared, false, || shared.config.store.holding(worker)).await?;
+        held.into_iter().for_each(|hold| release(shared, worker, hold));
     }
+    Ok(())
 }
 
 fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
-    Event::ClaimLost { id: hold.id }.emit();
+    shared.tell(Event::ClaimLost { id: hold.id });
     shared.recorder.record(worker, End::unstarted(hold));
 }
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.
 fn in_hand(shared: &Shared) -> HashSet<(i64, i32)> {
-    let mut known: HashSet<(i64, i32)> = shared.work.slots.iter().flat_map(Slots::keys).collect();
+    let mut known: HashSet<(i64, i32)> = shared.work.slots.keys().into_iter().collect();
     known.extend(shared.work.held().keys().copied());
     known.extend(shared.recorder.keys().iter().copied());
     known

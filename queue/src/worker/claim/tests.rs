@@ -6,11 +6,12 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::store::values::{Destination, Lane};
-use crate::worker::claim::pacing::WITHOUT;
-use crate::worker::config::{Config, Timing};
+use crate::worker::claim::brain::WITHOUT;
+use crate::worker::config::Config;
 use crate::worker::fake::{Answer, MadeUp, job, nothing};
 use crate::worker::record;
 use crate::worker::run::attempt::Ended;
+use crate::worker::run::attempt::Timing;
 
 /// The claim loop and the recording of ends, at work.
 struct Scene {
@@ -165,7 +166,7 @@ async fn what_is_taken_back_during_a_look_is_looked_for_after_it() {
     let scene = Scene::slow().await;
     // in a lane that the look under way cannot see any more
     scene.enqueue("b", 10);
-    scene.shared.notices.set_rescued();
+    scene.shared.notices.rescued.store(true, std::sync::atomic::Ordering::Relaxed);
     scene.shared.notices.enqueued.notify_one();
     let took = scene.claimed(10).await;
     assert!(took < LOOK * 2 + Duration::from_secs(1), "the rest of that look, and the next: {took:?}");
@@ -670,5 +671,5 @@ async fn a_job_of_a_queue_that_is_not_served_goes_back() {
     let (worker, ended) = ends.recv().await.expect("it is recorded");
     assert!(matches!(ended, Ended::Known(ref end) if matches!(end.to, Destination::Requeue { .. })));
     assert_eq!((worker, ended.hold().key()), (1, (1, 1)));
-    assert_eq!(shared.work.slots[0].keys().len() + shared.work.held().len(), 1, "the other one is at hand");
+    assert_eq!(shared.work.slots.keys().len() + shared.work.held().len(), 1, "the other one is at hand");
 }

@@ -3,13 +3,10 @@
 //! Each duty runs in its own task: it waits until it is due, and does one bounded round. The end of the worker drops a
 //! round midway, so each transaction of a round must be complete in itself.
 
-pub(crate) mod keys;
 pub(crate) mod rescue;
 pub(crate) mod retention;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
-#[cfg(feature = "schedules")]
-pub(crate) mod ticks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -38,9 +35,19 @@ pub(crate) trait Duty: Send + 'static {
 
     /// Whether to repeat a failed round after the usual backoff. Otherwise the duty waits until it is due again, and
     /// this method logs the failure.
-    fn repeats(&self, _error: &Error) -> bool {
+    fn repeats(&mut self, _: &Shared, _error: &Error) -> bool {
         true
     }
+}
+
+/// Tells of a failed round. Returns whether the duty is given up, because the account lacks a right.
+fn failed(shared: &Shared, feature: &'static str, what: &'static str, error: &Error) -> bool {
+    let given_up = error.is_a_missing_right();
+    match given_up {
+        true => shared.tell(Event::DutyGivenUp { feature, error }),
+        false => shared.tell(Event::DutyFailed { feature, what, error }),
+    }
+    given_up
 }
 
 /// Runs a duty until the worker ends.
@@ -51,7 +58,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
         loop {
             // the worker's jobs must not end with a round
             let Ok(done) = AssertUnwindSafe(duty.run_once(&shared)).catch_unwind().await else {
-                Event::DutyPanicked.emit();
+                shared.tell(Event::DutyPanicked);
                 sleep(AFTER_PANIC).await;
                 break;
             };
@@ -60,7 +67,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
                     shared.health.up(&mut failures);
                     break;
                 }
-                Err(error) if duty.repeats(&error) => shared.health.down(&mut failures, &error).await,
+                Err(error) if duty.repeats(&shared, &error) => shared.health.down(&mut failures, &error).await,
                 Err(_) => break,
             }
         }

@@ -2,16 +2,17 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::store::Store;
 use crate::store::values::Rescued;
 use crate::telemetry::Event;
 use crate::worker::duties::Duty;
 use crate::worker::lease::liveness::LostWorker;
+use crate::worker::notices::lock;
 use crate::worker::shared::Shared;
 
 /// When rescue runs again after a worker was declared lost. The server may still execute a statement of that worker,
@@ -31,44 +32,42 @@ impl Duty for Rescue {
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         // in every round: more workers may be lost since a round that failed
         declare_lost(shared).await;
-        let (rescued, result) = rescue_all(&*shared.config.store).await;
+        let (mut rescued, mut refused) = (Rescued::default(), HashSet::new());
+        let result = loop {
+            match shared.config.store.rescue(BATCH, &refused).await {
+                Ok((none, left)) if none == Rescued::default() && left.is_empty() => break Ok(()),
+                Ok((some, left)) => {
+                    rescued += some;
+                    refused.extend(left);
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        // also what was rescued before an error
+        if rescued != Rescued::default() {
+            shared.tell({
+                let Rescued { ready, dead, cancelled } = rescued;
+                Event::JobsRescued { ready, dead, cancelled }
+            });
+        }
         if rescued.ready > 0 {
             // rescued jobs may lie behind the cursors
-            shared.notices.set_rescued();
+            shared.notices.rescued.store(true, Relaxed);
             shared.notices.enqueued.notify_one();
         }
         result
     }
 }
 
-/// Rescues until nothing is left. Returns also what was rescued before an error.
-async fn rescue_all(store: &dyn Store) -> (Rescued, Result<(), Error>) {
-    let (mut total, mut left) = (Rescued::default(), HashSet::new());
-    let result = loop {
-        match store.rescue(BATCH, &left).await {
-            Ok((none, refused)) if none == Rescued::default() && refused.is_empty() => break Ok(()),
-            Ok((some, refused)) => {
-                total += some;
-                left.extend(refused);
-            }
-            Err(error) => break Err(error),
-        }
-    };
-    if total != Rescued::default() {
-        Event::JobsRescued(&total).emit();
-    }
-    (total, result)
-}
-
 /// Declares missed workers lost. If that fails, their leases decide.
 async fn declare_lost(shared: &Arc<Shared>) {
-    let missed = shared.notices.take_lost();
+    let missed = std::mem::take(&mut *lock(&shared.notices.lost));
     if !missed.is_empty() {
         tokio::spawn(look_again(shared.clone()));
     }
     for LostWorker { id, heartbeat, late, by_lease } in missed {
         match shared.config.store.declare_lost(id, heartbeat, by_lease).await {
-            Ok(true) => Event::WorkerLost { worker: id, late, by_lease }.emit(),
+            Ok(true) => shared.tell(Event::WorkerLost { worker: id, late, by_lease }),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
         }

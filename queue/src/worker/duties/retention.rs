@@ -1,5 +1,5 @@
-//! Removes finished jobs past their retention, about as fast as they expire. If all jobs of a minute were removed at
-//! once, due jobs would be delayed.
+//! Removes what is over. Finished jobs past their retention go about as fast as they expire: if all jobs of a minute
+//! were removed at once, due jobs would be delayed. The keys of unique jobs that are nowhere any more go each minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::store::Store;
 use crate::telemetry::Event;
-use crate::worker::duties::Duty;
+use crate::worker::duties::{Duty, NEVER, failed};
 use crate::worker::shared::Shared;
 
 /// The longest pause between two transactions, before jitter. A shorter retention lowers it.
@@ -46,9 +45,16 @@ impl Retention {
         // the jitter keeps workers that start together apart
         Self { keep, seldom, pause: jittered(seldom), last: now, workers: None, removed: 0, told: now }
     }
+}
+
+impl Duty for Retention {
+    async fn due(&mut self, _: &Shared) {
+        sleep(self.pause).await;
+    }
 
     /// Removes expired jobs, in one transaction of limited size.
-    async fn purge(&mut self, store: &dyn Store) -> Result<(), Error> {
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
+        let store = &shared.config.store;
         let batch = store.capabilities().purge_batch;
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
@@ -62,24 +68,47 @@ impl Retention {
         self.removed += removed;
         let is_quiet = self.pause >= self.seldom / 2;
         if self.removed > 0 && (is_quiet || self.told.elapsed() >= self.seldom) {
-            Event::JobsPurged { jobs: self.removed }.emit();
+            shared.tell(Event::JobsPurged { jobs: self.removed });
             (self.removed, self.told) = (0, Instant::now());
         }
         Ok(())
     }
+
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        shared.tell(Event::RetentionFailed { error });
+        false
+    }
 }
 
-impl Duty for Retention {
+/// Removes the keys of unique jobs that are nowhere any more.
+pub(crate) struct KeySweep {
+    /// Where the last round ended.
+    hand: Option<i64>,
+    /// The pause between two rounds, before jitter.
+    pause: Duration,
+}
+
+impl KeySweep {
+    pub(crate) fn new() -> Self {
+        Self { hand: None, pause: Duration::from_secs(60) }
+    }
+}
+
+impl Duty for KeySweep {
     async fn due(&mut self, _: &Shared) {
-        sleep(self.pause).await;
+        // the jitter keeps workers that start together apart
+        sleep(jittered(self.pause)).await;
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        self.purge(&*shared.config.store).await
+        let is_its_turn = fastrand::usize(..=shared.lease.others()) == 0;
+        shared.config.store.sweep_keys(&mut self.hand, is_its_turn).await
     }
 
-    fn repeats(&self, error: &Error) -> bool {
-        Event::RetentionFailed { error }.emit();
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        if failed(shared, "unique jobs", "old keys cannot be removed", error) {
+            self.pause = NEVER;
+        }
         false
     }
 }
@@ -101,6 +130,8 @@ pub(super) fn next_pause(since: Duration, took: Duration, removed: u64, batch: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::duties;
+    use crate::worker::fake::{Answer, Asked, MadeUp, nothing};
 
     const BATCH: u32 = 5_000;
 
@@ -144,5 +175,32 @@ mod tests {
         assert_eq!(simulated(1.0, 0.0, 20).1, SELDOM);
         let (_, pause) = simulated(0.0, 20_000.0, 20);
         assert_eq!(pause, SELDOM, "it takes only a few steps");
+    }
+
+    /// The rounds of a day, and those that were its turn, with other workers beside it.
+    async fn rounds(others: usize, answer: Answer) -> (usize, usize) {
+        let database = MadeUp::new(move |_| answer);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        shared.lease.set_others(others);
+        let running = tokio::spawn(duties::run(shared, KeySweep::new()));
+        sleep(Duration::from_secs(86_400)).await;
+        running.abort();
+        let asked = database.asked.borrow();
+        let turns = asked.iter().filter(|(_, asked)| *asked == Asked::SweepKeys(true)).count();
+        (asked.len(), turns)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_share_the_rounds() {
+        let (all, turns) = rounds(0, Answer::Yes).await;
+        assert!(all > 1_200 && turns == all, "{turns} of {all}");
+        let (all, turns) = rounds(9, Answer::Yes).await;
+        assert!(all > 1_200 && (50..300).contains(&turns), "{turns} of {all}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_without_the_rights_tries_once() {
+        assert_eq!(rounds(0, Answer::No("42501", "permission denied")).await.0, 1);
+        assert!(rounds(0, Answer::Away).await.0 > 1_200, "any other failure may pass");
     }
 }

@@ -1,4 +1,4 @@
-//! Fires the ticks of schedules, and keeps what the application declares in the database.
+//! Fires the ticks of schedules, keeps what the application declares in the database, and removes old ticks.
 //!
 //! A worker looks every 30 seconds. It also looks when the next tick is due that the last look found. Any number of
 //! workers look. The lock on a schedule decides who fires it.
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::error::Error;
 use crate::schedule::definition::Definition;
@@ -15,7 +15,8 @@ use crate::store::schedules::{Converged, Scheduler, Seen};
 use crate::store::{ScheduleStore, Trouble};
 use crate::telemetry::Event;
 use crate::worker::declared::Declared;
-use crate::worker::duties::{Duty, NEVER};
+use crate::worker::duties::retention::{jittered, next_pause};
+use crate::worker::duties::{Duty, NEVER, failed};
 use crate::worker::shared::Shared;
 
 /// The longest pause between two looks. A schedule that is made at run time waits at most this long to be seen.
@@ -36,7 +37,14 @@ const MOST_TOLD: usize = 20;
 /// The pause after the database refused something.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// The duty of one worker.
+/// In log lines.
+const FEATURE: &str = "schedules";
+/// The bounds of the pause while there is nothing to remove. A shorter retention lowers it.
+const TICKS_SELDOM: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// The most ticks that one transaction removes.
+const TICKS_BATCH: u32 = 1_000;
+
+/// Fires what is due.
 pub(crate) struct Schedules {
     store: Arc<dyn ScheduleStore>,
     declared: Declared,
@@ -66,7 +74,73 @@ impl Schedules {
         Self { store, declared, kinds, digest, wake, since, in_vain, forget, compare, told }
     }
 
-    async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
+    /// Fires all that is due. Each worker begins at another place, so that they do not meet.
+    async fn fire(&mut self, shared: &Shared, seen: &Seen, worker: i64) -> Result<(), Error> {
+        let mut due = seen.due.clone();
+        due.sort_unstable();
+        let chunks: Vec<&[i64]> = due.chunks(CHUNK).collect();
+        let first = usize::try_from(worker).unwrap_or(0) % chunks.len();
+        let mut locked = 0;
+        for at in 0..chunks.len() {
+            let chunk = chunks[(first + at) % chunks.len()];
+            let fired = self.store.fire(chunk, &self.declared.kinds, 0).await?;
+            locked += fired.locked;
+            if fired.jobs > 0 {
+                shared.tell(Event::SchedulesFired { jobs: fired.jobs });
+            }
+            self.tell_of_failures(shared, fired.failed);
+        }
+        self.in_vain = if locked > 0 { 0 } else { (self.in_vain + 1).min(16) };
+        if self.in_vain > 0 {
+            self.wake = Instant::now() + (AGAIN * 2_u32.pow(self.in_vain - 1)).min(LONGEST_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn tell_of_changes(&mut self, shared: &Shared, done: &Converged) {
+        let app = &*self.declared.app;
+        if !done.written.is_empty() || !done.retired.is_empty() {
+            let (written, retired) = (done.written.join(", "), done.retired.join(", "));
+            shared.tell(Event::SchedulesChanged { app, written, retired });
+        }
+        for (schedule, owner) in &done.conflicts {
+            if self.told.insert(schedule.clone(), owner.clone()).as_ref() == Some(owner) {
+                continue;
+            }
+            shared.tell(Event::ScheduleConflict { schedule, owner });
+        }
+    }
+
+    /// Each error once, and again about once an hour.
+    fn tell_of_failures(&mut self, shared: &Shared, failed: Vec<(String, String)>) {
+        if self.forget <= Instant::now() {
+            self.told.clear();
+            self.forget = Instant::now() + TOLD;
+        }
+        let mut more = 0;
+        for (schedule, error) in failed {
+            if self.told.get(&schedule) == Some(&error) {
+                continue;
+            }
+            if self.told.len() < MOST_TOLD {
+                shared.tell(Event::ScheduleFailed { schedule: &schedule, error: &error });
+            } else {
+                more += 1;
+            }
+            self.told.insert(schedule, error);
+        }
+        if more > 0 {
+            shared.tell(Event::MoreSchedulesFailed { more });
+        }
+    }
+}
+
+impl Duty for Schedules {
+    async fn due(&mut self, _: &Shared) {
+        sleep_until(self.wake).await;
+    }
+
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         let worker = shared.lease.id();
         if worker == 0 {
             // it lost its lease and will join again
@@ -84,111 +158,84 @@ impl Schedules {
         }
         if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
             let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
-            self.tell_of_changes(&done);
+            self.tell_of_changes(shared, &done);
             if done.conflicts.is_empty() && done.refused.is_empty() {
                 return Ok(());
             }
-            self.tell_of_failures(done.refused);
+            self.tell_of_failures(shared, done.refused);
             // the other one may go, and the database may change its mind
             self.compare = Instant::now() + SELDOM;
         }
         if !seen.orphans.is_empty() {
             let failed = self.store.mark_orphans(&seen.orphans, 0).await?;
-            self.tell_of_failures(failed);
+            self.tell_of_failures(shared, failed);
         }
         if !seen.due.is_empty() {
-            return self.fire(&seen, worker).await;
+            return self.fire(shared, &seen, worker).await;
         }
         self.in_vain = 0;
         let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
-        let spread = if shared.lease.has_others() { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
+        let spread = if shared.lease.others() > 0 { SPREAD.mul_f64(fastrand::f64()) } else { Duration::ZERO };
         // the database's clock was read about half a round trip ago
         let next = seen.next.map(|next| next.saturating_sub(round_trip / 2) + CLOCK + spread);
         self.wake += next.map_or(seldom, |next| next.min(seldom));
         Ok(())
     }
 
-    /// Fires all that is due. Each worker begins at another place, so that they do not meet.
-    async fn fire(&mut self, seen: &Seen, worker: i64) -> Result<(), Error> {
-        let mut due = seen.due.clone();
-        due.sort_unstable();
-        let chunks: Vec<&[i64]> = due.chunks(CHUNK).collect();
-        let first = usize::try_from(worker).unwrap_or(0) % chunks.len();
-        let mut locked = 0;
-        for at in 0..chunks.len() {
-            let chunk = chunks[(first + at) % chunks.len()];
-            let fired = self.store.fire(chunk, &self.declared.kinds, 0).await?;
-            locked += fired.locked;
-            if fired.jobs > 0 {
-                Event::SchedulesFired { jobs: fired.jobs }.emit();
-            }
-            self.tell_of_failures(fired.failed);
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        let is_away = !error.is_a_missing_right() && shared.config.store.trouble(error) == Trouble::Away;
+        if !is_away {
+            // the database is up: that is no outage
+            let given_up = failed(shared, FEATURE, "a round failed", error);
+            self.wake = Instant::now() + if given_up { NEVER } else { AFTER_FAILURE };
         }
-        self.in_vain = if locked > 0 { 0 } else { (self.in_vain + 1).min(16) };
-        if self.in_vain > 0 {
-            self.wake = Instant::now() + (AGAIN * 2_u32.pow(self.in_vain - 1)).min(LONGEST_AGAIN);
-        }
-        Ok(())
-    }
-
-    fn tell_of_changes(&mut self, done: &Converged) {
-        let app = &*self.declared.app;
-        if !done.written.is_empty() || !done.retired.is_empty() {
-            let (written, retired) = (done.written.join(", "), done.retired.join(", "));
-            Event::SchedulesChanged { app, written, retired }.emit();
-        }
-        for (schedule, owner) in &done.conflicts {
-            if self.told.insert(schedule.clone(), owner.clone()).as_ref() == Some(owner) {
-                continue;
-            }
-            Event::ScheduleConflict { schedule, owner }.emit();
-        }
-    }
-
-    /// Each error once, and again about once an hour.
-    fn tell_of_failures(&mut self, failed: Vec<(String, String)>) {
-        if self.forget <= Instant::now() {
-            self.told.clear();
-            self.forget = Instant::now() + TOLD;
-        }
-        let mut more = 0;
-        for (schedule, error) in failed {
-            if self.told.get(&schedule) == Some(&error) {
-                continue;
-            }
-            if self.told.len() < MOST_TOLD {
-                Event::ScheduleFailed { schedule: &schedule, error: &error }.emit();
-            } else {
-                more += 1;
-            }
-            self.told.insert(schedule, error);
-        }
-        if more > 0 {
-            Event::MoreSchedulesFailed { more }.emit();
-        }
+        is_away
     }
 }
 
-impl Duty for Schedules {
+/// Removes old ticks, about as fast as they expire, at the pace of the jobs' retention. Tells of schedules that a clock
+/// which was ahead has silenced.
+pub(crate) struct TickRetention {
+    store: Arc<dyn ScheduleStore>,
+    keep: Duration,
+    seldom: Duration,
+    pause: Duration,
+    /// When the last transaction began.
+    last: Instant,
+    /// The silent schedules that were told.
+    told: Vec<String>,
+}
+
+impl TickRetention {
+    pub(crate) fn new(store: Arc<dyn ScheduleStore>, keep: Duration) -> Self {
+        let seldom = (keep / 100).clamp(TICKS_SELDOM.0, TICKS_SELDOM.1);
+        // a program that restarts each hour removes ticks too
+        Self { store, keep, seldom, pause: jittered(TICKS_SELDOM.0), last: Instant::now(), told: Vec::new() }
+    }
+}
+
+impl Duty for TickRetention {
     async fn due(&mut self, _: &Shared) {
-        sleep_until(self.wake).await;
+        sleep(self.pause).await;
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        match self.round(shared).await {
-            Err(error) if error.is_a_missing_right() => {
-                Event::DutyGivenUp { feature: "schedules", error: &error }.emit();
-                self.wake = Instant::now() + NEVER;
-                Ok(())
-            }
-            // the database is up: that is no outage
-            Err(error) if shared.config.store.trouble(&error) != Trouble::Away => {
-                Event::DutyFailed { feature: "schedules", what: "a round failed", error: &error }.emit();
-                self.wake = Instant::now() + AFTER_FAILURE;
-                Ok(())
-            }
-            result => result,
+        let began = Instant::now();
+        let since = began - std::mem::replace(&mut self.last, began);
+        self.pause = jittered(self.seldom);
+        let removed = self.store.purge_ticks(self.keep, TICKS_BATCH).await?;
+        self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, TICKS_BATCH));
+        let silent = self.store.silent().await?;
+        if silent != self.told && !silent.is_empty() {
+            shared.tell(Event::SchedulesSilent { schedules: silent.join(", ") });
         }
+        self.told = silent;
+        Ok(())
+    }
+
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        shared.tell(Event::DutyFailed { feature: FEATURE, what: "old ticks cannot be removed", error });
+        false
     }
 }
 
@@ -206,6 +253,7 @@ mod tests {
 
     use super::*;
     use crate::worker::duties;
+    use crate::worker::fake::log::Log;
     use crate::worker::fake::schedules::NoSchedules;
     use crate::worker::fake::{Answer, MadeUp, nothing};
 
@@ -227,5 +275,43 @@ mod tests {
         assert!((20..=23).contains(&looks), "{looks}: with jitter, each 27 to 30 s");
         let looks = sent(Some(Duration::from_secs(5))).await;
         assert!((115..=121).contains(&looks), "{looks}: one at each tick");
+    }
+
+    /// What is left of old ticks after an hour in which new ones expire, and the number of statements.
+    async fn left(waiting: u64, per_second: u64) -> (u64, u32) {
+        let database = MadeUp::new(|_| Answer::Yes);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        let store = Arc::new(NoSchedules::default());
+        store.ticks.store(waiting, Ordering::Relaxed);
+        let duty = TickRetention::new(store.clone(), Duration::from_secs(7 * 86_400));
+        let running = tokio::spawn(duties::run(shared, duty));
+        for _ in 0..3_600 {
+            sleep(Duration::from_secs(1)).await;
+            store.ticks.fetch_add(per_second, Ordering::Relaxed);
+        }
+        running.abort();
+        (store.ticks.load(Ordering::Relaxed), store.purges.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_schedules_are_told_once() {
+        let database = MadeUp::new(|_| Answer::Yes);
+        let (shared, _ends) = database.shared(Default::default(), Default::default(), nothing);
+        let (log, _listening) = Log::listen();
+        let store = Arc::new(NoSchedules { silent: vec!["a".into(), "b".into()], ..NoSchedules::default() });
+        let running = tokio::spawn(duties::run(shared, TickRetention::new(store, Duration::from_secs(7 * 86_400))));
+        sleep(Duration::from_secs(86_400)).await;
+        running.abort();
+        assert_eq!(log.take("schedule=\"a, b\""), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_removed_keeps_up_with_what_is_written() {
+        // ten thousand schedules of every minute, a week behind
+        let (left_over, _) = left(1_000_000, 167).await;
+        assert!(left_over < 3_000, "{left_over}");
+        let (left_over, statements) = left(0, 0).await;
+        assert_eq!(left_over, 0);
+        assert!(statements <= 10, "{statements} statements in an hour without any tick");
     }
 }

@@ -30,12 +30,11 @@ use crate::store::values::{
     WorkerId,
 };
 use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Trouble, Upkeep};
-use crate::worker::config::{Config, Timing};
+use crate::worker::config::Config;
 use crate::worker::fake::tables::FakeTables;
-use crate::worker::record::recorder::Recorder;
 use crate::worker::run::attempt::Env;
-use crate::worker::run::note_starts;
-use crate::worker::run::starts::Starts;
+use crate::worker::run::attempt::Timing;
+use crate::worker::run::slot;
 use crate::worker::{run::attempt::Ended, shared::Shared};
 
 /// What the database was asked. Ends: the jobs.
@@ -158,6 +157,7 @@ impl MadeUp {
             aliases: &[],
             queue: "default",
             max_retries: 0,
+            start_within: None,
             timeout: None,
             backoff: crate::Backoff::default(),
             type_id: std::any::TypeId::of::<()>(),
@@ -175,15 +175,17 @@ impl MadeUp {
             others: queues.is_empty(),
             queues,
             newest_first: Default::default(),
+            start_within: Default::default(),
+            health: crate::health::Health::new(None),
             env: Arc::new(Env {
                 store: self.clone(),
                 states: Arc::default(),
-                cancel_grace: timing.cancel_grace,
-                decode_grace: Duration::ZERO,
+                timing: Timing { decode_grace: Duration::ZERO, ..timing },
                 log_errors: true,
+                observers: Default::default(),
+                wrappers: Default::default(),
             }),
             jobs: [("k", Arc::new(definition))].into(),
-            timing,
             #[cfg(feature = "schedules")]
             schedules: crate::worker::declared::Declared {
                 app: "fake".into(),
@@ -199,10 +201,8 @@ impl MadeUp {
     }
 
     pub(super) fn shared_with(self: &Arc<Self>, config: Config) -> Scene {
-        let (recorder, ends) = Recorder::new();
-        let (starts, begun) = Starts::new();
-        let shared = Arc::new(Shared::new(config, recorder, starts, Arc::default()));
-        tokio::spawn(note_starts::run(shared.clone(), begun));
+        let (shared, ends, begun) = Shared::new(config, Arc::default());
+        tokio::spawn(slot::record_starts(shared.clone(), begun));
         shared.lease.set_id(1);
         shared.lease.extend(Instant::now() + Duration::from_secs(24 * 60 * 60));
         (shared, ends)

@@ -1,23 +1,25 @@
 //! Keeps the lease: one small statement per heartbeat for everything that the worker holds.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout_at};
 
 use crate::error::Error;
 use crate::store::Trouble;
-use crate::store::values::{End, Heartbeat, Holding, WorkerId};
+use crate::store::values::{Heartbeat, Holding, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
 use crate::worker::lease::liveness::{Rhythm, Witness, lost};
-use crate::worker::run::attempt::until;
-use crate::worker::run::switch::Stop;
-use crate::worker::run::work::Held;
+use crate::worker::notices::{lock, until};
+use crate::worker::run::Held;
+use crate::worker::run::ending::Stop;
 use crate::worker::{run::slot::STUCK, shared::Shared};
 
 /// After this many heartbeats, rescue runs without being asked for. It also finds jobs whose worker is not known at
-/// all.
+/// all. So does the first one: a worker may have been killed after it declared another one lost and before it rescued
+/// the jobs, and no lease would tell.
 const RESCUE_EVERY: u32 = 48;
 /// A worker that was idle sends a heartbeat when it has had work for this long. Most jobs have ended by then, and their
 /// starts and ends come first.
@@ -33,9 +35,6 @@ const LATER: Duration = Duration::from_millis(50);
 /// Sends heartbeats until the run is over. `deadline`: when the lease that was taken at the start must be taken for
 /// lost.
 pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
-    // a worker may have been killed after it declared another one lost and before it rescued the jobs: no lease would
-    // tell
-    shared.notices.rescue.notify_one();
     let mut heart = Heart::new(shared, deadline);
     loop {
         if !heart.rests().await {
@@ -47,7 +46,8 @@ pub(crate) async fn run(shared: Arc<Shared>, deadline: Instant) {
             continue;
         }
         if heart.beats(id).await {
-            release_surplus(&heart.shared);
+            // they were claimed ahead of slots that have become slow; a free worker can take them
+            heart.shared.release(heart.shared.work.slots.surplus());
             leave_stuck_behind(&heart.shared);
         }
     }
@@ -72,8 +72,6 @@ struct Heart {
     ticks: Interval,
     /// Heartbeats that were answered.
     answered: u32,
-    /// Heartbeats that were sent.
-    sent: u32,
     pace: Rhythm,
     witness: Witness,
     /// Another writer has held the file since the last heartbeat, so nobody can have taken over.
@@ -89,7 +87,7 @@ struct Heart {
 
 impl Heart {
     fn new(shared: Arc<Shared>, deadline: Instant) -> Self {
-        let heartbeat = shared.config.timing.heartbeat;
+        let heartbeat = shared.config.env.timing.heartbeat;
         let mut ticks = interval(heartbeat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -98,7 +96,6 @@ impl Heart {
             failures: Failures::default(),
             ticks,
             answered: 0,
-            sent: 0,
             pace: Rhythm::new(heartbeat),
             witness: Witness::default(),
             is_safe: false,
@@ -123,7 +120,7 @@ impl Heart {
             }
             () = until(*soon), if soon.is_some() => {
                 *soon = None;
-                !shared.work.is_idle() && pace.is_slow()
+                !shared.work.slots.is_idle() && pace.is_slow()
             }
         }
     }
@@ -132,16 +129,15 @@ impl Heart {
     async fn beats(&mut self, id: WorkerId) -> bool {
         let sent = Instant::now();
         let shared = self.shared.clone();
-        let busy = !shared.work.is_idle();
-        let settled = shared.claim_records.settled(id);
-        let check = self.sent.is_multiple_of(RESCUE_EVERY);
-        self.sent = self.sent.wrapping_add(1);
+        let busy = !shared.work.slots.is_idle();
+        let settled = shared.recorder.claims.settled(id);
+        let check = self.answered.is_multiple_of(RESCUE_EVERY);
         let running: Vec<i64> = shared.work.held().keys().map(|(id, _)| *id).collect();
         let again_in = self.pace.promise(busy);
         self.tried |= sent < self.deadline;
         let holding = Holding { any: busy, running: &running, settled: &settled, check, again_in };
-        let answer = send(&shared, id, holding, self.deadline, std::mem::take(&mut self.is_safe)).await;
-        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.timing.lease / 3 {
+        let answer = self.send(id, holding).await;
+        if !matches!(answer, Some(Ok(_))) || sent.elapsed() > shared.config.env.timing.lease / 3 {
             self.witness.forget();
         }
         match answer {
@@ -155,7 +151,7 @@ impl Heart {
             }
             Some(Ok(beat)) => {
                 shared.health.up(&mut self.failures);
-                shared.claim_records.told(id, settled.len(), beat.session);
+                shared.recorder.claims.told(id, settled.len(), beat.session);
                 self.lives(sent, busy, &beat);
             }
             Some(Err(error)) if shared.config.store.trouble(&error) == Trouble::KeptWaiting => {
@@ -173,12 +169,31 @@ impl Heart {
                 // the lease may have run out: another worker that has our jobs must not find us still running them
                 drop_everything(&shared, "unanswered");
                 // a worker that did not even try was suspended, or one of its jobs blocked it
-                let silent = if self.tried { Duration::ZERO } else { shared.config.timing.lease };
-                self.lost = Some(Lost { id, silent, over: Instant::now() + shared.config.timing.lease });
+                let silent = if self.tried { Duration::ZERO } else { shared.config.env.timing.lease };
+                self.lost = Some(Lost { id, silent, over: Instant::now() + shared.config.env.timing.lease });
                 self.ticks.reset_immediately();
             }
         }
         true
+    }
+
+    /// One heartbeat. None: no answer came before the lease must be assumed lost. Where heartbeats may wait for another
+    /// writer, the lease is not lost meanwhile. If that has not been so since the last answer (`is_safe`), the process
+    /// may have been suspended beyond its lease.
+    async fn send(&mut self, id: WorkerId, holding: Holding<'_>) -> Option<Result<Heartbeat, Error>> {
+        let (shared, store, deadline) = (&self.shared, &self.shared.config.store, self.deadline);
+        let look_for: &[String] = if shared.notices.quiet.load(Relaxed) { &shared.scope.kinds } else { &[] };
+        let is_safe = std::mem::take(&mut self.is_safe) || Instant::now() < deadline;
+        let may_wait = store.capabilities().heartbeats_wait && is_safe;
+        tokio::select! {
+            biased;
+            answer = store.heartbeat(id, shared.config.env.timing.lease, holding, look_for) => match answer {
+                Err(error) if Instant::now() >= deadline
+                    && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
+                answer => Some(answer),
+            },
+            () = sleep_until(deadline), if !may_wait => None,
+        }
     }
 
     /// Gives up the lost number and joins under a new one.
@@ -203,10 +218,10 @@ impl Heart {
                 }
             }
             let sent = Instant::now();
-            match shared.config.store.join(&shared.lease.card, shared.config.timing.lease).await {
+            match shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await {
                 Ok(id) => {
                     shared.health.up(&mut self.failures);
-                    Event::WorkerJoined { worker: id }.emit();
+                    self.shared.tell(Event::WorkerJoined { worker: id });
                     self.deadline = shared.lease.extend(sent);
                     self.lost = None;
                     self.tried = false;
@@ -233,19 +248,22 @@ impl Heart {
                 held.attempt.switch.stop(Stop::Cancelled);
             }
         }
-        self.answered = self.answered.wrapping_add(1);
         shared.lease.set_others(beat.leases.len());
         if self.answered.is_multiple_of(RESCUE_EVERY) {
             shared.notices.rescue.notify_one();
         }
+        self.answered = self.answered.wrapping_add(1);
         self.has_session = beat.session != 0;
         let (mut missed, again) = self.witness.judge(&beat.leases, Instant::now());
         missed.extend(lost(&beat.others));
-        shared.notices.set_lost(missed);
+        if !missed.is_empty() {
+            *lock(&shared.notices.lost) = missed;
+            shared.notices.rescue.notify_one();
+        }
         let pause = self.pace.pause(busy, beat);
         // a living worker's lease lasts for longer than a heartbeat; if another one ends sooner, check right then
         self.ticks.reset_after(again.map_or(pause, |again| pause.min(again + LATER)));
-        if shared.config.store.capabilities().heartbeats_wait && sent.elapsed() > shared.config.timing.lease / 6 {
+        if shared.config.store.capabilities().heartbeats_wait && sent.elapsed() > shared.config.env.timing.lease / 6 {
             // it had to wait, so the lease lasts longer than the worker knows: another heartbeat tells how long
             self.is_safe = true;
             self.ticks.reset_immediately();
@@ -256,53 +274,19 @@ impl Heart {
     }
 }
 
-/// One heartbeat. None: no answer came before the lease must be assumed lost. Where heartbeats may wait for another
-/// writer, the lease is not lost meanwhile. `is_safe`: that has been so since the last answer. If not, the process may
-/// have been suspended beyond its lease.
-async fn send(
-    shared: &Shared,
-    id: WorkerId,
-    holding: Holding<'_>,
-    deadline: Instant,
-    is_safe: bool,
-) -> Option<Result<Heartbeat, Error>> {
-    let store = &shared.config.store;
-    let lease = shared.config.timing.lease;
-    let look_for: &[String] = if shared.notices.is_quiet() { &shared.scope.kinds } else { &[] };
-    let may_wait = store.capabilities().heartbeats_wait && (is_safe || Instant::now() < deadline);
-    tokio::select! {
-        biased;
-        answer = store.heartbeat(id, lease, holding, look_for) => match answer {
-            Err(error)
-                if Instant::now() >= deadline && !(may_wait && store.trouble(&error) == Trouble::KeptWaiting) => None,
-            answer => Some(answer),
-        },
-        () = tokio::time::sleep_until(deadline), if !may_wait => None,
-    }
-}
-
 /// Stops all jobs. The lease is lost, or must be assumed lost, so other workers may have them.
 fn drop_everything(shared: &Shared, reason: &'static str) {
-    let worker = shared.lease.give_up();
-    let waiting = shared.work.take_unstarted().len();
+    let worker = shared.lease.set_id(0);
+    let waiting = shared.work.slots.clear().len();
     let running = shared.work.stop_all(Stop::LeaseLost);
     shared.config.store.abandon();
-    Event::WorkerLeaseLost { worker, reason, running, waiting }.emit();
-}
-
-/// Releases jobs that were claimed ahead of slots that have become slow. A free worker can take them.
-fn release_surplus(shared: &Shared) {
-    for slots in &shared.work.slots {
-        for (job, worker) in slots.surplus() {
-            shared.recorder.record(worker, End::unstarted(job.hold()));
-        }
-    }
+    shared.tell(Event::WorkerLeaseLost { worker, reason, running, waiting });
 }
 
 /// Leaves behind attempts that should have been dropped long ago and still block their thread. Other slots replace
 /// theirs.
 fn leave_stuck_behind(shared: &Arc<Shared>) {
-    let grace = shared.config.timing.cancel_grace + STUCK;
+    let grace = shared.config.env.timing.cancel_grace + STUCK;
     let stuck: Vec<_> = {
         let held = shared.work.held();
         let past = |held: &&Arc<Held>| {

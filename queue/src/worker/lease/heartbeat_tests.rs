@@ -1,8 +1,8 @@
 //! The heartbeat beside a database made up that is away.
 
 use super::*;
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, LOCKED, MadeUp, NO_RIGHT, nothing};
+use crate::worker::run::attempt::Timing;
 use std::sync::atomic::Ordering;
 
 /// The shortest lease that there can be.

@@ -37,7 +37,8 @@ pub(crate) struct Aside {
     parts: VecDeque<Part>,
     /// How many refusals of single ends there were since something was accepted.
     refusals: u32,
-    taken: Taken,
+    /// How often something was accepted on its way to each destination. What one table refuses, another may accept.
+    taken: [u64; 3],
     /// The most bytes in one write. It falls when a larger write breaks the connection (`max_allowed_packet`).
     most: usize,
     /// When the next part is tried. None: there is none.
@@ -45,21 +46,12 @@ pub(crate) struct Aside {
     failures: Failures,
 }
 
-/// How often something was accepted on its way to each destination. What one table refuses, another may accept.
-#[derive(Default)]
-struct Taken {
-    finished: u64,
-    requeued: u64,
-    buried: u64,
-}
-
-impl Taken {
-    fn of(&mut self, end: &End) -> &mut u64 {
-        match end.to {
-            Destination::Finish { .. } => &mut self.finished,
-            Destination::Requeue { .. } => &mut self.requeued,
-            Destination::Bury => &mut self.buried,
-        }
+/// The number of an end's destination.
+pub(super) fn destination(end: &End) -> usize {
+    match end.to {
+        Destination::Finish { .. } => 0,
+        Destination::Requeue { .. } => 1,
+        Destination::Bury => 2,
     }
 }
 
@@ -78,7 +70,7 @@ struct Part {
 
 impl Default for Aside {
     fn default() -> Self {
-        let (parts, taken, failures) = (VecDeque::new(), Taken::default(), Failures::default());
+        let (parts, taken, failures) = (VecDeque::new(), [0; 3], Failures::default());
         Self { parts, refusals: 0, taken, most: BATCH_BYTES, due: None, failures }
     }
 }
@@ -89,14 +81,13 @@ impl Aside {
         for ends in in_bytes(batch, self.most) {
             let began = Instant::now();
             let Err(error) = write(shared, worker, &ends).await else {
-                *self.taken.of(&ends[0]) += 1;
+                self.taken[destination(&ends[0])] += 1;
                 self.most = BATCH_BYTES.min(self.most + self.most / 64);
                 continue;
             };
-            self.report(shared, &error);
-            self.learn(&error, &ends);
+            self.learn(shared, &error, &ends);
             // ahead of ends that were refused often
-            let taken = *self.taken.of(&ends[0]);
+            let taken = self.taken[destination(&ends[0])];
             self.parts.push_front(Part { worker, ends, refusals: 1, last_words: false, cleared: false, taken });
             let soon = Instant::now() + PAUSE.max(began.elapsed());
             self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
@@ -113,14 +104,13 @@ impl Aside {
         let Some(mut part) = self.parts.pop_front() else { return };
         let Err(error) = write(shared, part.worker, &part.ends).await else {
             self.refusals = 0;
-            *self.taken.of(&part.ends[0]) += 1;
+            self.taken[destination(&part.ends[0])] += 1;
             return self.next_at(shared, Instant::now());
         };
-        self.report(shared, &error);
-        self.learn(&error, &part.ends);
+        self.learn(shared, &error, &part.ends);
         part.refusals = part.refusals.saturating_add(1);
         if part.ends.len() > 1 {
-            let Part { worker, taken, mut ends, .. } = part;
+            let mut ends = part.ends;
             let parts = if error.broke_the_connection() && bytes_of(&ends) > self.most {
                 in_bytes(ends, self.most)
             } else {
@@ -128,7 +118,7 @@ impl Aside {
                 vec![ends, rest]
             };
             for ends in parts.into_iter().rev() {
-                self.parts.push_front(Part { worker, ends, refusals: 0, last_words: false, cleared: false, taken });
+                self.parts.push_front(Part { ends, refusals: 0, ..part });
             }
         } else {
             self.refusals = self.refusals.saturating_add(1);
@@ -148,7 +138,7 @@ impl Aside {
     /// plainest form is refused while other ends are accepted, its last words replace it: true.
     async fn refused(&mut self, shared: &Shared, mut part: Part, error: &Error, began: Instant) -> bool {
         let end = &part.ends[0];
-        let taken = *self.taken.of(end);
+        let taken = self.taken[destination(end)];
         let broke = bytes(end) > SMALL && error.broke_the_connection() && shared.lease.extended_since(began);
         if !broke && !error.blames_the_row() {
             self.parts.push_back(part);
@@ -164,11 +154,11 @@ impl Aside {
             self.parts.push_front(part);
         } else if !part.last_words && (error.is_a_constraint() || taken > part.taken) {
             self.refusals = 0;
-            let end = last_words(end, error);
-            let (worker, taken) = (part.worker, *self.taken.of(&end));
+            let end = last_words(shared, end, error);
+            let taken = self.taken[destination(&end)];
             // nothing replaces a job that cannot even be put off
             let last_words = matches!(end.to, Destination::Requeue { .. });
-            self.parts.push_front(Part { worker, ends: vec![end], refusals: 0, last_words, cleared: false, taken });
+            self.parts.push_front(Part { ends: vec![end], refusals: 0, last_words, cleared: false, taken, ..part });
             return true;
         } else {
             if part.refusals == TRIES {
@@ -190,18 +180,15 @@ impl Aside {
         }
     }
 
-    /// A batch that broke its connection was too large.
-    fn learn(&mut self, error: &Error, ends: &[End]) {
+    /// A batch that broke its connection was too large. Reports a failure, unless a row is to blame: that is reported
+    /// when the row is known.
+    fn learn(&mut self, shared: &Shared, error: &Error, ends: &[End]) {
+        if !error.blames_the_row() {
+            shared.health.failed(&mut self.failures, error);
+        }
         let bytes = bytes_of(ends);
         if ends.len() > 1 && bytes > SMALL && error.broke_the_connection() {
             self.most = self.most.min((bytes / 2).max(SMALL));
-        }
-    }
-
-    /// Reports a failure, unless a row is to blame: that is reported when the row is known.
-    fn report(&mut self, shared: &Shared, error: &Error) {
-        if !error.blames_the_row() {
-            shared.health.failed(&mut self.failures, error);
         }
     }
 }
@@ -220,49 +207,54 @@ async fn clear(shared: &Shared, end: &End) {
     }
 }
 
-/// Writes a batch, and waits while the database is away. Error: the database is up, and refuses this batch.
+/// Writes a batch. Error: the database refuses it.
 async fn write(shared: &Shared, worker: WorkerId, batch: &[End]) -> Result<(), Error> {
+    let accepted = answered(shared, true, || shared.config.store.end(worker, batch)).await?;
+    shared.recorder.written(worker, batch.iter().map(|end| end.hold.key()));
+    if accepted.len() < batch.len() {
+        let accepted: HashSet<i64> = accepted.into_iter().collect();
+        for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
+            shared.tell(Event::JobRefused { id: end.hold.id });
+        }
+    }
+    if batch.iter().any(|end| matches!(end.to, Destination::Requeue { .. })) {
+        // the claim loop finds out when they are due
+        shared.notices.enqueued.notify_one();
+    }
+    Ok(())
+}
+
+/// Asks until there is an answer, while the database is away. Error: it is up, and refuses this. `large`: the statement
+/// may be so large that it breaks its connection.
+pub(crate) async fn answered<T, F>(shared: &Shared, large: bool, ask: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     let began = Instant::now();
     let mut broken = None;
     let mut failures = Failures::default();
     loop {
-        let error = match shared.config.store.end(worker, batch).await {
-            Ok(accepted) => {
+        let error = match ask().await {
+            Ok(answer) => {
                 shared.health.up(&mut failures);
-                shared.claim_records.ended(worker, batch.iter().map(|end| end.hold.key()));
-                shared.recorder.written(batch.iter().map(|end| end.hold.key()));
-                report_refused(batch, &accepted);
-                if batch.iter().any(|end| matches!(end.to, Destination::Requeue { .. })) {
-                    // the claim loop finds out when they are due
-                    shared.notices.enqueued.notify_one();
-                }
-                return Ok(());
+                return Ok(answer);
             }
             Err(error) => error,
         };
-        // heartbeats are answered, so the batch has broken its connection
-        let answers = error.broke_the_connection() && shared.lease.extended_since(broken.unwrap_or_else(Instant::now));
+        // heartbeats are answered, so the statement has broken its connection
+        let broke = large && error.broke_the_connection();
+        let answers = broke && shared.lease.extended_since(broken.unwrap_or_else(Instant::now));
         if shared.config.store.trouble(&error) == Trouble::Refused
             || answers
-            || (began.elapsed() > shared.config.timing.lease && shared.lease.holds())
+            || (began.elapsed() > shared.config.env.timing.lease && shared.lease.holds())
         {
             shared.health.up(&mut failures);
             return Err(error);
         }
-        if error.broke_the_connection() {
+        if broke {
             broken.get_or_insert_with(Instant::now);
         }
         shared.health.down(&mut failures, &error).await;
-    }
-}
-
-fn report_refused(batch: &[End], accepted: &[i64]) {
-    if accepted.len() == batch.len() {
-        return;
-    }
-    let accepted: HashSet<i64> = accepted.iter().copied().collect();
-    for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
-        Event::JobRefused { id: end.hold.id }.emit();
     }
 }
 
@@ -298,7 +290,7 @@ pub(crate) fn plainer(end: &End, error: &Error, broke: bool) -> Option<End> {
 }
 
 /// What to write instead of an end that the database accepts in no form.
-pub(crate) fn last_words(end: &End, error: &Error) -> End {
+pub(crate) fn last_words(shared: &Shared, end: &End, error: &Error) -> End {
     let (hold, ran_us) = (end.hold, end.ran_us);
     if let Destination::Bury = end.to {
         // A dead letter has to leave the table too. So the job stays, and is postponed until somebody deals with it.
@@ -313,7 +305,7 @@ pub(crate) fn last_words(end: &End, error: &Error) -> End {
         return End { hold, ran_us, outcome: end.outcome, error: Some(cut(error)), to };
     }
     let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
-    Event::JobUnrecordable { id: hold.id, error: &error }.emit();
+    shared.tell(Event::JobUnrecordable { id: hold.id, error: &error });
     End { hold, ran_us, outcome: AttemptOutcome::Failed, error: Some(cut(error)), to: Destination::Bury }
 }
 

@@ -9,11 +9,12 @@ use super::refused::plainer;
 use super::refused::{LONGEST, TRIES};
 use super::*;
 use crate::error::Error;
+use crate::store::values::Destination;
 use crate::store::values::{AttemptOutcome, Claimed, Hold};
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, NO_RIGHT, NO_VALUE, job, nothing};
+use crate::worker::run::attempt::Timing;
 use crate::worker::run::attempt::{Attempt, AttemptRow};
-use crate::worker::run::raw::Raw;
+use crate::worker::run::ending::Raw;
 
 /// A recording loop at work.
 struct Scene {

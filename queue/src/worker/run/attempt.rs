@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States};
@@ -15,23 +15,49 @@ use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States
 use crate::context::{Tick, Ticks};
 use crate::error::Error;
 use crate::limits::micros;
+use crate::middleware::Wrappers;
 use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
-use crate::telemetry::Event;
-use crate::worker::run::raw::{Raw, panic_text};
-use crate::worker::run::switch::{Stop, Switch};
+use crate::telemetry::{Event, Observers};
+use crate::worker::notices::until;
+use crate::worker::run::ending::{Raw, Stop, Switch, panic_text};
+
+/// The durations of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) heartbeat: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) retention: Duration,
+    /// For how long arguments that do not decode are tried again.
+    pub(crate) decode_grace: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(2500),
+            lease: Duration::from_millis(7500),
+            shutdown_grace: Duration::from_secs(30),
+            cancel_grace: Duration::from_secs(5),
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
+            decode_grace: Duration::from_secs(60 * 60),
+        }
+    }
+}
 
 /// What the attempts of a worker have in common.
 pub(crate) struct Env {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) states: Arc<States>,
-    /// How long an attempt may take to end after it was told to stop.
-    pub(crate) cancel_grace: Duration,
-    /// For how long arguments that do not decode are tried again.
-    pub(crate) decode_grace: Duration,
+    pub(crate) timing: Timing,
     /// Whether log lines carry the errors of jobs.
     pub(crate) log_errors: bool,
+    pub(crate) observers: Observers,
+    /// What is around each handler.
+    pub(crate) wrappers: Wrappers,
 }
 
 /// An attempt of a claimed job.
@@ -84,6 +110,10 @@ impl Attempt {
         self.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        event.emit(&self.env.observers);
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.switch.reason() == Some(Stop::LeaseLost)
     }
@@ -122,7 +152,8 @@ impl Attempt {
             (Err(bytes), None) => return Err(Raw::TooLong(*bytes)),
         };
         // the handler has what is decoded, and may run for hours: the arguments go now
-        match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx))) {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx.clone()))) {
+            Ok(Ok(handler)) => Ok(self.env.wrappers.around(&ctx, args, handler)),
             Ok(decoded) => decoded.map_err(|error| Raw::Undecodable(error.to_string())),
             Err(panic) => Err(Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic)))),
         }
@@ -146,8 +177,8 @@ impl Attempt {
             biased;
             () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
             result = &mut handler => Raw::returned(result),
-            () = tokio::time::sleep(self.env.cancel_grace) => {
-                Event::JobDropped { job: &self.job, reason: &reason }.emit();
+            () = tokio::time::sleep(self.env.timing.cancel_grace) => {
+                self.tell(Event::JobDropped { job: &self.job, reason: &reason });
                 Raw::Dropped(reason)
             }
         }
@@ -260,12 +291,4 @@ pub(crate) enum Settled {
     Ended(End),
     /// The lease was lost, so there is nothing to record.
     Lost,
-}
-
-/// Waits until the deadline; forever without one.
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

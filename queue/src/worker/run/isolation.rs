@@ -10,12 +10,13 @@
 //! suspects. Beyond that, and if the running jobs do not end in time, a suspect begins beside jobs that are not
 //! suspects.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
+
+use crate::worker::notices::{lock, look_at};
 
 /// From this number of losses on, a job is a suspect. A process may die for any reason: only the second loss says
 /// something about the job.
@@ -35,7 +36,7 @@ pub(crate) fn is_suspect(losses: u32) -> bool {
     losses >= SUSPECT
 }
 
-/// The doors of one worker: who may start. It does no I/O, and does not look at the clock.
+/// The doors of one worker: who may start.
 #[derive(Default)]
 struct Doors {
     running: u32,
@@ -44,27 +45,13 @@ struct Doors {
     /// They are closed since then.
     closed: Option<Instant>,
     /// When they were closed before, as long as that counts.
-    before: VecDeque<(Instant, Instant)>,
+    before: Vec<(Instant, Instant)>,
 }
 
 impl Doors {
-    /// Whether a job that is no suspect may start. If so, it runs.
-    fn admit(&mut self) -> bool {
-        let open = self.closed.is_none();
-        self.running += u32::from(open);
-        open
-    }
-
-    /// A suspect comes. False: another one is there.
-    fn comes(&mut self) -> bool {
-        !std::mem::replace(&mut self.suspect, true)
-    }
-
     /// Closes them, unless they have been closed for too long of late. Returns until when.
     fn close(&mut self, now: Instant) -> Option<Instant> {
-        while self.before.front().is_some_and(|(_, end)| now.duration_since(*end) >= WINDOW) {
-            self.before.pop_front();
-        }
+        self.before.retain(|(_, end)| now.duration_since(*end) < WINDOW);
         let left = BUDGET.saturating_sub(self.shut(now));
         self.closed = (left >= LEAST).then_some(now);
         self.closed.map(|now| now + left)
@@ -77,10 +64,6 @@ impl Doors {
             end.saturating_duration_since(now.checked_sub(WINDOW).map_or(begin, |window| window.max(begin)))
         };
         self.before.iter().copied().chain(closed).map(of_window).sum()
-    }
-
-    fn open(&mut self, now: Instant) {
-        self.before.extend(self.closed.take().map(|begin| (begin, now)));
     }
 }
 
@@ -99,7 +82,7 @@ impl Isolation {
     }
 
     fn doors(&self) -> MutexGuard<'_, Doors> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.doors)
     }
 
     /// Whether a job would have to wait now. If so, none is claimed.
@@ -109,115 +92,81 @@ impl Isolation {
 
     /// Lets a job that is no suspect start, unless it has to wait.
     pub(crate) fn enter_at_once(self: &Arc<Self>) -> Option<Admission> {
-        self.doors().admit().then(|| Admission::beside(self))
+        let mut doors = self.doors();
+        if doors.closed.is_some() {
+            return None;
+        }
+        doors.running += 1;
+        Some(Admission { isolation: self.clone(), runs: true, at_doors_until: None })
     }
 
     /// Waits until a job that is no suspect may start. None: not soon, so it is released.
     pub(crate) async fn enter(self: &Arc<Self>) -> Option<Admission> {
-        timeout(LINGER, self.until(|| self.enter_at_once())).await.ok()
+        timeout(LINGER, look_at(&self.changed, || self.enter_at_once())).await.ok()
     }
 
     /// Waits until a suspect is alone: for half of the time that it has. Err: another one is there, and this one comes
     /// again after this time.
     pub(crate) async fn enter_suspect(self: &Arc<Self>) -> Result<Admission, Duration> {
-        if !self.doors().comes() {
+        if std::mem::replace(&mut self.doors().suspect, true) {
             return Err(APART.mul_f64(0.2 + fastrand::f64()));
         }
-        let at_doors = AtDoors(self);
         let now = Instant::now();
-        let closed_until = self.doors().close(now);
-        let mut alone = false;
-        if let Some(until) = closed_until {
-            let is_alone = self.until(|| (self.doors().running == 0).then_some(()));
-            alone = timeout((until - now) / 2, is_alone).await.is_ok();
+        let mut place = Admission { isolation: self.clone(), runs: false, at_doors_until: Some(now) };
+        let until = self.doors().close(now);
+        let mut alone_until = None;
+        if let Some(until) = until {
+            let is_alone = look_at(&self.changed, || (self.doors().running == 0).then_some(until));
+            alone_until = timeout((until - now) / 2, is_alone).await.ok();
         }
-        Ok(at_doors.enters(closed_until.filter(|_| alone)))
-    }
-
-    /// Looks again whenever something has changed.
-    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(found) = look() {
-                return found;
-            }
-            changed.await;
+        if alone_until.is_none() {
+            self.open();
         }
+        self.doors().running += 1;
+        place.runs = true;
+        let apart = Instant::now() + APART;
+        place.at_doors_until = Some(alone_until.map_or(apart, |until| until.min(apart)));
+        Ok(place)
     }
 
     fn open(&self) {
-        self.doors().open(Instant::now());
+        let mut doors = self.doors();
+        if let Some(begin) = doors.closed.take() {
+            doors.before.push((begin, Instant::now()));
+        }
+        drop(doors);
         self.changed.notify_waiters();
         self.room.notify_one();
     }
-
-    /// The suspect is not at the doors any more.
-    fn leave_doors(&self) {
-        self.doors().suspect = false;
-        self.open();
-    }
 }
 
-/// A suspect that waits. When this is dropped, it waits no more.
-struct AtDoors<'a>(&'a Arc<Isolation>);
-
-impl AtDoors<'_> {
-    /// It begins: alone until then, or beside others.
-    fn enters(self, alone_until: Option<Instant>) -> Admission {
-        let isolation = self.0.clone();
-        std::mem::forget(self);
-        isolation.doors().running += 1;
-        if alone_until.is_none() {
-            isolation.open();
-        }
-        let until = alone_until.map_or(Instant::now() + APART, |until| until.min(Instant::now() + APART));
-        Admission { isolation, alone: alone_until.is_some(), at_doors_until: Some(until) }
-    }
-}
-
-impl Drop for AtDoors<'_> {
-    fn drop(&mut self) {
-        self.0.leave_doors();
-    }
-}
-
-/// The place of a running job. It is dropped when the job ends.
+/// The place of a job that runs, or of a suspect that waits. It is dropped when the job ends, or waits no more.
 pub(crate) struct Admission {
     isolation: Arc<Isolation>,
-    /// Nobody else may begin.
-    alone: bool,
-    /// A suspect that has just begun: until then, no other suspect may begin.
-    at_doors_until: Option<Instant>,
+    runs: bool,
+    /// A suspect that waits or has just begun: until then, no other suspect may
+    /// begin, unless it [opens](Self::open) the doors.
+    pub(crate) at_doors_until: Option<Instant>,
 }
 
 impl Admission {
-    fn beside(isolation: &Arc<Isolation>) -> Self {
-        Self { isolation: isolation.clone(), alone: false, at_doors_until: None }
-    }
-
-    /// Whether it runs alone.
+    /// Whether it runs alone, and nobody else may begin.
     pub(crate) fn is_alone(&self) -> bool {
-        self.alone
-    }
-
-    /// When to [`open`](Self::open) the doors. None: they are open.
-    pub(crate) fn at_doors_until(&self) -> Option<Instant> {
-        self.at_doors_until
+        self.at_doors_until.is_some() && self.isolation.is_closed()
     }
 
     /// Lets others begin from now on.
     pub(crate) fn open(&mut self) {
-        self.alone = false;
         if self.at_doors_until.take().is_some() {
-            self.isolation.leave_doors();
+            self.isolation.doors().suspect = false;
+            self.isolation.open();
         }
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.isolation.doors().running -= 1;
+        self.isolation.doors().running -= u32::from(self.runs);
         self.isolation.changed.notify_waiters();
         self.open();
     }

@@ -128,7 +128,7 @@ async fn closed(suspects: usize, runs: Duration, others: Duration) -> (Duration,
                 }
             };
             let end = Instant::now() + runs;
-            if let Some(until) = place.at_doors_until() {
+            if let Some(until) = place.at_doors_until {
                 sleep_until(until.min(end)).await;
                 place.open();
             }
@@ -172,7 +172,7 @@ async fn suspects_begin_apart_from_each_other() {
         match company.enter_suspect().await {
             Ok(mut place) => {
                 begun.push(Instant::now());
-                let until = place.at_doors_until().expect("a suspect");
+                let until = place.at_doors_until.expect("a suspect");
                 assert!(company.enter_suspect().await.is_err(), "another one is there");
                 sleep_until(until).await;
                 place.open();

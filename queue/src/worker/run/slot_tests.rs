@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::store::values::Destination;
-use crate::worker::config::Timing;
 use crate::worker::fake::{Answer, Asked, MadeUp, StartFn, job};
+use crate::worker::run::attempt::Timing;
 
 /// A job's start and the loss of the lease run beside each other. The start has seen that the number is its own and is
 /// held up right before it puts the job in hand; then the number is gone, and all that is in hand is told to stop.
@@ -22,9 +22,9 @@ async fn a_job_that_starts_while_the_lease_is_lost_does_not_run() {
     });
     let starts = || {
         let held = shared.work.held();
-        shared.work.slots[0].admit(1, [(job("q", 1), false)]);
+        shared.work.slots.admit(1, [(0, job("q", 1), false)]);
         shared.start_slots();
-        while !shared.work.slots[0].keys().is_empty() {
+        while !shared.work.slots.keys().is_empty() {
             std::thread::yield_now();
         }
         // there is no event between what it sees and what it waits for

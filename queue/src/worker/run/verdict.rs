@@ -9,10 +9,8 @@ use crate::limits::{MAX_ARGS_BYTES, may_be_kept, micros};
 use crate::outcome::{Failure, JobError};
 use crate::store::values::{AttemptOutcome, Destination, End};
 use crate::telemetry::Event;
-use crate::worker::run::attempt::Attempt;
-use crate::worker::run::attempt::Settled;
-use crate::worker::run::raw::{CAUSED_BY, Raw, chain, panic_text, storable};
-use crate::worker::run::switch::Stop;
+use crate::worker::run::attempt::{Attempt, Settled};
+use crate::worker::run::ending::{CAUSED_BY, Raw, Stop, chain, panic_text, storable};
 
 /// The error of a job that completed itself, but is still there.
 const NOT_COMMITTED: &str = "completed in a transaction that was not committed";
@@ -36,7 +34,7 @@ impl Attempt {
             Raw::Returned(Err(JobError(Failure::Snooze { delay, reason, give_up_at }))) => {
                 match give_up_at.filter(|end| self.is_over(*end, delay)) {
                     Some(end) => self.gave_up(end, reason.as_deref().unwrap_or("it would have snoozed again")),
-                    None => self.snoozed(delay, reason),
+                    None => self.requeue(AttemptOutcome::Snoozed, Some(delay), 1, reason),
                 }
             }
             Raw::Returned(Err(JobError(Failure::Cancel { reason }))) => self.cancelled(reason),
@@ -44,7 +42,8 @@ impl Attempt {
             Raw::Returned(Err(JobError(Failure::Unbegun { error }))) => match reason {
                 Some(Stop::Shutdown) => self.released(),
                 Some(Stop::Cancelled) => self.cancelled("cancelled before it began".to_owned()),
-                _ => self.unbegun(chain(&error)),
+                // what the handler needs is not there now
+                _ => self.requeue(AttemptOutcome::Released, Some(self.backoff()), 1, Some(chain(&error))),
             },
             // it failed after it was told to stop: the reason for stopping decides
             Raw::Returned(Err(JobError(Failure::Retry { after, give_up_at, error }))) => match reason {
@@ -74,7 +73,7 @@ impl Attempt {
     /// The arguments may fit another build, as in the middle of a deploy. So the job is tried again for a while, which
     /// costs no retry.
     pub(super) async fn judge_undecodable(&self, text: String) -> Option<End> {
-        let grace = self.env.decode_grace;
+        let grace = self.env.timing.decode_grace;
         if grace.is_zero() {
             return self.judge(Raw::Undecodable(text));
         }
@@ -102,7 +101,7 @@ impl Attempt {
             return self.judge(Raw::Undecodable(text));
         }
         let misfit = self.misfit(&text);
-        Some(self.fails_for_now(AttemptOutcome::Undecodable, decode_pause(since), 1, misfit))
+        Some(self.requeue(AttemptOutcome::Undecodable, Some(decode_pause(since)), 1, Some(misfit)))
     }
 
     /// Decides when it is known whether the handler's own completion of the job was committed. `is_held`: the worker
@@ -112,12 +111,12 @@ impl Attempt {
             // whether it was committed or another attempt has the job is not known here
             _ if !is_held && self.is_lost() => Settled::Lost,
             Raw::Returned(Ok(result)) if !is_held => {
-                Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+                self.tell(Event::JobCompleted { job: &self.job, ran: self.ran() });
                 Settled::Completed { result }
             }
             raw if !is_held => {
                 let error = self.env.log_errors.then(|| raw.text().replace(CAUSED_BY, ": "));
-                Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error }.emit();
+                self.tell(Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error });
                 Settled::Completed { result: None }
             }
             Raw::Returned(Ok(_)) => Settled::Ended(self.failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned())),
@@ -138,44 +137,24 @@ impl Attempt {
     /// It is tried again after this delay or its backoff, while retries are left.
     fn failed(&self, outcome: AttemptOutcome, after: Option<Duration>, error: String) -> End {
         match self.has_retries() {
-            true => self.fails_for_now(outcome, after.unwrap_or_else(|| self.backoff()), 0, error),
+            true => self.requeue(outcome, after.or_else(|| Some(self.backoff())), 0, Some(error)),
             false => self.bury(outcome, error),
         }
     }
 
-    fn fails_for_now(&self, outcome: AttemptOutcome, delay: Duration, uncount: i32, error: String) -> End {
-        let logged = self.logged(outcome, &error);
-        Event::JobFailed { job: &self.job, ran: self.ran(), outcome, retry_in: delay, error: logged }.emit();
-        self.requeue(outcome, Some(delay), uncount, Some(error))
-    }
-
     fn completed(&self, result: Option<String>) -> End {
-        Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+        self.tell(Event::JobCompleted { job: &self.job, ran: self.ran() });
         let result = result.filter(|json| may_be_kept(json));
         self.end(AttemptOutcome::Completed, None, Destination::Finish { result })
     }
 
     fn cancelled(&self, why: String) -> End {
-        Event::JobCancelled { job: &self.job, ran: self.ran() }.emit();
+        self.tell(Event::JobCancelled { job: &self.job, ran: self.ran() });
         self.end(AttemptOutcome::Cancelled, Some(why), Destination::Finish { result: None })
     }
 
-    fn snoozed(&self, delay: Duration, reason: Option<String>) -> End {
-        let error = reason.as_deref().and_then(|reason| self.logged(AttemptOutcome::Snoozed, reason));
-        Event::JobSnoozed { job: &self.job, retry_in: delay, error }.emit();
-        self.requeue(AttemptOutcome::Snoozed, Some(delay), 1, reason)
-    }
-
     fn released(&self) -> End {
-        Event::JobReleased { job: &self.job }.emit();
         self.requeue(AttemptOutcome::Released, None, 1, None)
-    }
-
-    /// What the handler needs is not there now. It is tried again after its backoff, which costs no retry.
-    fn unbegun(&self, error: String) -> End {
-        let (retry_in, logged) = (self.backoff(), self.logged(AttemptOutcome::Released, &error));
-        Event::JobUnbegun { job: &self.job, retry_in, error: logged }.emit();
-        self.requeue(AttemptOutcome::Released, Some(retry_in), 1, Some(error))
     }
 
     fn gave_up(&self, end: DateTime<Utc>, error: &str) -> End {
@@ -185,11 +164,21 @@ impl Attempt {
 
     fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
         let logged = self.logged(outcome, &error);
-        Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged }.emit();
+        self.tell(Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged });
         self.end(outcome, Some(error), Destination::Bury)
     }
 
     fn requeue(&self, outcome: AttemptOutcome, delay: Option<Duration>, uncount: i32, error: Option<String>) -> End {
+        let (job, retry_in) = (&self.job, delay.unwrap_or_default());
+        let logged = error.as_deref().and_then(|error| self.logged(outcome, error));
+        match (outcome, delay) {
+            (AttemptOutcome::Snoozed, _) => {
+                self.tell(Event::JobSnoozed { job, ran: self.ran(), retry_in, error: logged })
+            }
+            (AttemptOutcome::Released, None) => self.tell(Event::JobReleased { job }),
+            (AttemptOutcome::Released, _) => self.tell(Event::JobUnbegun { job, retry_in, error: logged }),
+            _ => self.tell(Event::JobFailed { job, ran: self.ran(), outcome, retry_in, error: logged }),
+        }
         self.end(outcome, error, Destination::Requeue { delay_us: delay.map(micros), uncount, record: true })
     }
 

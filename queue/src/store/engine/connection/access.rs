@@ -1,17 +1,19 @@
 //! Opening the database: its schema, its connections, and what wakes a worker.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join;
+use futures_util::FutureExt as _;
+use futures_util::future::{try_join, try_join_all};
 use sqlx::Connection as _;
 
 use crate::error::{Doing, Error};
 use crate::store::engine::connection::connecting::without_signals;
-use crate::store::engine::connection::line::connect;
-use crate::store::engine::connection::notify::{self, Signals, can_spare_one};
-use crate::store::engine::connection::operation::{LIMIT, SqlStore};
+use crate::store::engine::connection::line::{Line, connect};
+use crate::store::engine::connection::notify::{self, can_spare_one};
+use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via, end_of};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, rows};
 use crate::store::engine::migrate;
@@ -21,6 +23,8 @@ use crate::store::{Access, Capabilities, Guard, Trouble};
 const LENT_UNSAID: &str = "the database's sessions change under the worker's connections, as behind PgBouncer in \
     transaction mode: add `.transaction_pooler(true)`, or give the worker a direct connection or a pool in session \
     mode";
+
+const OPENING: &str = "cannot open the connections that a worker keeps";
 
 impl<DB: Dialect> SqlStore<DB> {
     /// Whether a pooler lends sessions although nobody said so. This sets nothing: in a lent session, settings would
@@ -49,17 +53,13 @@ impl<DB: Dialect> SqlStore<DB> {
             try_join(one.close(), other.close()).await?;
             Ok::<_, sqlx::Error>(lent)
         });
-        let answer = match tokio::time::timeout(LIMIT, asked).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(sqlx::Error::PoolClosed), // the runtime is shutting down
-            Err(_) => Err(sqlx::Error::PoolTimedOut),
-        };
-        answer.doing("cannot open the connections that a worker keeps")
+        let answer = tokio::time::timeout(LIMIT, end_of(asked)).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        answer.doing(OPENING)?.doing(OPENING)
     }
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> Access for SqlStore<DB> {
+impl<DB: Dialect> Access for SqlStore<DB> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             engine: DB::ENGINE,
@@ -77,7 +77,8 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
     }
 
     fn has_spare_connection(&self) -> bool {
-        self.keeps_discovery() || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
+        let keeps_one = self.line(Via::Discovery).is_some_and(Line::is_kept);
+        keeps_one || (self.capabilities().connections_allowed > 1 && can_spare_one(self.pool()))
     }
 
     fn poll_interval(&self, idle: Duration) -> Duration {
@@ -96,7 +97,7 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
     }
 
     fn lend_sessions(&self) -> bool {
-        self.lend();
+        self.0.lent.store(true, Ordering::Relaxed);
         DB::BEGIN_LENT.is_some()
     }
 
@@ -105,12 +106,15 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
         if !self.is_lent() && self.lends_unsaid().await? {
             return Err(Error::config(LENT_UNSAID));
         }
-        SqlStore::open(self).await?;
+        // all that a worker keeps, except the one for discovery
+        let open = |via| self.run(via, Mode::Read, OPENING, (), |_, ()| std::future::ready(Ok(())).boxed());
+        try_join_all([Via::Claims, Via::Ends, Via::Heartbeats, Via::Duties].map(open)).await?;
         migrate::check(self).await
     }
 
     fn abandon(&self) {
-        self.give_up();
+        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *under_way).cancel();
     }
 
     fn subscribe(&self, notify: Arc<tokio::sync::Notify>) -> Guard {
@@ -118,7 +122,11 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
     }
 
     fn listen(&self) -> Guard {
-        Box::new(SqlStore::listen(self))
+        // Only where claims have a connection of their own. Elsewhere they may wait for that of the ends.
+        match self.0.beside.try_lock().as_deref() {
+            Ok(Some(Some(_))) => Box::new(self.0.turns.listen()),
+            _ => Box::new(()),
+        }
     }
 
     async fn watch(&self, wake: &(dyn Fn() + Send + Sync)) -> Result<(), Error> {
@@ -126,6 +134,6 @@ impl<DB: Dialect + Signals> Access for SqlStore<DB> {
             // the pooler would lend the listening session to others, which would get the notifications
             return std::future::pending().await;
         }
-        DB::watch(self.pool(), self.housekeeping(), wake).await.doing("the listener for new jobs failed")
+        DB::watch(self.pool(), wake).await.doing("the listener for new jobs failed")
     }
 }

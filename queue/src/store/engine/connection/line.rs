@@ -1,4 +1,5 @@
-//! The worker's own connections, each for one purpose, and how the server ends one when the worker falls silent.
+//! The worker's own connections, each for one purpose. How the server ends one when the worker falls silent, and how far
+//! away it is.
 //!
 //! The sockets of a process close with it, and the server rolls back its transactions. A machine that loses its power
 //! or its network closes nothing. An open transaction would then keep its row locks for hours, until the server's
@@ -14,7 +15,7 @@
 //! connections of the pool. A worker that waited for them could neither keep its lease nor record the ends of their
 //! jobs.
 
-use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -41,37 +42,12 @@ pub(crate) struct Line<DB: Dialect>(Mutex<Option<Kept<DB>>>);
 
 /// A connection between two uses.
 pub(crate) struct Kept<DB: Dialect> {
-    conn: DB::Connection,
+    conn: Box<DB::Connection>,
     used: Instant,
 }
 
-/// A connection in use.
-pub(crate) enum Conn<DB: Dialect> {
-    /// It returns to a pool.
-    Pools(PoolConnection<DB>),
-    /// One of the worker's own.
-    Own(DB::Connection),
-}
-
-impl<DB: Dialect> Deref for Conn<DB> {
-    type Target = DB::Connection;
-
-    fn deref(&self) -> &DB::Connection {
-        match self {
-            Self::Pools(conn) => conn,
-            Self::Own(conn) => conn,
-        }
-    }
-}
-
-impl<DB: Dialect> DerefMut for Conn<DB> {
-    fn deref_mut(&mut self) -> &mut DB::Connection {
-        match self {
-            Self::Pools(conn) => conn,
-            Self::Own(conn) => conn,
-        }
-    }
-}
+/// A connection in use: it returns to a pool, or it is one of the worker's own.
+pub(crate) type Conn<DB> = sqlx::Either<PoolConnection<DB>, Box<<DB as sqlx::Database>::Connection>>;
 
 /// Opens a connection outside the user's pool, in the same way as the pool: with its current options and its
 /// `after_connect` hook. sqlx runs that hook only for a pool, so the connection comes out of a temporary pool of one.
@@ -100,12 +76,12 @@ pub(crate) fn alone<DB: Dialect>(pool: &Pool<DB>, within: Duration) -> Pool<DB> 
 }
 
 impl<DB: Dialect> Kept<DB> {
-    pub(crate) fn new(conn: DB::Connection) -> Self {
+    pub(crate) fn new(conn: Box<DB::Connection>) -> Self {
         Self { conn, used: Instant::now() }
     }
 
     /// None if the server has probably ended the session. `transactions`: as when it was opened.
-    pub(crate) fn into_conn(self, transactions: bool) -> Option<DB::Connection> {
+    pub(crate) fn into_conn(self, transactions: bool) -> Option<Box<DB::Connection>> {
         let is_limited = transactions && DB::END_SILENT.is_some();
         (!is_limited || self.used.elapsed() < LOST_AFTER).then_some(self.conn)
     }
@@ -136,9 +112,7 @@ impl<DB: Dialect> Line<DB> {
             *line = Some(Kept::new(kept.conn));
         }
     }
-}
 
-impl<DB: Dialect> Line<DB> {
     pub(crate) async fn close(&self) {
         if let Some(kept) = self.lock().await.take() {
             let _ = timeout(GOODBYE, kept.conn.close()).await;
@@ -180,4 +154,67 @@ pub(crate) async fn open_line<DB: Dialect>(conn: &mut DB::Connection, transactio
         return Ok(true);
     }
     Ok(false)
+}
+
+/// A statement that takes longer than this triggers a measurement, unless the known round trip explains it.
+const WORTH: Duration = Duration::from_millis(2);
+/// How long a measurement is valid.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// How often a round trip is measured. The shortest counts, because the machine may pause during any of them.
+const TRIES: usize = 2;
+
+/// The last measured round trip. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Distance(Arc<std::sync::Mutex<Option<(Instant, Duration)>>>);
+
+impl Distance {
+    /// The time that a statement took, less `round_trips` over the network. A round trip is measured only when the
+    /// known one does not explain a long time. So a worker near its database hardly ever measures, and a distant one
+    /// does once a minute.
+    pub(crate) async fn without_network<DB: Dialect>(
+        &self,
+        conn: &mut DB::Connection,
+        took: Duration,
+        round_trips: u32,
+    ) -> Result<Duration, sqlx::Error> {
+        if DB::ONE_WRITER {
+            return Ok(took);
+        }
+        let known = self.known(took / round_trips.max(1)).unwrap_or_default();
+        let rest = took.saturating_sub(known * round_trips);
+        if rest <= WORTH {
+            return Ok(rest);
+        }
+        let mut least = Duration::MAX;
+        for _ in 0..TRIES {
+            let started = Instant::now();
+            conn.ping().await?;
+            least = least.min(started.elapsed());
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), least));
+        Ok(took.saturating_sub(least * round_trips))
+    }
+
+    /// The known round trip, unless `seen` shows that it is shorter by now.
+    fn known(&self, seen: Duration) -> Option<Duration> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = last.filter(|(at, round_trip)| at.elapsed() < BELIEVED && *round_trip <= seen);
+        last.map(|(_, round_trip)| round_trip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_is_forgotten_when_one_was_shorter() {
+        let ms = Duration::from_millis;
+        let distance = Distance::default();
+        assert_eq!(distance.known(ms(1)), None);
+        *distance.0.lock().unwrap() = Some((Instant::now(), ms(6)));
+        assert_eq!(distance.known(ms(7)), Some(ms(6)));
+        assert_eq!(distance.known(ms(5)), None);
+        assert_eq!(distance.known(ms(7)), None);
+    }
 }

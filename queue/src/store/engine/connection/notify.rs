@@ -27,7 +27,7 @@ use sqlx::pool::{CloseEvent, PoolConnection};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::store::engine::dialect::Dialect;
+use crate::store::engine::connection::connecting::Connecting;
 
 /// The shortest pause between two signals to the same database.
 const COALESCE: Duration = Duration::from_millis(5);
@@ -39,16 +39,6 @@ const ECHO_FOR: Duration = Duration::from_secs(60);
 /// Whether the pool can give a connection without making anybody wait.
 pub(crate) fn can_spare_one<DB: sqlx::Database>(pool: &sqlx::Pool<DB>) -> bool {
     pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
-}
-
-/// The signals of an engine.
-pub(crate) trait Signals: sqlx::Database {
-    /// Whether the database passes signals between processes.
-    const NOTIFIES: bool;
-    /// Identifies a database within this process.
-    fn address(pool: &sqlx::Pool<Self>) -> String;
-    /// Signals the workers of all processes; does nothing if the engine cannot. `from`: the result of [`from`].
-    fn notify(conn: &mut Self::Connection, from: &str) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
 /// What this process knows about one database.
@@ -65,11 +55,10 @@ struct Local {
     echoing: bool,
     /// The connect options for the connection of an echo. They live as long as the pool uses them: one that got others
     /// is no longer known, like one that is closed.
-    options: Option<AnyOptions>,
-    /// The end of the pool with these options, for [`forget_closed`](Self::forget_closed).
-    closed: Option<CloseEvent>,
-    /// The same for the echo, whose connection must not outlive it. An event has one waker, so each has its own.
-    closed_for_echo: Option<CloseEvent>,
+    ///
+    /// With the end of that pool, for [`forget_closed`](Self::forget_closed) and for the echo, whose connection must not
+    /// outlive it. An event has one waker, so each has its own.
+    options: Option<(AnyOptions, [CloseEvent; 2])>,
 }
 
 impl Local {
@@ -78,21 +67,17 @@ impl Local {
         self.forget_closed();
         if self.options::<DB>().is_none() {
             let options: Weak<_> = Arc::downgrade(&pool.connect_options());
-            self.options = Some(options);
-            self.closed = Some(pool.close_event());
-            self.closed_for_echo = Some(pool.close_event());
+            self.options = Some((options, [pool.close_event(), pool.close_event()]));
         }
     }
 
     fn options<DB: sqlx::Database>(&self) -> Option<Options<DB>> {
-        self.options.as_ref()?.upgrade()?.downcast().ok()
+        self.options.as_ref()?.0.upgrade()?.downcast().ok()
     }
 
     /// Forgets the options of a pool that was closed.
     fn forget_closed(&mut self) {
-        if self.closed.as_mut().is_some_and(|closed| closed.now_or_never().is_some()) {
-            (self.options, self.closed, self.closed_for_echo) = (None, None, None);
-        }
+        self.options.take_if(|(_, [closed, _])| closed.now_or_never().is_some());
     }
 }
 
@@ -123,18 +108,17 @@ fn databases() -> MutexGuard<'static, HashMap<(TypeId, String), Local>> {
 }
 
 /// Identifies a database within this process, by driver and address.
-pub(crate) fn key<DB: Signals>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
+pub(crate) fn key<DB: Connecting>(pool: &sqlx::Pool<DB>) -> (TypeId, String) {
     (TypeId::of::<DB>(), DB::address(pool))
 }
 
 /// The token in this process's signals to the database of `pool`.
-pub(crate) fn from<DB: Signals>(pool: &sqlx::Pool<DB>) -> String {
+pub(crate) fn from<DB: Connecting>(pool: &sqlx::Pool<DB>) -> String {
     databases().entry(key(pool)).or_default().from.to_string()
 }
 
 /// Whether a signal with this token comes from this process, which has already told its own workers.
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL passes signals on"))]
-pub(crate) fn is_known<DB: Signals>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
+pub(crate) fn is_known<DB: Connecting>(pool: &sqlx::Pool<DB>, from: &str) -> bool {
     databases().get(&key(pool)).is_some_and(|local| !local.workers.is_empty() && local.from.to_string() == from)
 }
 
@@ -153,14 +137,14 @@ impl Drop for Subscription {
 }
 
 /// Wakes `notify` when this process enqueues into the pool's database.
-pub(crate) fn subscribe<DB: Signals>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>) -> Subscription {
+pub(crate) fn subscribe<DB: Connecting>(pool: &sqlx::Pool<DB>, notify: Arc<Notify>) -> Subscription {
     let key = key(pool);
     databases().entry(key.clone()).or_default().workers.push(notify.clone());
     Subscription { key, notify }
 }
 
 /// Jobs were committed in the database of `pool`. `announced`: the other processes were already told.
-pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
+pub(crate) fn committed<DB: Connecting>(pool: &sqlx::Pool<DB>, announced: bool) {
     let key = key(pool);
     let from = {
         let mut databases = databases();
@@ -207,7 +191,7 @@ pub(crate) fn committed<DB: Signals>(pool: &sqlx::Pool<DB>, announced: bool) {
 const POLLED: &str = "polling will find it";
 
 /// Sends a signal through the connection of the previous one if that still works, else through another one.
-async fn send<DB: Signals>(
+async fn send<DB: Connecting>(
     pool: &sqlx::Pool<DB>,
     kept: &mut Option<PoolConnection<DB>>,
     from: &str,
@@ -247,14 +231,14 @@ impl Drop for AtWork {
 }
 
 /// Registers a pool, so that echoes can be sent to its database.
-pub(crate) fn introduce<DB: Signals>(pool: &sqlx::Pool<DB>) {
+pub(crate) fn introduce<DB: Connecting>(pool: &sqlx::Pool<DB>) {
     databases().entry(key(pool)).or_default().learn(pool);
 }
 
 /// Something was written through the caller's connection. A signal follows when it may be committed. If this process
 /// knows no database of this engine to send it to, the signal becomes part of the transaction. That delays its commit a
 /// little, but the workers hear of the job.
-pub(crate) async fn announce<DB: Dialect + Signals>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
+pub(crate) async fn announce<DB: Connecting>(conn: &mut DB::Connection) -> Result<(), sqlx::Error> {
     if maybe_committed_later::<DB>() || !DB::NOTIFIES {
         return Ok(());
     }
@@ -262,7 +246,7 @@ pub(crate) async fn announce<DB: Dialect + Signals>(conn: &mut DB::Connection) -
 }
 
 /// Starts the echoes to all known databases of this engine. False: there are none.
-fn maybe_committed_later<DB: Dialect + Signals>() -> bool {
+fn maybe_committed_later<DB: Connecting>() -> bool {
     let (mut begun, mut known) = (Vec::new(), false);
     for (key, local) in databases().iter_mut().filter(|(key, _)| key.0 == TypeId::of::<DB>()) {
         local.forget_closed();
@@ -282,11 +266,7 @@ fn maybe_committed_later<DB: Dialect + Signals>() -> bool {
 type Echoes<DB> = (AnyOptions, <DB as sqlx::Database>::Connection);
 
 /// Sends a signal, and returns the connection if it can be used again.
-async fn repeat<DB: Dialect + Signals>(
-    open: Option<Echoes<DB>>,
-    options: Options<DB>,
-    from: &str,
-) -> Option<Echoes<DB>> {
+async fn repeat<DB: Connecting>(open: Option<Echoes<DB>>, options: Options<DB>, from: &str) -> Option<Echoes<DB>> {
     let current: AnyOptions = Arc::downgrade(&options) as AnyOptions;
     let mut connection = match open {
         Some((made_with, connection)) if Weak::ptr_eq(&made_with, &current) => connection,
@@ -298,7 +278,7 @@ async fn repeat<DB: Dialect + Signals>(
 /// Tells this process's workers and the other processes again and again, with growing pauses.
 ///
 /// It runs on the runtime of whoever enqueued first, and may end with that one. So what it needs stays in [`Local`].
-async fn echo<DB: Dialect + Signals>(mut echoing: AtWork) {
+async fn echo<DB: Connecting>(mut echoing: AtWork) {
     let mut open: Option<Echoes<DB>> = None;
     loop {
         let (age, from, options) = {
@@ -333,9 +313,8 @@ async fn pool_closed(key: &(TypeId, String), options: Option<AnyOptions>) {
         let mut databases = databases();
         let Some(local) = databases.get_mut(key) else { return Poll::Pending };
         // somebody else may have noticed it first, and another pool may have taken its place
-        let is_known = local.options.as_ref().is_some_and(|known| Weak::ptr_eq(known, &options));
-        match &mut local.closed_for_echo {
-            Some(closed) if is_known => closed.poll_unpin(context),
+        match &mut local.options {
+            Some((known, [_, closed])) if Weak::ptr_eq(known, &options) => closed.poll_unpin(context),
             _ => Poll::Ready(()),
         }
     })

@@ -9,11 +9,9 @@ use sqlx::{Connection, Error, SqlSafeStr, Transaction};
 use crate::store::engine::dialect::Dialect;
 use crate::store::values::Whose;
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) const SAVEPOINT: &str = "SAVEPOINT queue_enqueue";
 const RELEASE: &str = "RELEASE SAVEPOINT queue_enqueue";
 /// Fails outside a transaction, on servers.
-#[cfg_attr(not(any(feature = "postgres", feature = "mysql")), allow(dead_code, reason = "SQLite is asked otherwise"))]
 pub(crate) const SET_AND_RELEASED: &str = "SAVEPOINT queue_enqueue; RELEASE SAVEPOINT queue_enqueue";
 const ROLLBACK: &str = "ROLLBACK TO SAVEPOINT queue_enqueue";
 

@@ -12,10 +12,6 @@ use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells as _, rows};
 use crate::store::values::WorkerId;
 
-/// The server refuses to answer.
-#[derive(Debug, PartialEq, Eq)]
-struct Untold;
-
 /// The session of the connection for heartbeats. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Session(Arc<Mutex<Current>>);
@@ -33,17 +29,17 @@ struct Current {
     held: WorkerId,
     busy: WorkerId,
     /// The run of the server.
-    run: ServerRun,
+    run: Told,
 }
 
+/// An answer of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum ServerRun {
-    /// Not queried yet.
+enum Told {
+    /// None yet.
     #[default]
-    Unknown,
-    /// The server does not say.
-    Untold,
-    Known(i64),
+    Nothing,
+    Refused,
+    Number(i64),
 }
 
 impl Session {
@@ -63,9 +59,8 @@ impl Session {
         let (Some(sessions), Some(sql)) = (DB::SESSIONS, DB::SESSION) else { return Ok(()) };
         let run = self.told::<DB>(conn, sessions.run, &[]).await?;
         let session = rows::<DB>(conn, sql, &[]).await?.first().ok_or(Error::RowNotFound)?.int(0)?;
-        let run = run.ok().flatten().map_or(ServerRun::Untold, ServerRun::Known);
         let mut state = self.state();
-        let known = run != ServerRun::Untold && run == state.run;
+        let known = matches!(run, Told::Number(_)) && run == state.run;
         if !known {
             *state = Current { number: state.number + 1, mute: true, run, ..Current::default() };
         }
@@ -95,13 +90,9 @@ impl Session {
             (false, true) if self.ask::<DB>(conn, sessions.idle, worker).await? => self.state().busy = 0,
             _ => {}
         }
-        if state.run == ServerRun::Unknown {
+        if state.run == Told::Nothing {
             let run = self.told::<DB>(conn, sessions.run, &[]).await?;
-            let mut state = self.state();
-            state.run = match run {
-                Ok(run) => run.map_or(ServerRun::Unknown, ServerRun::Known),
-                Err(Untold) => ServerRun::Untold,
-            };
+            self.state().run = run;
         }
         Ok(())
     }
@@ -113,22 +104,25 @@ impl Session {
         worker: WorkerId,
     ) -> Result<bool, Error> {
         let told = self.told::<DB>(conn, sql, &[worker.into()]).await?;
-        self.state().mute |= told.is_err();
-        Ok(told == Ok(Some(1)))
+        self.state().mute |= told == Told::Refused;
+        Ok(told == Told::Number(1))
     }
 
-    /// The number that the server answers with, if any.
+    /// The number that the server answers with.
     async fn told<DB: Dialect>(
         &self,
         conn: &mut DB::Connection,
         sql: &'static str,
         binds: &[Bind<'_>],
-    ) -> Result<Result<Option<i64>, Untold>, Error> {
+    ) -> Result<Told, Error> {
         match rows::<DB>(conn, sql, binds).await {
-            Ok(rows) => Ok(Ok(rows.first().map_or(Ok(None), |row| row.maybe_int(0))?)),
+            Ok(rows) => {
+                let number = rows.first().map_or(Ok(None), |row| row.maybe_int(0))?;
+                Ok(number.map_or(Told::Nothing, Told::Number))
+            }
             Err(Error::Database(error)) => {
                 tracing::debug!(%error, "the server does not report sessions; only leases show which workers live");
-                Ok(Err(Untold))
+                Ok(Told::Refused)
             }
             Err(error) => Err(error),
         }
@@ -165,8 +159,8 @@ impl Session {
     /// The run of the server that the session belongs to, if known.
     pub(crate) fn run(&self) -> Option<i64> {
         match self.state().run {
-            ServerRun::Known(run) => Some(run),
-            ServerRun::Unknown | ServerRun::Untold => None,
+            Told::Number(run) => Some(run),
+            Told::Nothing | Told::Refused => None,
         }
     }
 

@@ -13,15 +13,15 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, LazyLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 
 use sqlx::Pool;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use crate::store::engine::connection::notify::{self, Signals};
-use crate::store::engine::dialect::Dialect;
+use crate::store::engine::connection::connecting::Connecting;
+use crate::store::engine::connection::notify;
 
 /// A writer that has waited this long proceeds without its turn. A process outside may hold the file's lock. Then all
 /// waiting writers meet it at the same time, each with its own busy timeout, not one after the other.
@@ -31,6 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(1);
 /// Ends that have already waited this long do not yield.
 const LONG: Duration = Duration::from_millis(100);
+
+/// How long after a write a watcher may still notice it.
+const TRACES: Duration = Duration::from_millis(5);
+/// Longer than any write.
+const LONGEST: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Default)]
 struct Writers {
@@ -42,12 +47,20 @@ struct Writers {
     /// There was news for them, and none has claimed since.
     called: AtomicBool,
     claims: Notify,
+    /// Until then, what a watcher notices may be a write of this process that concerns no waiting job.
+    quiet_until: std::sync::Mutex<Option<Instant>>,
+}
+
+impl Writers {
+    fn quiet_for(&self, time: Duration) {
+        *self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + time);
+    }
 }
 
 /// By driver and address of the database.
-type AllWriters = HashMap<(TypeId, String), Weak<Writers>>;
+type AllWriters = HashMap<(TypeId, String), Arc<Writers>>;
 
-/// The write queues that may be in use.
+/// The write queues of this process.
 static LINES: LazyLock<std::sync::Mutex<AllWriters>> = LazyLock::new(Default::default);
 
 /// The write queue of one database. None: writers need no order.
@@ -61,6 +74,8 @@ pub(crate) enum Errand {
     Claim,
     /// To record how jobs ended.
     Ends,
+    /// To write what concerns no waiting job. A heartbeat must not wake its own worker.
+    Upkeep,
     /// Anything else.
     Other,
 }
@@ -71,8 +86,16 @@ pub(crate) struct TxTurn(#[allow(dead_code, reason = "it is held")] Option<Owned
 /// The right to write, until dropped.
 pub(crate) struct Turn {
     _held: Option<OwnedMutexGuard<()>>,
-    /// Keeps the write queue alive while somebody has a turn.
     line: Option<Arc<Writers>>,
+    errand: Errand,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.as_ref().filter(|_| self.errand == Errand::Upkeep) {
+            line.quiet_for(TRACES);
+        }
+    }
 }
 
 impl Turn {
@@ -85,7 +108,6 @@ impl Turn {
 }
 
 /// A worker listens, until this is dropped.
-#[derive(Default)]
 pub(crate) struct Listening(Option<Arc<Writers>>);
 
 impl Drop for Listening {
@@ -97,24 +119,17 @@ impl Drop for Listening {
 }
 
 impl Turns {
-    pub(crate) fn of<DB: Dialect + Signals>(pool: &Pool<DB>) -> Self {
+    pub(crate) fn of<DB: Connecting>(pool: &Pool<DB>) -> Self {
         if !DB::ONE_WRITER {
             return Self(None);
         }
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = notify::key(pool);
-        if let Some(line) = lines.get(&key).and_then(Weak::upgrade) {
-            return Self(Some(line));
-        }
-        lines.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::default();
-        lines.insert(key, Arc::downgrade(&line));
-        Self(Some(line))
+        Self(Some(lines.entry(notify::key(pool)).or_default().clone()))
     }
 
     /// Waits for its turn. The caller must already have its connection, so that a writer with a turn waits for nobody.
     pub(crate) async fn next(&self, errand: Errand) -> Turn {
-        let Some(line) = &self.0 else { return Turn { _held: None, line: None } };
+        let Some(line) = &self.0 else { return Turn { _held: None, line: None, errand } };
         let turn = async || timeout(PATIENCE, line.turn.clone().lock_owned()).await.ok();
         let began = Instant::now();
         let mut held = turn().await;
@@ -132,9 +147,10 @@ impl Turns {
                 }
                 held = turn().await;
             }
+            Errand::Upkeep => line.quiet_for(LONGEST),
             Errand::Ends | Errand::Other => {}
         }
-        Turn { _held: held, line: Some(line.clone()) }
+        Turn { _held: held, line: Some(line.clone()), errand }
     }
 
     /// Waits, however long, until no other handler's transaction is open. Then its turn comes as any other writer's:
@@ -144,6 +160,12 @@ impl Turns {
             Some(line) => TxTurn(Some(line.transaction.clone().lock_owned().await)),
             None => TxTurn(None),
         }
+    }
+
+    /// Whether this process writes what concerns no waiting job, or has just done so.
+    pub(crate) fn are_quiet(&self) -> bool {
+        let until = |line: &Arc<Writers>| *line.quiet_until.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.as_ref().and_then(until).is_some_and(|until| Instant::now() <= until)
     }
 
     /// Held while a worker does nothing but listen for news.

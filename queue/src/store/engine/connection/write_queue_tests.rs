@@ -7,8 +7,9 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::enqueue::group;
+use crate::store::Access;
 use crate::store::Leases as _;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::values::{NewJob, NewWorker};
 
 fn turns(file: &str) -> Turns {
@@ -81,7 +82,7 @@ async fn ends_that_have_waited_long_make_room_for_nobody() {
 
 /// Whether an enqueue of a job that is due after this delay calls a worker that listens.
 async fn calls(pool: &SqlitePool, store: &SqlStore<sqlx::Sqlite>, delay_us: Option<i64>) -> bool {
-    let _listening = SqlStore::listen(store);
+    let _listening = Access::listen(store);
     group::write(pool, NewJob { delay_us, ..NewJob::example("k") }).await.expect("written");
     let Turns(line) = Turns::of(pool);
     line.expect("one writer").called.swap(false, Relaxed)

@@ -1,70 +1,37 @@
-//! The starts and ends of attempts: one script for a batch of jobs.
+//! The starts and ends of attempts: one script for a batch of jobs, or in a transaction of the handler's.
+
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{List, execute, ids, json};
-use crate::store::engine::statement::script::{Script, When};
-use crate::store::values::{AttemptOutcome, Destination, End, Hold, Start, WorkerId};
+use crate::store::engine::driver::{Bind, List, execute, ids, json};
+use crate::store::engine::statement::{Script, When};
+use crate::store::values::{AttemptOutcome, Destination, End, Hold, RunningRow, WorkerId};
 
 /// A job may have any number of attempts that do not count. Its last 100 to 200 are kept: every hundredth one deletes
 /// older ones.
 const KEPT: i32 = 100;
 
 /// A batch as its script reads it.
-struct Batch {
+pub(super) struct Batch {
     /// Begins the error message.
-    doing: &'static str,
-    script: Script,
+    pub(super) doing: &'static str,
+    pub(super) script: Script,
     /// By id: everybody locks in the same order.
-    jobs: Vec<i64>,
-    list: List,
+    pub(super) jobs: Vec<i64>,
+    pub(super) list: List,
     /// Whether some attempt goes into `queue_attempts`.
-    recorded: bool,
+    pub(super) recorded: bool,
     /// Whether some job has so many attempts that do not count that old ones are deleted now.
-    forgetting: bool,
+    pub(super) forgetting: bool,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
-    /// See [`Jobs::started`](crate::store::Jobs::started).
-    pub(crate) async fn write_starts(&self, worker: WorkerId, starts: &[Start]) -> Result<Vec<i64>, Error> {
-        let mut starts = starts.to_vec();
-        starts.sort_unstable_by_key(|start| start.hold.key());
-        self.write(
-            worker,
-            Batch {
-                doing: "cannot note that jobs have started",
-                script: DB::ATTEMPTS.started,
-                jobs: starts.iter().map(|start| start.hold.id).collect(),
-                list: json(&starts).into(),
-                recorded: false,
-                forgetting: false,
-            },
-        )
-        .await
-    }
-
-    /// See [`Jobs::end`](crate::store::Jobs::end).
-    pub(crate) async fn write_ends(&self, worker: WorkerId, ends: &[End]) -> Result<Vec<i64>, Error> {
-        let Some(first) = ends.first() else { return Ok(Vec::new()) };
-        let goes_with_it = |end: &End| std::mem::discriminant(&end.to) == std::mem::discriminant(&first.to);
-        debug_assert!(ends.iter().all(goes_with_it), "one statement has one destination");
-        let mut ends: Vec<End> = ends.iter().map(clean).collect();
-        ends.sort_unstable_by_key(|end| end.hold.key());
-        let (doing, script, list) = match first.to {
-            Destination::Finish { .. } => ("cannot store finished jobs", DB::ATTEMPTS.finish, DB::finish_list(&ends)),
-            Destination::Requeue { .. } => ("cannot return jobs to the queue", DB::ATTEMPTS.requeue, list(&ends)),
-            Destination::Bury => ("cannot store dead letters", DB::ATTEMPTS.bury, list(&ends)),
-        };
-        let (recorded, forgetting) = (ends.iter().any(is_recorded), ends.iter().any(|end| forget(end).is_some()));
-        let jobs = ends.iter().map(|end| end.hold.id).collect();
-        self.write(worker, Batch { doing, script, jobs, list, recorded, forgetting }).await
-    }
-
-    async fn write(&self, worker: WorkerId, batch: Batch) -> Result<Vec<i64>, Error> {
+    pub(super) async fn write_batch(&self, worker: WorkerId, batch: Batch) -> Result<Vec<i64>, Error> {
         let Batch { doing, script, jobs, list, recorded, forgetting } = batch;
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -107,7 +74,7 @@ impl<DB: Dialect> SqlStore<DB> {
 }
 
 /// Whether the attempt goes into `queue_attempts`.
-fn is_recorded(end: &End) -> bool {
+pub(super) fn is_recorded(end: &End) -> bool {
     match end.to {
         Destination::Finish { .. } => end.outcome != AttemptOutcome::Completed,
         Destination::Requeue { record, .. } => record,
@@ -116,7 +83,7 @@ fn is_recorded(end: &End) -> bool {
 }
 
 /// The fence up to which to delete the job's attempts that do not count, if that is to be done now.
-fn forget(end: &End) -> Option<i32> {
+pub(super) fn forget(end: &End) -> Option<i32> {
     match end.to {
         Destination::Requeue { uncount, .. } if uncount > 0 && end.hold.fence % KEPT == 0 => {
             Some(end.hold.fence - KEPT)
@@ -126,7 +93,7 @@ fn forget(end: &End) -> Option<i32> {
 }
 
 /// The ends of jobs that are not finished, as their statements read them.
-fn list(ends: &[End]) -> List {
+pub(super) fn listed(ends: &[End]) -> List {
     #[derive(Serialize)]
     struct Listed<'a> {
         #[serde(flatten)]
@@ -144,7 +111,7 @@ fn list(ends: &[End]) -> List {
         record: bool,
         forget: Option<i32>,
     }
-    let listed = ends.iter().map(|end| {
+    let list = ends.iter().map(|end| {
         let back = match end.to {
             Destination::Requeue { delay_us, uncount, record } => {
                 Some(Back { delay_us, uncount, record, forget: forget(end) })
@@ -154,11 +121,78 @@ fn list(ends: &[End]) -> List {
         let End { hold, ran_us, outcome, error, .. } = end;
         Listed { hold: *hold, ran_us: *ran_us, outcome: *outcome, error: error.as_deref(), back }
     });
-    json(&listed.collect::<Vec<_>>()).into()
+    json(&list.collect::<Vec<_>>()).into()
 }
 
 /// Replaces what some engine cannot store.
-fn clean(end: &End) -> End {
+pub(super) fn clean(end: &End) -> End {
     let error = end.error.as_ref().map(|text| text.replace('\0', "\u{fffd}"));
     End { error, ..end.clone() }
+}
+
+/// Completes the job in the handler's transaction. False: no row there is this attempt's. None: there is no
+/// transaction. `is_open`: there is one for sure.
+pub(crate) async fn complete<DB: Dialect>(
+    conn: &mut DB::Connection,
+    row: RunningRow,
+    end: &End,
+    is_open: bool,
+) -> Result<Option<bool>, sqlx::Error> {
+    // outside a transaction, this finds nothing
+    let tries = DB::TRIES_FIRST.filter(|tries| !is_open && tries.load(Ordering::Relaxed));
+    if (DB::BEGIN_TO_WRITE.is_some() || tries.is_some())
+        && complete_inside::<DB>(conn, row, end, tries.is_some()).await?
+    {
+        return Ok(Some(true));
+    }
+    if !is_open && !DB::is_open(conn).await? {
+        return Ok(None);
+    }
+    if let Some(sql) = DB::BEGIN_TO_WRITE {
+        DB::raw(conn, sql).await?;
+    }
+    let done = complete_inside::<DB>(conn, row, end, false).await?;
+    if let Some(tries) = tries.filter(|_| done) {
+        tries.store(false, Ordering::Relaxed);
+    }
+    Ok(Some(done))
+}
+
+async fn complete_inside<DB: Dialect>(
+    conn: &mut DB::Connection,
+    row: RunningRow,
+    end: &End,
+    is_try: bool,
+) -> Result<bool, sqlx::Error> {
+    let [id, worker, fence, enqueued_at] = key(row);
+    let binds = [id, worker, fence, enqueued_at, end.ran_us.into(), end.result().into()];
+    let mut steps = DB::ATTEMPTS.complete.steps();
+    while let Some((when, sql)) = steps.next() {
+        match when {
+            When::Sure if !is_try => continue,
+            When::Sure => drop(steps.next()),
+            _ => {}
+        }
+        // each statement touches this one row; the first decides
+        if execute::<DB>(conn, sql, &binds).await? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Locks the job's row until the end of the handler's transaction. False: no row there is this attempt's. None: there
+/// is no transaction.
+pub(crate) async fn guard<DB: Dialect>(
+    conn: &mut DB::Connection,
+    row: RunningRow,
+) -> Result<Option<bool>, sqlx::Error> {
+    if !DB::is_open(conn).await? {
+        return Ok(None);
+    }
+    Ok(Some(!ids::<DB>(conn, DB::ATTEMPTS.guard, &key(row)).await?.is_empty()))
+}
+
+fn key(row: RunningRow) -> [Bind<'static>; 4] {
+    [row.hold.id.into(), row.worker.into(), i64::from(row.hold.fence).into(), row.enqueued_us.into()]
 }

@@ -7,15 +7,14 @@ use futures_util::FutureExt;
 use crate::error::Error;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
-use crate::store::engine::connection::notify::Signals;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, json, rows};
+use crate::store::engine::driver::{self, Cells, execute, json, rows};
 use crate::store::engine::schedules::fire::is_refused;
-use crate::store::engine::schedules::read;
+use crate::store::engine::schedules::rows::read;
 use crate::store::schedules::{Converged, Scheduler};
 
-pub(super) async fn converge<DB: Dialect + Signals>(
+pub(super) async fn converge<DB: Dialect>(
     store: &SqlStore<DB>,
     by: &Scheduler,
     declared: &Arc<[Definition]>,
@@ -41,7 +40,7 @@ pub(super) async fn converge<DB: Dialect + Signals>(
 }
 
 /// With a digest, what is not declared is retired. Without, this is a part of what is declared.
-async fn converge_on<DB: Dialect + Signals>(
+async fn converge_on<DB: Dialect>(
     store: &SqlStore<DB>,
     by: &Scheduler,
     declared: &Arc<[Definition]>,
@@ -59,11 +58,9 @@ async fn converge_on<DB: Dialect + Signals>(
                 }
                 let names: Vec<_> = declared.iter().map(|it| it.name.as_str()).collect();
                 let names = json(&names);
-                let found = rows::<DB>(conn, DB::SCHEDULES.of_app, &[(&*by.app).into(), names.as_str().into()]).await?;
-                let found = found
-                    .iter()
-                    .map(|row| Ok((row.int(0)?, row.int(1)? != 0)))
-                    .collect::<Result<Vec<(i64, bool)>, sqlx::Error>>()?;
+                let binds = [(&*by.app).into(), names.as_str().into()];
+                let lives = |row: &DB::Row| Ok((row.int(0)?, row.int(1)? != 0));
+                let found = driver::read::<DB, _>(conn, DB::SCHEDULES.of_app, &binds, lives).await?;
                 let ids: Vec<i64> = found.iter().map(|(id, _)| *id).collect();
                 let rows = read::<DB>(conn, &ids, 0).await?.into_iter().map(|(row, _)| {
                     let lives = found.iter().any(|(id, lives)| *id == row.id && *lives);

@@ -1,43 +1,20 @@
 //! Firing schedules that are due.
 
-use serde::Serialize;
-
 use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::schedule::plan::{self, Plan, ScheduleRow, TickOutcome};
-use crate::store::engine::connection::notify::{self, Signals};
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::notify;
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{execute, ids, json};
 use crate::store::engine::jobs::enqueue::enqueue;
-use crate::store::engine::schedules::read;
+use crate::store::engine::schedules::rows::{Moved, Tick, read};
 use crate::store::schedules::{Fired, Kinds};
 use crate::store::values::{NewJob, Unwritten, Whose};
 
 /// The most jobs in one transaction. The first schedule is always fired.
 const MOST_JOBS: usize = 1_000;
-
-/// A row of `queue_ticks`.
-#[derive(Serialize)]
-pub(super) struct Tick<'a> {
-    pub(super) id: i64,
-    pub(super) tick_us: i64,
-    pub(super) job_id: Option<i64>,
-    pub(super) outcome: &'static str,
-    pub(super) skipped: i32,
-    pub(super) note: Option<&'a str>,
-}
-
-/// The change of a schedule.
-#[derive(Serialize)]
-pub(super) struct Moved<'a> {
-    pub(super) id: i64,
-    pub(super) next_us: Option<i64>,
-    pub(super) last_us: Option<i64>,
-    pub(super) job_id: Option<i64>,
-    pub(super) error: Option<&'a str>,
-}
 
 /// The job of a schedule.
 pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -> NewJob {
@@ -63,7 +40,7 @@ pub(super) async fn insert<DB: Dialect>(conn: &mut DB::Connection, jobs: &[NewJo
     Ok(enqueued.iter().map(|it| it.id().get()).collect())
 }
 
-pub(super) async fn fire<DB: Dialect + Signals>(
+pub(super) async fn fire<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     kinds: &Kinds,
@@ -86,7 +63,7 @@ pub(super) fn is_refused<DB: Dialect>(error: &Error) -> bool {
 }
 
 /// Tells the workers that something was enqueued.
-pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
+pub(super) fn announce<DB: Dialect>(store: &SqlStore<DB>) {
     // in somebody else's transaction, nobody can see it yet
     if store.whose() != Whose::InTransaction {
         notify::committed(store.pool(), false);
@@ -94,7 +71,7 @@ pub(super) fn announce<DB: Dialect + Signals>(store: &SqlStore<DB>) {
 }
 
 /// `looks_back`: leaves out ticks that are in the history already.
-async fn fire_together<DB: Dialect + Signals>(
+async fn fire_together<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     kinds: &Kinds,
@@ -140,7 +117,7 @@ async fn fire_together<DB: Dialect + Signals>(
 
 /// Fires all ticks up to now, as if each were on time.
 #[cfg(feature = "testing")]
-pub(super) async fn fire_on_time<DB: Dialect + Signals>(
+pub(super) async fn fire_on_time<DB: Dialect>(
     store: &SqlStore<DB>,
     id: i64,
     kinds: &Kinds,
@@ -167,12 +144,7 @@ pub(super) async fn fire_on_time<DB: Dialect + Signals>(
 
 /// The database refuses a row. The others are fired all the same. A tick that was decided before, while the clock was
 /// ahead, is none to refuse.
-async fn one_by_one<DB: Dialect + Signals>(
-    store: &SqlStore<DB>,
-    due: &[i64],
-    kinds: &Kinds,
-    ahead: i64,
-) -> Result<Fired, Error> {
+async fn one_by_one<DB: Dialect>(store: &SqlStore<DB>, due: &[i64], kinds: &Kinds, ahead: i64) -> Result<Fired, Error> {
     let mut all = Fired::default();
     for id in due {
         match fire_together(store, &[*id], kinds, ahead, true).await {
@@ -189,24 +161,35 @@ async fn one_by_one<DB: Dialect + Signals>(
     Ok(all)
 }
 
-async fn give_up<DB: Dialect + Signals>(
+async fn give_up<DB: Dialect>(
     store: &SqlStore<DB>,
     id: i64,
     error: String,
     ahead: i64,
 ) -> Result<Vec<(String, String)>, Error> {
-    let args = (id, error, ahead);
+    let doing = "cannot note why a schedule is not fired";
+    plan_each(store, doing, vec![id], ahead, move |row, _| {
+        let plan = plan::refuse(row, error.clone());
+        (!plan.is_known_to(row)).then_some(plan)
+    })
+    .await
+}
+
+/// Locks schedules, and carries out a plan without jobs for each. `plan` gets its row, and whether a live worker knows
+/// its kind.
+async fn plan_each<DB: Dialect>(
+    store: &SqlStore<DB>,
+    doing: &'static str,
+    these: Vec<i64>,
+    ahead: i64,
+    plan: impl Fn(&ScheduleRow, bool) -> Option<Plan> + Send + Sync + 'static,
+) -> Result<Vec<(String, String)>, Error> {
     store
-        .run(Via::Schedules, Mode::Transaction, "cannot note why a schedule is not fired", args, |conn, args| {
+        .run(Via::Schedules, Mode::Transaction, doing, (these, ahead, plan), |conn, (these, ahead, plan)| {
             async move {
-                let (id, error, ahead) = args;
-                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[[*id].as_slice().into(), (*ahead).into()]).await?;
+                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[these.as_slice().into(), (*ahead).into()]).await?;
                 let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
-                let plans = rows.map(|(row, _)| {
-                    let plan = plan::refuse(&row, error.clone());
-                    (row, plan, NO_JOB)
-                });
-                let plans = plans.filter(|(row, plan, _)| !plan.is_known_to(row));
+                let plans = rows.filter_map(|(row, watched)| plan(&row, watched).map(|plan| (row, plan, NO_JOB)));
                 carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
             }
             .boxed()
@@ -217,27 +200,16 @@ async fn give_up<DB: Dialect + Signals>(
 /// The retries of a plan without jobs.
 const NO_JOB: u32 = 0;
 
-pub(super) async fn mark_orphans<DB: Dialect + Signals>(
+pub(super) async fn mark_orphans<DB: Dialect>(
     store: &SqlStore<DB>,
     due: &[i64],
     ahead: i64,
 ) -> Result<Vec<(String, String)>, Error> {
-    let args = (due.to_vec(), ahead);
-    store
-        .run(Via::Schedules, Mode::Transaction, "cannot note why schedules wait", args, |conn, (due, ahead)| {
-            async move {
-                let locked = ids::<DB>(conn, DB::SCHEDULES.lock, &[due.as_slice().into(), (*ahead).into()]).await?;
-                let rows = read::<DB>(conn, &locked, *ahead).await?.into_iter();
-                let plans = rows.filter(|(_, watched)| !watched).map(|(row, _)| {
-                    let error = format!("no live worker knows the kind `{}`", row.definition.kind);
-                    let plan = Plan { next: row.next_at, error: Some(error), ..Plan::default() };
-                    (row, plan, NO_JOB)
-                });
-                carry_out::<DB>(conn, &plans.collect::<Vec<_>>(), *ahead).await
-            }
-            .boxed()
-        })
-        .await
+    plan_each(store, "cannot note why schedules wait", due.to_vec(), ahead, |row, watched| {
+        let error = || format!("no live worker knows the kind `{}`", row.definition.kind);
+        (!watched).then(|| Plan { next: row.next_at, error: Some(error()), ..Plan::default() })
+    })
+    .await
 }
 
 /// Inserts the jobs, notes the ticks and moves the schedules. Each plan comes with the retries of its kind. Returns the
@@ -262,24 +234,19 @@ async fn carry_out<DB: Dialect>(
     for (row, plan, _) in plans {
         // the clock was set back: from now on, what is later than now is not decided
         let mut last = row.last().filter(|last| row.last_at != Some(*last));
+        let tick = |tick_us, job_id, outcome: TickOutcome, skipped| {
+            let (id, outcome) = (row.id, outcome.as_str());
+            Tick { id, tick_us, job_id, outcome, skipped, note: None }
+        };
         for passed in &plan.passed {
-            let outcome = passed.outcome.as_str();
-            ticks.push(Tick {
-                id: row.id,
-                tick_us: passed.tick,
-                job_id: None,
-                outcome,
-                skipped: passed.before,
-                note: None,
-            });
+            ticks.push(tick(passed.tick, None, passed.outcome, passed.before));
             last = last.max(Some(passed.tick));
         }
         let mut job_id = row.busy;
-        for (tick, _) in &plan.fire {
+        for (fired, _) in &plan.fire {
             job_id = inserted.next();
-            let outcome = TickOutcome::Fired.as_str();
-            ticks.push(Tick { id: row.id, tick_us: *tick, job_id, outcome, skipped: 0, note: None });
-            last = last.max(Some(*tick));
+            ticks.push(tick(*fired, job_id, TickOutcome::Fired, 0));
+            last = last.max(Some(*fired));
         }
         let error = plan.error.as_deref();
         moved.push(Moved { id: row.id, next_us: plan.next, last_us: last, job_id, error });

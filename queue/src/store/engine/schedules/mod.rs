@@ -1,9 +1,8 @@
-//! Schedules: looking, firing, what applications declare, and their administration.
+//! Schedules: looking, and their administration. Firing and what applications declare have files of their own.
 
-mod admin;
 mod converge;
-
 mod fire;
+mod rows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,62 +10,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
-use crate::error::Error;
+use crate::error::{Doing as _, Error};
 use crate::limits::micros;
 use crate::schedule::definition::Definition;
-use crate::schedule::plan::ScheduleRow;
+use crate::schedule::plan::{ScheduleRow, TickOutcome};
 use crate::store::ScheduleStore;
-use crate::store::engine::connection::notify::Signals;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, json, rows};
-use crate::store::engine::statement::read::{list, number, time};
-use crate::store::engine::statement::script::When;
-use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
+use crate::store::engine::driver::{Cells, execute, ids, json};
+use crate::store::engine::schedules::fire::{announce, insert, job};
+use crate::store::engine::schedules::rows::{Moved, Tick, read};
+use crate::store::engine::statement::When;
+use crate::store::engine::statement::read::{list, time};
+use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, NotThere, Noted, Scheduler, Seen};
 
 /// The most schedules that one look finds.
 const MOST_DUE: i64 = 1_000;
 
-/// Reads schedules by id, each with whether a live worker knows its kind.
-async fn read<DB: Dialect>(
-    conn: &mut DB::Connection,
-    ids: &[i64],
-    ahead: i64,
-) -> Result<Vec<(ScheduleRow, bool)>, sqlx::Error> {
-    let found = rows::<DB>(conn, DB::SCHEDULES.rows, &[ids.into(), ahead.into()]).await?;
-    found.iter().map(|found| Ok((row(found)?, found.int(25)? != 0))).collect()
-}
-
-fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
-    Ok(ScheduleRow {
-        id: row.int(0)?,
-        app: row.text(2)?,
-        definition: Definition {
-            name: row.text(1)?,
-            kind: row.text(3)?,
-            queue: row.text(4)?,
-            args: row.text(5)?,
-            priority: number(row.int(6)?)?,
-            max_retries: row.maybe_int(7)?.map(number).transpose()?,
-            expression: row.text(8)?,
-            zone: row.text(9)?,
-            gap: row.maybe_text(10)?,
-            fold: row.maybe_text(11)?,
-            missed: row.text(12)?,
-            window_s: row.maybe_int(13)?,
-            overlap: row.text(14)?,
-            jitter_ms: row.int(15)?,
-        },
-        changed_at: time(row, 16)?,
-        paused_at: row.maybe_int(17)?,
-        retired_at: row.maybe_int(18)?,
-        next_at: row.maybe_int(19)?,
-        last_at: row.maybe_int(20)?,
-        last_job_id: row.maybe_int(21)?,
-        error: row.maybe_text(22)?,
-        now: row.int(23)?,
-        busy: row.maybe_int(24)?,
-    })
+/// Locks the schedule with this name, if it exists and was not removed.
+async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Option<ScheduleRow>, sqlx::Error> {
+    let found = ids::<DB>(conn, DB::SCHEDULES.named, &[name.into()]).await?;
+    let rows = read::<DB>(conn, &found, 0).await?;
+    Ok(rows.into_iter().map(|(row, _)| row).find(|row| row.retired_at.is_none()))
 }
 
 fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
@@ -81,20 +46,25 @@ fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
     })
 }
 
+fn noted(row: &impl Cells) -> Result<Noted, sqlx::Error> {
+    Ok(Noted {
+        tick: row.int(0)?,
+        job_id: row.maybe_int(1)?,
+        outcome: row.text(2)?,
+        skipped: row.int(3)?,
+        note: row.maybe_text(4)?,
+        at: time(row, 5)?,
+    })
+}
+
 #[async_trait]
-impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
+impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
     async fn look(&self, by: &Scheduler, kinds: &[String], ahead: i64) -> Result<Seen, Error> {
-        let args = (by.app.clone(), json(kinds), by.worker, ahead);
-        self.run(Via::Schedules, Mode::Read, "cannot look for schedules", args, |conn, (app, kinds, worker, ahead)| {
-            async move {
-                let binds =
-                    [(&**app).into(), kinds.as_str().into(), (*worker).into(), MOST_DUE.into(), (*ahead).into()];
-                let found = rows::<DB>(conn, DB::SCHEDULES.look, &binds).await?;
-                seen(found.first().ok_or(sqlx::Error::RowNotFound)?)
-            }
-            .boxed()
-        })
-        .await
+        const DOING: &str = "cannot look for schedules";
+        let kinds = json(kinds);
+        let binds = [(&*by.app).into(), kinds.as_str().into(), by.worker.into(), MOST_DUE.into(), ahead.into()];
+        let found = self.read(Via::Schedules, DOING, DB::SCHEDULES.look, &binds, seen).await?.pop();
+        found.ok_or(sqlx::Error::RowNotFound).doing(DOING)
     }
 
     async fn register(&self, by: &Scheduler, since: Option<i64>) -> Result<(), Error> {
@@ -117,10 +87,8 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
 
     #[cfg(feature = "testing")]
     async fn adopt(&self, ahead: i64) -> Result<(), Error> {
-        self.run(Via::Schedules, Mode::Write, "cannot move schedules in time", ahead, |conn, ahead| {
-            async move { execute::<DB>(conn, DB::TESTING.adopt, &[(*ahead).into()]).await.map(drop) }.boxed()
-        })
-        .await
+        let binds = [ahead.into()];
+        self.write(Via::Schedules, "cannot move schedules in time", DB::TESTING.adopt, &binds).await.map(drop)
     }
 
     #[cfg(feature = "testing")]
@@ -137,14 +105,8 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
     }
 
     async fn silent(&self) -> Result<Vec<String>, Error> {
-        self.run(Via::Schedules, Mode::Read, "cannot look for silent schedules", (), |conn, ()| {
-            async move {
-                let found = rows::<DB>(conn, DB::SCHEDULES.silent, &[]).await?;
-                found.iter().map(|row| row.text(0)).collect()
-            }
-            .boxed()
-        })
-        .await
+        let doing = "cannot look for silent schedules";
+        self.read(Via::Schedules, doing, DB::SCHEDULES.silent, &[], |row| row.text(0)).await
     }
 
     async fn purge_ticks(&self, keep: Duration, limit: u32) -> Result<u64, Error> {
@@ -165,34 +127,95 @@ impl<DB: Dialect + Signals> ScheduleStore for SqlStore<DB> {
     }
 
     async fn define(&self, definition: &Definition) -> Result<Named<()>, Error> {
-        admin::define(self, definition).await
-    }
-
-    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error> {
-        admin::change(self, name, change).await
-    }
-
-    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
-        admin::fire_by_hand(self, name, max_retries).await
-    }
-
-    async fn list(&self, after: &str, limit: u32) -> Result<Vec<(ScheduleRow, bool)>, Error> {
-        admin::list(self, after, limit).await
-    }
-
-    async fn history(&self, name: &str, before: i64, limit: u32) -> Result<Named<Vec<Noted>>, Error> {
-        admin::history(self, name, before, limit).await
-    }
-
-    async fn tick_of(&self, job: i64) -> Result<Option<(String, i64, String)>, Error> {
-        // a handler may hold the pool's last connection
-        self.run(Via::Schedules, Mode::Read, "cannot read the job's tick", job, |conn, job| {
+        self.run(Via::Pool, Mode::Transaction, "cannot write a schedule", definition.clone(), |conn, definition| {
             async move {
-                let found = rows::<DB>(conn, DB::SCHEDULES.tick_of, &[(*job).into()]).await?;
-                found.first().map(|row| Ok((row.text(0)?, row.int(1)?, row.text(2)?))).transpose()
+                match locked::<DB>(conn, &definition.name).await? {
+                    Some(row) if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
+                    Some(row) if row.definition.is_same_as(definition) => return Ok(Ok(())),
+                    _ => {}
+                }
+                let list = json(std::slice::from_ref(definition));
+                execute::<DB>(conn, DB::SCHEDULES.define, &[list.as_str().into(), "".into()]).await?;
+                Ok(Ok(()))
             }
             .boxed()
         })
         .await
+    }
+
+    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error> {
+        let args = (name.to_owned(), change);
+        self.run(Via::Pool, Mode::Transaction, "cannot change a schedule", args, |conn, (name, change)| {
+            async move {
+                let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
+                let sql = match change {
+                    Change::Remove if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
+                    Change::Remove => DB::SCHEDULES.retire,
+                    Change::Pause => DB::SCHEDULES.pause,
+                    Change::Resume => DB::SCHEDULES.resume,
+                };
+                execute::<DB>(conn, sql, &[[row.id].as_slice().into()]).await?;
+                Ok(Ok(()))
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
+        let args = (name.to_owned(), max_retries);
+        let fired = self
+            .run(Via::Pool, Mode::Transaction, "cannot fire a schedule", args, |conn, (name, max_retries)| {
+                async move {
+                    let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
+                    let new = job(&row, max_retries(&row.definition.kind), None);
+                    let inserted = insert::<DB>(conn, &[new]).await?;
+                    let job_id = *inserted.first().ok_or(sqlx::Error::RowNotFound)?;
+                    let (id, outcome, next_us) = (row.id, TickOutcome::Hand.as_str(), row.next_at);
+                    let tick = Tick { id, tick_us: row.now, job_id: Some(job_id), outcome, skipped: 0, note: None };
+                    execute::<DB>(conn, DB::SCHEDULES.ticks, &[json(&[tick]).as_str().into()]).await?;
+                    let error = row.error.as_deref();
+                    // with `overlap = skip`, ticks wait for all jobs from the oldest one on
+                    let oldest = row.busy.or(Some(job_id));
+                    let moved = Moved { id, next_us, last_us: None, job_id: oldest, error };
+                    execute::<DB>(conn, DB::SCHEDULES.moved, &[json(&[moved]).as_str().into()]).await?;
+                    Ok(Ok(job_id))
+                }
+                .boxed()
+            })
+            .await?;
+        if fired.is_ok() {
+            announce(self);
+        }
+        Ok(fired)
+    }
+
+    async fn list(&self, after: &str, limit: u32) -> Result<Vec<(ScheduleRow, bool)>, Error> {
+        let args = (after.to_owned(), i64::from(limit));
+        self.run(Via::Pool, Mode::Read, "cannot list schedules", args, |conn, (after, limit)| {
+            async move {
+                let found = ids::<DB>(conn, DB::SCHEDULES.list, &[after.as_str().into(), (*limit).into()]).await?;
+                read::<DB>(conn, &found, 0).await
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    async fn history(&self, name: &str, before: i64, limit: u32) -> Result<Named<Vec<Noted>>, Error> {
+        let binds = [name.into(), before.into(), i64::from(limit).into()];
+        let found = self.read(Via::Pool, "cannot list ticks", DB::SCHEDULES.history, &binds, |row| {
+            // without a tick: the schedule is there, and has none
+            Ok(if matches!(row.maybe_int(0), Ok(None)) { None } else { Some(noted(row)?) })
+        });
+        let found = found.await?;
+        Ok(if found.is_empty() { Err(NotThere::Unknown) } else { Ok(found.into_iter().flatten().collect()) })
+    }
+
+    async fn tick_of(&self, job: i64) -> Result<Option<(String, i64, String)>, Error> {
+        // a handler may hold the pool's last connection
+        let tick = |row: &DB::Row| Ok((row.text(0)?, row.int(1)?, row.text(2)?));
+        let doing = "cannot read the job's tick";
+        Ok(self.read(Via::Schedules, doing, DB::SCHEDULES.tick_of, &[job.into()], tick).await?.pop())
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::JobId;
+use crate::state::JobId;
 use crate::store::engine::dialect::Seen;
-use crate::store::engine::driver::Cells;
+use crate::store::engine::driver::{Cells, Driver, json, rows};
 use crate::store::values::{Ask, Claimed, Lane, LaneHead, Share};
 
 /// A whole number of another width. Anything else was not written by us.
@@ -70,26 +70,27 @@ struct Begin<'a> {
     priority: i16,
 }
 
-/// For each kind, the lane behind which discovery starts, as JSON. The empty queue name stands for the beginning: no
-/// queue has it.
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
-pub(crate) fn begins(kinds: &[String], behind: &[Lane]) -> String {
-    let mut begins = Vec::with_capacity(kinds.len());
-    for kind in kinds {
+/// Discovers lanes by such a statement. Its rows: the columns of [`lane_head`], and whether the lane is left out (its
+/// queue is paused).
+pub(crate) async fn discover<DB: Driver>(
+    conn: &mut DB::Connection,
+    sql: &'static str,
+    kinds: &[String],
+    behind: &[Lane],
+    most: usize,
+) -> Result<Seen, sqlx::Error> {
+    let begins = kinds.iter().map(|kind| {
         let lane = behind.iter().find(|lane| *lane.kind == **kind);
+        // no queue has the empty name, which stands for the beginning
         let (queue, priority) = lane.map_or(("", 0), |lane| (&*lane.queue, lane.priority));
-        begins.push(Begin { kind, queue, priority });
-    }
-    crate::store::engine::driver::json(&begins)
-}
-
-/// Reads the rows of such a statement: the columns of [`lane_head`], and whether the lane is left out (its queue is
-/// paused).
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "MySQL goes by kind"))]
-pub(crate) fn seen<R: Cells>(rows: &[R], kinds: &[String], most: usize) -> Result<Seen, sqlx::Error> {
+        Begin { kind, queue, priority }
+    });
+    let begins = json(&begins.collect::<Vec<_>>());
+    let rows = rows::<DB>(conn, sql, &[begins.as_str().into(), (most as i64).into()]).await?;
     let mut seen = Seen { round_trips: 1, ..Seen::default() };
+    seen.now = rows.first().map(|row| row.int(4)).transpose()?;
     let mut last: HashMap<Arc<str>, (usize, Lane)> = HashMap::new();
-    for row in rows {
+    for row in &rows {
         let head = lane_head(row)?;
         let (count, lane) = last.entry(head.lane.kind.clone()).or_insert_with(|| (0, head.lane.clone()));
         (*count, *lane) = (*count + 1, head.lane.clone());

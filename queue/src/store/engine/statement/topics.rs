@@ -5,7 +5,7 @@
 //!
 //! [`Bind::Ints`]: crate::store::engine::driver::Bind::Ints
 
-use crate::store::engine::statement::script::{Script, find, named, topic};
+use crate::store::engine::statement::{Script, find, named, topic};
 
 const SHARED: &str = topic!("engine", "shared");
 
@@ -125,6 +125,11 @@ statements! {
         busy: sql,
         /// Binds: worker. Releases that lock.
         idle: sql,
+        /// Takes the [claim lock](crate::store::Jobs::take_claim_lock); waits up to a second. One row: 1 if it was
+        /// taken. Anything else, or an error: it was not.
+        claim_lock: sql,
+        /// Releases it.
+        claim_unlock: sql,
     }
 }
 
@@ -161,9 +166,9 @@ statements! {
         stats: sql,
         /// Rows of queue, pause, and the numbers of scheduled, ready, running and retrying jobs.
         queues: sql,
-        /// Rows as [`inspect`](crate::store::engine::admin::inspect) reads them.
+        /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
-        /// Binds as [`inspect`](crate::store::engine::admin::inspect) gives them to all lists of jobs. Rows as it reads
+        /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all lists of jobs. Rows as it reads
         /// them.
         jobs_hot: sql,
         /// As before.
@@ -181,7 +186,7 @@ statements! {
         /// Binds: queue.
         resume: shared,
         /// See [`AdminStore::run_now`](crate::store::AdminStore::run_now). In all changes, the value of each statement
-        /// is a list of [`ChangedJob`](crate::store::engine::admin::changes)s. Each `find` returns ids.
+        /// is a list of [`ChangedJob`](crate::store::engine::changes)s. Each `find` returns ids.
         run_now: script,
         /// See [`AdminStore::reschedule`](crate::store::AdminStore::reschedule).
         reschedule: script,
@@ -198,7 +203,7 @@ statements! {
 }
 
 statements! {
-    /// What [`gauges`](crate::store::engine::admin::gauges) reads. The files explain the values and rows.
+    /// What [`gauges`](crate::store::engine::gauges) reads. The files explain the values and rows.
     GaugeStatements {
         lanes: sql,
         waiting: sql,
@@ -270,7 +275,6 @@ statements! {
 #[cfg(feature = "testing")]
 statements! {
     /// For tests of users.
-    #[cfg_attr(not(feature = "schedules"), allow(dead_code, reason = "one statement is about schedules"))]
     TestStatements {
         /// Moves the times of all jobs. See [`TestStore::shift`](crate::store::TestStore::shift).
         shift: script,

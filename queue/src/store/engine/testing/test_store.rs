@@ -7,39 +7,32 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::store::TestStore;
-use crate::store::engine::connection::notify::Signals;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, ids, rows};
-use crate::store::engine::statement::script::When;
-use crate::store::engine::testing::given::{Given, Requests};
+use crate::store::engine::driver::{Cells, execute, ids};
+use crate::store::engine::statement::When;
+use crate::store::engine::testing::{Given, Requests};
 use crate::store::values::Whose;
 
 /// A store on a lent connection.
-pub(crate) fn lent<DB: Dialect + Signals>() -> (Arc<dyn TestStore>, Requests<DB>) {
+pub(crate) fn lent<DB: Dialect>() -> (Arc<dyn TestStore>, Requests<DB>) {
     let (given, requests) = Given::new();
     (Arc::new(SqlStore::<DB>::on(given)), requests)
 }
 
 #[async_trait]
-impl<DB: Dialect + Signals> TestStore for SqlStore<DB> {
+impl<DB: Dialect> TestStore for SqlStore<DB> {
     fn is_given(&self) -> bool {
         self.whose() == Whose::InTransaction
     }
 
     async fn standstill(&self) -> Result<(i64, i64), Error> {
         let Some(sql) = DB::STANDSTILL.filter(|_| self.is_given()) else { return Ok((0, 0)) };
-        self.run(Via::Pool, Mode::Read, "cannot read the time", (), move |conn, ()| {
-            async move {
-                let found = rows::<DB>(conn, sql, &[]).await?;
-                found.first().map_or(Ok((0, 0)), |row| match row.int(2)? {
-                    0 => Ok((0, 0)),
-                    _ => Ok((row.int(0)?, row.int(1)?)),
-                })
-            }
-            .boxed()
-        })
-        .await
+        let found = self.read(Via::Pool, "cannot read the time", sql, &[], |row| match row.int(2)? {
+            0 => Ok((0, 0)),
+            _ => Ok((row.int(0)?, row.int(1)?)),
+        });
+        Ok(found.await?.pop().unwrap_or_default())
     }
 
     async fn shift(&self, micros: i64, after: i64) -> Result<(), Error> {

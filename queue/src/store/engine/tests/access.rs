@@ -116,7 +116,7 @@ async fn a_line_that_was_forgotten_is_missed_before_it_is_needed() {
         end().await.unwrap();
         word.send_replace(1);
         let missed = async {
-            while store.keeps_ends().await {
+            while store.line(Via::Ends).unwrap().lock().await.is_some() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };

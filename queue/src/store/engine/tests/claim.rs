@@ -56,7 +56,7 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
 
 async fn one_has_the_turn_to_claim<DB: TestDb>(db: Db<DB>) {
     let other = SqlStore::new(db.pool.clone());
-    if DB::CLAIM_LOCK.is_none() {
+    if DB::SESSIONS.is_none() {
         assert!(!db.store.take_claim_lock().await.unwrap());
         return db.store.release_claim_lock().await.unwrap();
     }

@@ -1,7 +1,7 @@
 //! The fence of a completion in the handler's own transaction.
 
 use super::*;
-use crate::store::engine::jobs::complete::{complete, guard};
+use crate::store::engine::jobs::ends::{complete, guard};
 use crate::store::values::RunningRow;
 
 on_each! {

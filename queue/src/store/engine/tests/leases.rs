@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limits::micros;
-use crate::store::engine::statement::script::When;
+use crate::store::engine::statement::When;
 use crate::store::values::Sight;
 
 on_each!(

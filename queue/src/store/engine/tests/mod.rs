@@ -54,8 +54,7 @@ use futures_util::FutureExt;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Pool};
 
-use super::connection::notify::Signals;
-use super::connection::operation::{COUNT_LIMIT, Mode, SqlStore, Via};
+use super::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use super::dialect::Dialect;
 use super::driver::{Bind, Cells, execute, ids, rows};
 use super::migrate;
@@ -68,7 +67,7 @@ use crate::store::values::{
 use crate::store::{Access, AdminStore, Jobs, Leases, Upkeep};
 
 /// What a test needs of an engine.
-trait TestDb: Dialect + Signals {
+trait TestDb: Dialect {
     /// The engine's current time plus so many seconds, as an expression of a time column's type.
     fn in_seconds(seconds: i64) -> String;
     /// A time as microseconds since 1970.

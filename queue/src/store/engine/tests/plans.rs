@@ -1,7 +1,7 @@
 //! How the database runs the statements.
 
 use super::*;
-use crate::store::engine::statement::script::{Script, When, all, sql, topic};
+use crate::store::engine::statement::{Script, When, all, sql, topic};
 
 on_each!(
     plans_do_not_follow_the_statistics,

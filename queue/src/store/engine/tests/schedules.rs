@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::limits::START_OF_9999;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::KnownKind;
-use crate::schedule::rules::{Missed, Overlap};
 use crate::schedule::spec::Schedule;
+use crate::schedule::spec::{Missed, Overlap};
 use crate::store::ScheduleStore;
 use crate::store::schedules::{Change, Kinds, NotThere, Scheduler};
 

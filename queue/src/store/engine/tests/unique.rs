@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::engine::jobs::enqueue::enqueue;
-use crate::store::engine::unique::sweep::{over, sweep};
+use crate::store::engine::unique::keys::{over, sweep};
 use crate::store::values::Unwritten;
 use crate::unique::{Enqueued, OnConflict, UniqueJob, UniqueUntil};
 

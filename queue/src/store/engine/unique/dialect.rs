@@ -106,10 +106,6 @@ pub(crate) struct Given<'a> {
     pub(crate) fence: i32,
     /// None: no longer than the job has it.
     #[serde(skip)]
-    #[cfg_attr(
-        not(feature = "mysql"),
-        allow(dead_code, reason = "the others give new jobs their keys as they insert")
-    )]
     pub(crate) at_least_us: Option<i64>,
 }
 

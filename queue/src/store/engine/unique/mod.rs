@@ -7,8 +7,7 @@
 
 pub(crate) mod dialect;
 mod group;
-pub(super) mod send_back;
-pub(super) mod sweep;
+pub(super) mod keys;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -17,9 +16,8 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::limits::micros;
-use crate::store::engine::connection::operation::LIMIT;
-use crate::store::engine::connection::operation::Pauses;
 use crate::store::engine::connection::savepoint::Together;
+use crate::store::engine::connection::{LIMIT, pauses};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json, rows};
 use crate::store::engine::statement::read::number;
@@ -52,7 +50,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
         return Ok(placed);
     }
     let mut way = if shortest == Way::Bets { shortest } else { Way::Locks };
-    let mut pauses = Pauses::new(LIMIT);
+    let mut pauses = pauses(LIMIT);
     loop {
         let mut together = match whose {
             Whose::Pools => Together::<DB>::begin_in_pool(conn).await?,
@@ -126,10 +124,6 @@ async fn place<DB: Dialect>(
 }
 
 /// Runs a statement on a list, a part at a time.
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "MySQL takes values row by row")
-)]
 pub(crate) async fn on_each_part<DB: Dialect, T: Serialize>(
     conn: &mut DB::Connection,
     sql: &'static str,
@@ -143,10 +137,6 @@ pub(crate) async fn on_each_part<DB: Dialect, T: Serialize>(
 
 /// The holders of those keys that are not free, by a statement on a list of [`Key`]s. Rows: the place, then as
 /// [`holder`] reads them.
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres")),
-    allow(dead_code, reason = "MySQL asks for the keys of one kind")
-)]
 pub(crate) async fn holders<DB: Dialect>(
     conn: &mut DB::Connection,
     sql: &'static str,
@@ -258,19 +248,4 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
     let (id, fence) = (holder.id, holder.under);
     let replacement = Replacement { id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us };
     Ok(execute::<DB>(conn, DB::UNIQUE.replace, &[json(&[replacement]).as_str().into()]).await? == 1)
-}
-
-/// The key of a job, if it was enqueued with one.
-pub(super) async fn key_of<DB: Dialect>(conn: &mut DB::Connection, id: i64) -> Result<Option<String>, sqlx::Error> {
-    rows::<DB>(conn, DB::UNIQUE.key_of, &[id.into()]).await?.first().map(|row| row.text(0)).transpose()
-}
-
-/// The last job that took a key.
-pub(super) async fn last_of<DB: Dialect>(
-    conn: &mut DB::Connection,
-    kind: &str,
-    key: &str,
-) -> Result<Option<i64>, sqlx::Error> {
-    let found = rows::<DB>(conn, DB::UNIQUE.last_of, &[kind.into(), key.into()]).await?;
-    found.first().map(|row| row.int(0)).transpose()
 }

@@ -89,14 +89,6 @@ WHERE j.worker_id = 0 AND j.kind = $1 AND j.queue = $2 AND j.priority = $3 AND j
 ORDER BY j.run_at DESC, j.id DESC
 LIMIT $4
 
--- name: claim_lock
--- Takes the claim lock; waits up to 1 s. Lock names are per server, not per database, and at most 64 characters.
-SELECT GET_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32)), 1)
-
--- name: claim_unlock
--- This session holds no other lock.
-SELECT RELEASE_ALL_LOCKS()
-
 -- name: claim
 -- Locks the next due rows of one ask, and no other rows. The fence wraps and the attempt is capped: a row edited to the
 -- maximum must not fail the claim of other rows.

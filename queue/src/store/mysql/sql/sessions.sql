@@ -1,4 +1,4 @@
--- Locks that the server releases with a connection: they show that a worker lives.
+-- Locks that the server releases with a connection: they show that a worker lives, or that it claims.
 
 -- name: run
 -- Identifies the server run by start time in seconds and server id. No row in the first second, in which an earlier run
@@ -17,3 +17,11 @@ SELECT GET_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.qu
 
 -- name: idle
 SELECT RELEASE_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32), '_', $1))
+
+-- name: claim_lock
+-- Takes the claim lock; waits up to 1 s. Lock names are per server, not per database, and at most 64 characters.
+SELECT GET_LOCK(CONCAT('queue_', LEFT(SHA2(CONCAT(COALESCE(DATABASE(), ''), '.queue_jobs'), 224), 32)), 1)
+
+-- name: claim_unlock
+-- This session holds no other lock.
+SELECT RELEASE_ALL_LOCKS()

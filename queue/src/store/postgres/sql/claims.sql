@@ -67,16 +67,6 @@ FROM (
 ) AS next
 GROUP BY ask
 
--- name: claim_lock
--- Takes the claim lock. The timeout is for this statement only. Key -1 is free: workers use keys from 0 on. Locks are
--- counted, so all are released first: a failed statement may have left one.
-SELECT 1, pg_advisory_unlock_all(), set_config('lock_timeout', '1s', true),
-       pg_advisory_lock('queue_jobs'::regclass::oid::integer, -1)
-
--- name: claim_unlock
--- This session holds no other lock.
-SELECT pg_advisory_unlock_all()
-
 -- name: claim
 -- Claims rows of one ask, the most common case, and writes the claim record. The ids travel as an array, so that the
 -- update stays on the primary key, whatever the statistics say.

@@ -5,13 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::FutureExt;
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::gauges::{Count, Depth, Gauges};
-use crate::store::engine::connection::notify::Signals;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, json, rows};
 
@@ -43,11 +39,7 @@ fn budget(lanes: usize) -> i64 {
     if lanes < 100 { 10 * MOST_JOBS } else { 6_000 }
 }
 
-pub(crate) async fn gauges<DB: Dialect + Signals>(store: &SqlStore<DB>) -> Result<Gauges, Error> {
-    store.run(Via::Pool, Mode::Read, "cannot read the gauges", (), |conn, ()| read::<DB>(conn).boxed()).await
-}
-
-async fn read<DB: Dialect>(conn: &mut DB::Connection) -> Result<Gauges, sqlx::Error> {
+pub(crate) async fn read<DB: Dialect>(conn: &mut DB::Connection) -> Result<Gauges, sqlx::Error> {
     let mut depths = Depths::default();
     let mut held = 0;
     for row in rows::<DB>(conn, DB::GAUGES.running, &[MOST_JOBS.into()]).await? {

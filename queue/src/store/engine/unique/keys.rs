@@ -1,9 +1,11 @@
-//! Keys of jobs that are nowhere any more.
+//! Keys outside enqueues: dead letters that are sent back take theirs again, and those of jobs that are nowhere any more
+//! are removed.
 //!
 //! Retention removes the keys of the jobs that it removes, unless their time is not over. The sweep finds all others:
 //! keys with a time, and those of jobs that somebody deleted. It walks through the unique jobs by their ids, over and
 //! over. Where it finds much to remove, it continues without a pause, so that it keeps up with what is written.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,10 +13,14 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::store::engine::connection::operation::{Mode, SqlStore, Via};
+use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, ids, rows};
-use crate::store::engine::statement::script::When;
+use crate::store::engine::driver::{Cells, rows};
+use crate::store::engine::statement::find_then;
+use crate::store::engine::statement::read::number;
+use crate::store::engine::unique::CHUNK;
+use crate::store::engine::unique::dialect::{Given, Key};
+use crate::store::values::Refusal;
 
 /// How many unique jobs one statement looks at.
 const PART: usize = 1_000;
@@ -122,14 +128,58 @@ pub(crate) async fn over<DB: Dialect>(
 
 /// Removes the keys of jobs that are nowhere any more. A key whose time is not over stays, and one that somebody locks.
 pub(crate) async fn sweep<DB: Dialect>(conn: &mut DB::Connection, jobs: &[i64]) -> Result<(), sqlx::Error> {
+    find_then::<DB>(conn, DB::UNIQUE.sweep, &[jobs.into()]).await.map(drop)
+}
+
+/// Gives sent-back jobs their keys again. Returns those whose key is taken. They must not stay sent back.
+pub(crate) async fn take_again<DB: Dialect>(
+    conn: &mut DB::Connection,
+    sent_back: &[i64],
+) -> Result<Vec<Refusal>, sqlx::Error> {
     let mut found = Vec::new();
-    for (when, sql) in DB::UNIQUE.sweep.steps() {
-        match when {
-            When::Find => found = ids::<DB>(conn, sql, &[jobs.into()]).await?,
-            When::Found if found.is_empty() => {}
-            When::Found => drop(execute::<DB>(conn, sql, &[found.as_slice().into()]).await?),
-            _ => drop(execute::<DB>(conn, sql, &[jobs.into()]).await?),
+    for chunk in sent_back.chunks(CHUNK) {
+        for row in rows::<DB>(conn, DB::UNIQUE.noted, &[chunk.into()]).await? {
+            let until = if row.text(3)? == "start" { "start" } else { "end" };
+            found.push((row.int(0)?, row.text(1)?, row.text(2)?, until, number(row.int(4)?)?));
         }
     }
-    Ok(())
+    // of several dead letters with one key, the newest goes back
+    found.sort_unstable_by(|a, b| (&a.1, &a.2, b.0).cmp(&(&b.1, &b.2, a.0)));
+    let mut refusals = Vec::new();
+    found.dedup_by(|it, kept| {
+        let same = (&it.1, &it.2) == (&kept.1, &kept.2);
+        if same {
+            refusals.push(Refusal { id: it.0, key: it.2.clone(), holder: kept.0 });
+        }
+        same
+    });
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = found.iter().enumerate().map(|(place, (_, kind, key, ..))| Key { place, kind, key });
+    let keys: Vec<Key<'_>> = keys.collect();
+    DB::lock(conn, &keys).await?;
+    for holder in DB::holders(conn, &keys).await? {
+        let (id, _, key, ..) = &found[holder.place];
+        if holder.id != *id {
+            refusals.push(Refusal { id: *id, key: key.clone(), holder: holder.id });
+        }
+    }
+    if refusals.is_empty() {
+        let given = found.iter().map(|(id, kind, key, until, fence)| Given {
+            kind,
+            key,
+            job_id: *id,
+            until,
+            fence: *fence,
+            at_least_us: None,
+        });
+        DB::give(conn, &given.collect::<Vec<_>>()).await?;
+    }
+    // of two dead letters, the newest may be refused as well: then its holder is that of both
+    let holders: HashMap<i64, i64> = refusals.iter().map(|refusal| (refusal.id, refusal.holder)).collect();
+    for refusal in &mut refusals {
+        refusal.holder = holders.get(&refusal.holder).copied().unwrap_or(refusal.holder);
+    }
+    Ok(refusals)
 }
