@@ -22,6 +22,8 @@ pub use crate::store::values::{AttemptOutcome, Claimed};
 /// Something that operators may want to know. [`WorkerBuilder::observe`](crate::WorkerBuilder::observe) passes each one
 /// on. The log has it under the name in the field `event`.
 ///
+/// Variants and fields are added in minor versions: end each pattern with `..`.
+///
 /// ```
 /// # fn example(pool: sqlx::SqlitePool) {
 /// use queue::telemetry::Event;
@@ -38,7 +40,6 @@ pub use crate::store::values::{AttemptOutcome, Claimed};
 pub enum Event<'a> {
     /// Jobs were written. Only [`observe_enqueues`] tells it, and it is not logged. The transaction that wrote them may
     /// still be rolled back.
-    #[non_exhaustive]
     JobsEnqueued {
         /// Their kind.
         kind: &'a str,
@@ -48,7 +49,6 @@ pub enum Event<'a> {
         jobs: usize,
     },
     /// Jobs may wait for connections of the worker's pool.
-    #[non_exhaustive]
     WorkerPoolSmall {
         /// The most connections of the pool.
         connections: u32,
@@ -58,7 +58,6 @@ pub enum Event<'a> {
         kept: u32,
     },
     /// The worker serves queues that no job it knows declares.
-    #[non_exhaustive]
     WorkerQueuesUndeclared {
         /// The worker's number.
         worker: i64,
@@ -66,7 +65,6 @@ pub enum Event<'a> {
         queues: String,
     },
     /// The worker does not serve the queues that these jobs declare.
-    #[non_exhaustive]
     WorkerJobsUnserved {
         /// The worker's number.
         worker: i64,
@@ -74,7 +72,6 @@ pub enum Event<'a> {
         jobs: String,
     },
     /// A worker is ready to claim.
-    #[non_exhaustive]
     WorkerStarted {
         /// Its number.
         worker: i64,
@@ -88,7 +85,6 @@ pub enum Event<'a> {
         kinds: String,
     },
     /// A worker was told to stop.
-    #[non_exhaustive]
     WorkerStopping {
         /// Its number.
         worker: i64,
@@ -98,13 +94,11 @@ pub enum Event<'a> {
         released: usize,
     },
     /// A worker has ended.
-    #[non_exhaustive]
     WorkerStopped {
         /// Its number.
         worker: i64,
     },
     /// A worker lost its lease and cancelled its running jobs. It starts over under a new number.
-    #[non_exhaustive]
     WorkerLeaseLost {
         /// Its number until now.
         worker: i64,
@@ -116,7 +110,6 @@ pub enum Event<'a> {
         waiting: usize,
     },
     /// Another worker was declared lost, because its session or its lease ended.
-    #[non_exhaustive]
     WorkerLost {
         /// The number of the lost one.
         worker: i64,
@@ -126,38 +119,32 @@ pub enum Event<'a> {
         by_lease: bool,
     },
     /// A worker that lost its lease works again.
-    #[non_exhaustive]
     WorkerJoined {
         /// Its new number.
         worker: i64,
     },
     /// The database fails. Told once per outage, again each minute, and for each different error.
-    #[non_exhaustive]
     DatabaseLost {
         /// What it answered.
         error: &'a Error,
     },
     /// The database is in memory, and the pool may close the connection that holds it.
     #[cfg(feature = "sqlite")]
-    #[non_exhaustive]
     DatabaseFleeting {
         /// What to do.
         text: &'a str,
     },
     /// The database answers again.
-    #[non_exhaustive]
     DatabaseBack {
         /// For how long it did not.
         outage: Duration,
     },
     /// A worker has claimed jobs. Not logged.
-    #[non_exhaustive]
     JobsClaimed {
         /// The jobs.
         jobs: &'a [Claimed],
     },
     /// An attempt begins. Not logged.
-    #[non_exhaustive]
     JobStarted {
         /// The job.
         job: &'a Claimed,
@@ -167,7 +154,6 @@ pub enum Event<'a> {
         promise: Option<Duration>,
     },
     /// A job starts that was lost with two or more workers.
-    #[non_exhaustive]
     JobSuspected {
         /// The job.
         job: &'a Claimed,
@@ -175,7 +161,6 @@ pub enum Event<'a> {
         alone: bool,
     },
     /// An attempt completed its job.
-    #[non_exhaustive]
     JobCompleted {
         /// The job.
         job: &'a Claimed,
@@ -183,7 +168,6 @@ pub enum Event<'a> {
         ran: Duration,
     },
     /// An attempt completed its job in a transaction of its own, and failed after that was committed.
-    #[non_exhaustive]
     JobFailedAfterCommit {
         /// The job.
         job: &'a Claimed,
@@ -193,7 +177,6 @@ pub enum Event<'a> {
         error: Option<String>,
     },
     /// An attempt failed and the job will be retried.
-    #[non_exhaustive]
     JobFailed {
         /// The job.
         job: &'a Claimed,
@@ -207,7 +190,6 @@ pub enum Event<'a> {
         error: Option<String>,
     },
     /// A job went to the dead letters.
-    #[non_exhaustive]
     JobDead {
         /// The job.
         job: &'a Claimed,
@@ -219,7 +201,6 @@ pub enum Event<'a> {
         error: Option<String>,
     },
     /// A job went to the dead letters, because the database refused to record how it ended.
-    #[non_exhaustive]
     JobUnrecordable {
         /// The job's number.
         id: i64,
@@ -227,7 +208,6 @@ pub enum Event<'a> {
         error: &'a str,
     },
     /// A job was cancelled.
-    #[non_exhaustive]
     JobCancelled {
         /// The job.
         job: &'a Claimed,
@@ -235,7 +215,6 @@ pub enum Event<'a> {
         ran: Duration,
     },
     /// A job asked to run later.
-    #[non_exhaustive]
     JobSnoozed {
         /// The job.
         job: &'a Claimed,
@@ -247,13 +226,11 @@ pub enum Event<'a> {
         error: Option<String>,
     },
     /// A job was released at shutdown, without counting an attempt.
-    #[non_exhaustive]
     JobReleased {
         /// The job.
         job: &'a Claimed,
     },
     /// A job was released before its handler began, because what the handler needs was not there.
-    #[non_exhaustive]
     JobUnbegun {
         /// The job.
         job: &'a Claimed,
@@ -263,13 +240,11 @@ pub enum Event<'a> {
         error: Option<String>,
     },
     /// A job was released, because the answer to its claim was lost.
-    #[non_exhaustive]
     ClaimLost {
         /// The job's number.
         id: i64,
     },
     /// An attempt did not end when it was told to, and was dropped.
-    #[non_exhaustive]
     JobDropped {
         /// The job.
         job: &'a Claimed,
@@ -277,20 +252,17 @@ pub enum Event<'a> {
         reason: &'a dyn std::fmt::Debug,
     },
     /// An attempt does not even leave its thread, and was left behind.
-    #[non_exhaustive]
     JobLeftBehind {
         /// The job.
         job: &'a Claimed,
     },
     /// The database refused the end of an attempt, because another attempt is current. So the events of that end are
     /// not what became of the job.
-    #[non_exhaustive]
     JobRefused {
         /// The job's number.
         id: i64,
     },
     /// A dead letter was not sent back, because another job has its key. Only logged.
-    #[non_exhaustive]
     NotSentBack {
         /// The dead letter's number.
         id: i64,
@@ -298,7 +270,6 @@ pub enum Event<'a> {
         holder: i64,
     },
     /// Jobs of lost workers were rescued.
-    #[non_exhaustive]
     JobsRescued {
         /// How many wait again.
         ready: u64,
@@ -308,27 +279,23 @@ pub enum Event<'a> {
         cancelled: u64,
     },
     /// Retention removed finished jobs.
-    #[non_exhaustive]
     JobsPurged {
         /// How many.
         jobs: u64,
     },
     /// A round of retention failed. The next round tries again.
-    #[non_exhaustive]
     RetentionFailed {
         /// What the database answered.
         error: &'a Error,
     },
     /// Jobs of schedules were enqueued.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     SchedulesFired {
         /// How many.
         jobs: usize,
     },
     /// The schedules of an application were made what its code declares.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     SchedulesChanged {
         /// The application.
         app: &'a str,
@@ -339,7 +306,6 @@ pub enum Event<'a> {
     },
     /// A declared schedule has the name of another one, which stays.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     ScheduleConflict {
         /// Its name.
         schedule: &'a str,
@@ -348,7 +314,6 @@ pub enum Event<'a> {
     },
     /// A schedule does not fire.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     ScheduleFailed {
         /// Its name.
         schedule: &'a str,
@@ -357,20 +322,17 @@ pub enum Event<'a> {
     },
     /// Schedules do not fire, because they fired while the database's clock was ahead.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     SchedulesSilent {
         /// Their names.
         schedules: String,
     },
     /// So many more schedules do not fire.
     #[cfg(feature = "schedules")]
-    #[non_exhaustive]
     MoreSchedulesFailed {
         /// How many.
         more: usize,
     },
     /// A round of a feature's background work failed. The next round tries again.
-    #[non_exhaustive]
     DutyFailed {
         /// The feature.
         feature: &'a str,
@@ -380,7 +342,6 @@ pub enum Event<'a> {
         error: &'a Error,
     },
     /// The account lacks a right for a feature's background work. The worker does it no more until it is restarted.
-    #[non_exhaustive]
     DutyGivenUp {
         /// The feature.
         feature: &'a str,
