@@ -71,6 +71,42 @@ impl Next {
     }
 }
 
+/// The handler as a service, for the layers of `tower`. See [`WorkerBuilder::layer`](crate::WorkerBuilder::layer).
+#[cfg(feature = "tower")]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HandlerService;
+
+#[cfg(feature = "tower")]
+impl tower::Service<(JobContext, Next)> for HandlerService {
+    type Response = Done;
+    type Error = Refused;
+    type Future = BoxFuture<'static, Result<Done, Refused>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Refused>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (_, next): (JobContext, Next)) -> Self::Future {
+        async move { next.run().await.map_err(Refused) }.boxed()
+    }
+}
+
+/// A [`JobError`] that passes through layers, which want an [`Error`](std::error::Error). A layer of your own returns
+/// one to decide how the attempt ends. Any other error of a layer is a failure.
+#[cfg(feature = "tower")]
+#[derive(Debug)]
+pub struct Refused(pub JobError);
+
+#[cfg(feature = "tower")]
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(feature = "tower")]
+impl std::error::Error for Refused {}
+
 impl fmt::Debug for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Next").finish_non_exhaustive()

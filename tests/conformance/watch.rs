@@ -9,12 +9,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use queue::middleware::Done;
+use futures_util::future::{Either, Ready, ready};
+use queue::middleware::{Done, Next, Refused};
 use queue::telemetry::Event;
 use queue::{Job, JobContext, JobError, JobState, job};
-use queue_tests::jobs::{Hurried, Note, Play};
+use queue_tests::jobs::{Hurried, Note, Play, Remark};
 use queue_tests::{Db, Step, What, eventually, within};
 use serde_json::json;
+use tower::Service;
+use tower::layer::layer_fn;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::timeout::TimeoutLayer;
 
 use crate::logs::captured;
 
@@ -25,6 +30,7 @@ conformance! {
     wrappers_are_around_the_handler_in_order,
     a_wrapper_may_answer_instead_of_the_handler,
     a_wrapper_that_never_answers_is_stopped_by_the_time_limit,
+    layers_of_tower_are_around_the_handler,
     a_worker_is_ready_while_it_can_claim,
 }
 
@@ -237,6 +243,51 @@ async fn a_wrapper_that_never_answers_is_stopped_by_the_time_limit(db: Db) {
     let dead = db.reaches(id, JobState::Dead).await;
     assert!(dead.job.error.as_deref().is_some_and(|error| error.contains("timed out")), "{dead:?}");
     worker.stop().await;
+}
+
+/// Puts the first attempt of each job off.
+#[derive(Clone)]
+struct NotYet<S>(S);
+
+impl<S: Service<(JobContext, Next), Error: From<Refused>, Future: Send + 'static>> Service<(JobContext, Next)>
+    for NotYet<S>
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<Ready<Result<S::Response, S::Error>>, S::Future>;
+
+    fn poll_ready(&mut self, context: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, (ctx, next): (JobContext, Next)) -> Self::Future {
+        if ctx.kind() == "remark" {
+            return Either::Left(ready(Err(Refused(JobError::cancel("not today")).into())));
+        }
+        Either::Right(self.0.call((ctx, next)))
+    }
+}
+
+async fn layers_of_tower_are_around_the_handler(db: Db) {
+    let late = db.enqueue(Play::new("late", vec![Step::deaf("never")]).max_retries(0)).await;
+    let refused = db.enqueue(Remark::new("refused")).await;
+    let many = db.enqueue_all((0..6).map(|_| Play::new("many", vec![Step::Pause(5)]))).await;
+    let worker = db
+        .worker()
+        .layer(layer_fn(NotYet))
+        .layer(ConcurrencyLimitLayer::new(1))
+        .layer(TimeoutLayer::new(Duration::from_secs(1)));
+    let worker = db.start(worker);
+    let dead = db.reaches(late, JobState::Dead).await;
+    assert_eq!(dead.job.error.as_deref(), Some("request timed out"));
+    let cancelled = db.reaches(refused, JobState::Cancelled).await;
+    assert_eq!(cancelled.job.error.as_deref(), Some("not today"));
+    for id in many {
+        db.reaches(id, JobState::Completed).await;
+    }
+    worker.stop().await;
+    assert_eq!(db.probe.peak(|event| event.label == "many"), 1);
+    assert_eq!(db.probe.count(What::Started, "refused"), 0);
 }
 
 async fn a_worker_is_ready_while_it_can_claim(db: Db) {

@@ -13,6 +13,10 @@ use crate::health::Health;
 use crate::job::Job;
 use crate::limits::check_name;
 use crate::middleware::{Done, Next, Wrappers};
+#[cfg(feature = "tower")]
+use crate::middleware::{HandlerService, Refused};
+#[cfg(feature = "tower")]
+use crate::outcome::BoxError;
 use crate::outcome::JobError;
 use crate::registry::{JobDefinition, linked};
 use crate::signal;
@@ -354,6 +358,40 @@ impl WorkerBuilder {
     {
         self.wrappers.add(wrapper);
         self
+    }
+
+    /// Puts a layer of `tower` around each handler, as [`wrap`](Self::wrap) does with a function: a time limit, a limit of
+    /// concurrency, or one of your own. What the layer refuses is a failure of the attempt, unless its error is a
+    /// [`Refused`](crate::middleware::Refused), which says what becomes of the job. An attempt that waits for the layer
+    /// to be ready has begun.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use std::time::Duration;
+    /// use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
+    ///
+    /// let worker = queue::Worker::builder(pool)
+    ///     .layer(TimeoutLayer::new(Duration::from_secs(30)))
+    ///     .layer(ConcurrencyLimitLayer::new(4));
+    /// # drop(worker); }
+    /// ```
+    #[cfg(feature = "tower")]
+    pub fn layer<L, S>(self, layer: L) -> Self
+    where
+        L: tower::Layer<HandlerService, Service = S>,
+        S: tower::Service<(JobContext, Next), Response = Done> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+    {
+        let service = layer.layer(HandlerService);
+        self.wrap(move |ctx, next| {
+            let service = service.clone();
+            async move {
+                tower::ServiceExt::oneshot(service, (ctx, next)).await.map_err(|error| {
+                    error.into().downcast::<Refused>().map_or_else(JobError::retry, |refused| refused.0)
+                })
+            }
+        })
     }
 
     /// Promises that the jobs of this queue start within this time after they are due, whatever their kinds
