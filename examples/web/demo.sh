@@ -102,6 +102,10 @@ none_open() {
 }
 within 10 none_open || fail "jobs are left: $jobs"
 printf 'orders: %s\njobs:   %s\n' "$answer" "$jobs"
+one_worker() {
+    grep -qx 'queue_workers 1' <<<"$(curl -fsS "$shop/metrics")"
+}
+within 20 one_worker || fail 'the page for Prometheus does not count one worker'
 
 # The second worker is asked to end, and does.
 kill -TERM "$second"

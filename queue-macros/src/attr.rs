@@ -33,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) priority: Option<i16>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) timeout: Option<Period>,
+    pub(crate) start_within: Option<Period>,
     /// A call of a function of `queue::Backoff`.
     pub(crate) backoff: Option<TokenStream>,
     #[cfg(feature = "schedules")]
@@ -66,6 +67,7 @@ impl Options {
             "priority" => self.priority = Some(entry.priority()?),
             "max_retries" => self.max_retries = Some(entry.max_retries()?),
             "timeout" => self.timeout = Some(entry.duration()?),
+            "start_within" => self.start_within = Some(entry.duration()?),
             "backoff" => self.backoff = Some(backoff::read(entry, errors)?),
             #[cfg(feature = "schedules")]
             "schedule" => self.schedules.push(Schedule::read(entry, errors)),

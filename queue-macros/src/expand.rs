@@ -276,6 +276,7 @@ fn constants(job: &Job) -> TokenStream {
     let Job { options, kind, krate, .. } = job;
     let (queue, priority, retries) = (options.queue.iter(), options.priority.iter(), options.max_retries.iter());
     let (timeout, backoff) = (options.timeout.iter(), options.backoff.iter());
+    let start_within = options.start_within.iter();
     let aliases = options.aliases.iter().map(LitStr::value);
     let aliases = (!options.aliases.is_empty())
         .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
@@ -287,6 +288,8 @@ fn constants(job: &Job) -> TokenStream {
         #(const PRIORITY: ::core::primitive::i16 = #priority;)*
         #(const MAX_RETRIES: ::core::primitive::u32 = #retries;)*
         #(const TIMEOUT: ::core::option::Option<::core::time::Duration> = ::core::option::Option::Some(#timeout);)*
+        #(const START_WITHIN: ::core::option::Option<::core::time::Duration> =
+            ::core::option::Option::Some(#start_within);)*
         #(const BACKOFF: #krate::Backoff = #krate::Backoff::#backoff;)*
         #unique
     }

@@ -37,6 +37,7 @@ mod tests {
         "priority",
         "max_retries",
         "timeout",
+        "start_within",
         "backoff",
         "blocking",
         "struct_name",

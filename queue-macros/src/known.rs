@@ -21,6 +21,7 @@ pub(crate) const JOB: Known = Known {
         ("priority prio", "priority = -10"),
         ("max_retries attempts max_attempts max_retry retries retry", "max_retries = 3"),
         ("timeout time_limit", "timeout = \"30s\""),
+        ("start_within sla slo latency", "start_within = \"10s\""),
         ("backoff delay retry_backoff retry_delay", "backoff = exponential(\"2s\", max = \"10m\")"),
         ("schedule", "schedule = \"0 9 * * MON-FRI Europe/Berlin\""),
         ("unique dedup dedupe deduplicate singleton", "unique"),

@@ -71,6 +71,7 @@ use proc_macro::TokenStream;
 /// | `priority = -10` | `0` | Smaller runs first; from -32768 to 32767. |
 /// | `max_retries = 3` | `20` | How often a failed job is retried: 3 retries are 4 attempts. |
 /// | `timeout = "30s"` | none | How long one attempt may take. Then its token fires. It fails unless it completes within the worker's `cancel_grace`. |
+/// | `start_within = "10s"` | none | The promise to start within this time after it is due. Metrics count how often it was kept. |
 /// | `backoff = …` | `exponential("2s", max = "1h")` | The delay before a retry, see below. |
 /// | `schedule = "…"` | none | Enqueues the job at certain times, see below. It may be repeated. |
 /// | `unique`, `unique(…)` | | At most one job with the same arguments waits or runs, see below. |

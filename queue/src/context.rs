@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
@@ -42,6 +42,7 @@ struct ContextData {
     parts: ContextParts,
     /// The handler completes the job itself, or has begun to.
     completes: AtomicBool,
+    extensions: Extensions,
     /// The tick, once it was read.
     #[cfg(feature = "schedules")]
     tick: tokio::sync::OnceCell<Option<Tick>>,
@@ -122,6 +123,7 @@ impl JobContext {
         Self(Arc::new(ContextData {
             parts,
             completes: AtomicBool::new(false),
+            extensions: Extensions::default(),
             #[cfg(feature = "schedules")]
             tick: tokio::sync::OnceCell::new(),
         }))
@@ -211,6 +213,25 @@ impl JobContext {
     /// worker may have the job by now.
     pub fn cancelled(&self) -> &Cancellation {
         &self.0.parts.cancelled
+    }
+
+    /// What the [wrappers](crate::WorkerBuilder::wrap) of the worker have passed to each other and to this handler.
+    ///
+    /// ```
+    /// use queue::{JobContext, JobError, job};
+    ///
+    /// #[derive(Clone)]
+    /// struct Tenant(String);
+    ///
+    /// #[job]
+    /// async fn bill(ctx: JobContext, order: i64) -> Result<(), JobError> {
+    ///     let Tenant(tenant) = ctx.extensions().get().ok_or("no wrapper sets the tenant")?;
+    ///     println!("{tenant}: {order}");
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn extensions(&self) -> &Extensions {
+        &self.0.extensions
     }
 
     /// The tick of a schedule that this job stands for, so that a late run still reports the right day. `None`: no
@@ -316,6 +337,41 @@ impl IntoFuture for &Cancellation {
 
     fn into_future(self) -> Self::IntoFuture {
         self.clone().into_future()
+    }
+}
+
+/// Values that wrappers pass to each other and to the handler, one of each type.
+///
+/// ```
+/// use queue::middleware::Extensions;
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Tenant(u32);
+///
+/// let extensions = Extensions::default();
+/// extensions.insert(Tenant(7));
+/// assert_eq!(extensions.get::<Tenant>(), Some(Tenant(7)));
+/// assert_eq!(extensions.get::<String>(), None);
+/// ```
+#[derive(Default)]
+pub struct Extensions(Mutex<HashMap<TypeId, Box<dyn Any + Send>>>);
+
+impl Extensions {
+    /// Keeps a value for the rest of the attempt. It replaces one of the same type.
+    pub fn insert<T: Clone + Send + 'static>(&self, value: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(TypeId::of::<T>(), Box::new(value));
+    }
+
+    /// A clone of the value of this type, if there is one.
+    pub fn get<T: Clone + Send + 'static>(&self) -> Option<T> {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    }
+}
+
+impl std::fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extensions").finish_non_exhaustive()
     }
 }
 

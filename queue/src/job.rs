@@ -77,6 +77,9 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     const MAX_RETRIES: u32 = 20;
     /// How long one attempt may run. `None` sets no limit.
     const TIMEOUT: Option<Duration> = None;
+    /// The promise to start within this time after the job is due. It changes nothing about how the job runs: metrics
+    /// count how often it was kept.
+    const START_WITHIN: Option<Duration> = None;
     /// How long to wait before a retry.
     const BACKOFF: Backoff = Backoff::DEFAULT;
     /// How the job is unique, unless the enqueue says otherwise. `None`: any number of equal jobs may wait.

@@ -7,105 +7,424 @@
 //! Arguments and results of jobs are never logged, because they may be private. Errors are, unless
 //! [`log_errors(false)`](crate::WorkerBuilder::log_errors) is set.
 
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use tracing::{debug, error, info, warn};
 
 use crate::error::Error;
 use crate::limits::micros;
-use crate::store::values::{AttemptOutcome, Claimed, Rescued, WorkerId};
+use crate::store::values::NewJob;
+pub use crate::store::values::{AttemptOutcome, Claimed};
 
-/// Something that operators may want to know. Each variant has a name in the field `event`.
-pub(crate) enum Event<'a> {
-    /// Jobs may wait for connections of the worker's pool. The worker opens `kept` more of its own.
-    WorkerPoolSmall { connections: u32, concurrency: u32, kept: u32 },
+/// Something that operators may want to know. [`WorkerBuilder::observe`](crate::WorkerBuilder::observe) passes each one
+/// on. The log has it under the name in the field `event`.
+///
+/// Variants and fields are added in minor versions: end each pattern with `..`.
+///
+/// ```
+/// # fn example(pool: sqlx::SqlitePool) {
+/// use queue::telemetry::Event;
+///
+/// let worker = queue::Worker::builder(pool).observe(|event| {
+///     if let Event::JobDead { job, error, .. } = event {
+///         eprintln!("page somebody: {} {} is dead: {error:?}", job.kind(), job.id());
+///     }
+/// });
+/// # drop(worker); }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Jobs were written. Only [`observe_enqueues`] tells it, and it is not logged. The transaction that wrote them may
+    /// still be rolled back.
+    JobsEnqueued {
+        /// Their kind.
+        kind: &'a str,
+        /// Their queue.
+        queue: &'a str,
+        /// How many.
+        jobs: usize,
+    },
+    /// Jobs may wait for connections of the worker's pool.
+    WorkerPoolSmall {
+        /// The most connections of the pool.
+        connections: u32,
+        /// How many jobs run at a time.
+        concurrency: u32,
+        /// How many connections of its own the worker opens.
+        kept: u32,
+    },
     /// The worker serves queues that no job it knows declares.
-    WorkerQueuesUndeclared { worker: WorkerId, queues: String },
+    WorkerQueuesUndeclared {
+        /// The worker's number.
+        worker: i64,
+        /// The queues.
+        queues: String,
+    },
     /// The worker does not serve the queues that these jobs declare.
-    WorkerJobsUnserved { worker: WorkerId, jobs: String },
+    WorkerJobsUnserved {
+        /// The worker's number.
+        worker: i64,
+        /// The jobs.
+        jobs: String,
+    },
     /// A worker is ready to claim.
-    WorkerStarted { worker: WorkerId, engine: &'a str, concurrency: u32, queues: String, kinds: String },
-    /// A worker was told to stop. `released`: jobs that were claimed and had not begun.
-    WorkerStopping { worker: WorkerId, running: usize, released: usize },
+    WorkerStarted {
+        /// Its number.
+        worker: i64,
+        /// The name of its database's engine.
+        engine: &'a str,
+        /// How many jobs run at a time.
+        concurrency: u32,
+        /// The queues that it serves.
+        queues: String,
+        /// The kinds that it serves.
+        kinds: String,
+    },
+    /// A worker was told to stop.
+    WorkerStopping {
+        /// Its number.
+        worker: i64,
+        /// How many jobs still run.
+        running: usize,
+        /// How many jobs were claimed, had not begun, and were given back.
+        released: usize,
+    },
     /// A worker has ended.
-    WorkerStopped { worker: WorkerId },
-    /// A worker lost its lease and cancelled its running jobs. It starts over under a new number. `reason`:
-    /// `unanswered` (no heartbeat was answered in time) or `declared` (another worker declared it lost).
-    /// `waiting`: jobs that were claimed and had not begun.
-    WorkerLeaseLost { worker: WorkerId, reason: &'a str, running: usize, waiting: usize },
-    /// Another worker was declared lost, because its session or its lease ended. `late`: how long its next heartbeat
-    /// had been overdue, or its lease over.
-    WorkerLost { worker: WorkerId, late: Duration, by_lease: bool },
-    /// A worker that lost its lease works again under a new number.
-    WorkerJoined { worker: WorkerId },
+    WorkerStopped {
+        /// Its number.
+        worker: i64,
+    },
+    /// A worker lost its lease and cancelled its running jobs. It starts over under a new number.
+    WorkerLeaseLost {
+        /// Its number until now.
+        worker: i64,
+        /// `unanswered`: no heartbeat was answered in time. `declared`: another worker declared it lost.
+        reason: &'a str,
+        /// How many jobs ran.
+        running: usize,
+        /// How many jobs were claimed and had not begun.
+        waiting: usize,
+    },
+    /// Another worker was declared lost, because its session or its lease ended.
+    WorkerLost {
+        /// The number of the lost one.
+        worker: i64,
+        /// How long its next heartbeat had been overdue, or its lease over.
+        late: Duration,
+        /// Its lease ended. If not, its session.
+        by_lease: bool,
+    },
+    /// A worker that lost its lease works again.
+    WorkerJoined {
+        /// Its new number.
+        worker: i64,
+    },
     /// The database fails. Told once per outage, again each minute, and for each different error.
-    DatabaseLost { error: &'a Error },
+    DatabaseLost {
+        /// What it answered.
+        error: &'a Error,
+    },
     /// The database is in memory, and the pool may close the connection that holds it.
     #[cfg(feature = "sqlite")]
-    DatabaseFleeting { text: &'a str },
+    DatabaseFleeting {
+        /// What to do.
+        text: &'a str,
+    },
     /// The database answers again.
-    DatabaseBack { outage: Duration },
-    /// A job starts that was lost with two or more workers. `alone`: no other job runs beside it at first.
-    JobSuspected { job: &'a Claimed, alone: bool },
+    DatabaseBack {
+        /// For how long it did not.
+        outage: Duration,
+    },
+    /// A worker has claimed jobs. Not logged.
+    JobsClaimed {
+        /// The jobs.
+        jobs: &'a [Claimed],
+    },
+    /// An attempt begins. Not logged.
+    JobStarted {
+        /// The job.
+        job: &'a Claimed,
+        /// How long ago the job was due, by the database's clock. `None`: that is not known yet.
+        waited: Option<Duration>,
+        /// The promise of its kind or queue: it starts within this time. See `start_within` of [`job`](crate::job).
+        promise: Option<Duration>,
+    },
+    /// A job starts that was lost with two or more workers.
+    JobSuspected {
+        /// The job.
+        job: &'a Claimed,
+        /// No other job runs beside it at first.
+        alone: bool,
+    },
     /// An attempt completed its job.
-    JobCompleted { job: &'a Claimed, ran: Duration },
+    JobCompleted {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+    },
     /// An attempt completed its job in a transaction of its own, and failed after that was committed.
-    JobFailedAfterCommit { job: &'a Claimed, ran: Duration, error: Option<String> },
+    JobFailedAfterCommit {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+        /// The error. `None`: [`log_errors(false)`](crate::WorkerBuilder::log_errors) hides it.
+        error: Option<String>,
+    },
     /// An attempt failed and the job will be retried.
-    JobFailed { job: &'a Claimed, ran: Duration, outcome: AttemptOutcome, retry_in: Duration, error: Option<String> },
+    JobFailed {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+        /// How it failed.
+        outcome: AttemptOutcome,
+        /// When the next attempt is due.
+        retry_in: Duration,
+        /// The error. `None`: [`log_errors(false)`](crate::WorkerBuilder::log_errors) hides it.
+        error: Option<String>,
+    },
     /// A job went to the dead letters.
-    JobDead { job: &'a Claimed, ran: Duration, outcome: AttemptOutcome, error: Option<String> },
+    JobDead {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+        /// How its last attempt failed.
+        outcome: AttemptOutcome,
+        /// The error. `None`: [`log_errors(false)`](crate::WorkerBuilder::log_errors) hides it.
+        error: Option<String>,
+    },
     /// A job went to the dead letters, because the database refused to record how it ended.
-    JobUnrecordable { id: i64, error: &'a str },
+    JobUnrecordable {
+        /// The job's number.
+        id: i64,
+        /// What the database answered.
+        error: &'a str,
+    },
     /// A job was cancelled.
-    JobCancelled { job: &'a Claimed, ran: Duration },
-    /// A job asked to run later. `error`: the reason, if it has one.
-    JobSnoozed { job: &'a Claimed, retry_in: Duration, error: Option<String> },
+    JobCancelled {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+    },
+    /// A job asked to run later.
+    JobSnoozed {
+        /// The job.
+        job: &'a Claimed,
+        /// How long the attempt ran.
+        ran: Duration,
+        /// When it runs again.
+        retry_in: Duration,
+        /// The reason, if it has one and [`log_errors(false)`](crate::WorkerBuilder::log_errors) does not hide it.
+        error: Option<String>,
+    },
     /// A job was released at shutdown, without counting an attempt.
-    JobReleased { job: &'a Claimed },
+    JobReleased {
+        /// The job.
+        job: &'a Claimed,
+    },
     /// A job was released before its handler began, because what the handler needs was not there.
-    JobUnbegun { job: &'a Claimed, retry_in: Duration, error: Option<String> },
+    JobUnbegun {
+        /// The job.
+        job: &'a Claimed,
+        /// When the next attempt is due.
+        retry_in: Duration,
+        /// The error. `None`: [`log_errors(false)`](crate::WorkerBuilder::log_errors) hides it.
+        error: Option<String>,
+    },
     /// A job was released, because the answer to its claim was lost.
-    ClaimLost { id: i64 },
+    ClaimLost {
+        /// The job's number.
+        id: i64,
+    },
     /// An attempt did not end when it was told to, and was dropped.
-    JobDropped { job: &'a Claimed, reason: &'a dyn std::fmt::Debug },
+    JobDropped {
+        /// The job.
+        job: &'a Claimed,
+        /// Why it was told to end.
+        reason: &'a dyn std::fmt::Debug,
+    },
     /// An attempt does not even leave its thread, and was left behind.
-    JobLeftBehind { job: &'a Claimed },
-    /// The database refused a write, because another attempt is current.
-    JobRefused { id: i64 },
-    /// A dead letter was not sent back, because another job has its key.
-    NotSentBack { id: i64, holder: i64 },
+    JobLeftBehind {
+        /// The job.
+        job: &'a Claimed,
+    },
+    /// The database refused the end of an attempt, because another attempt is current. So the events of that end are
+    /// not what became of the job.
+    JobRefused {
+        /// The job's number.
+        id: i64,
+    },
+    /// A dead letter was not sent back, because another job has its key. Only logged.
+    NotSentBack {
+        /// The dead letter's number.
+        id: i64,
+        /// The other job's number.
+        holder: i64,
+    },
     /// Jobs of lost workers were rescued.
-    JobsRescued(&'a Rescued),
+    JobsRescued {
+        /// How many wait again.
+        ready: u64,
+        /// How many went to the dead letters.
+        dead: u64,
+        /// How many ended cancelled.
+        cancelled: u64,
+    },
     /// Retention removed finished jobs.
-    JobsPurged { jobs: u64 },
+    JobsPurged {
+        /// How many.
+        jobs: u64,
+    },
     /// A round of retention failed. The next round tries again.
-    RetentionFailed { error: &'a Error },
+    RetentionFailed {
+        /// What the database answered.
+        error: &'a Error,
+    },
     /// Jobs of schedules were enqueued.
     #[cfg(feature = "schedules")]
-    SchedulesFired { jobs: usize },
+    SchedulesFired {
+        /// How many.
+        jobs: usize,
+    },
     /// The schedules of an application were made what its code declares.
     #[cfg(feature = "schedules")]
-    SchedulesChanged { app: &'a str, written: String, retired: String },
-    /// A declared schedule has the name of another one, which stays. `owner`: the other's application. Empty: it was
-    /// made at run time.
+    SchedulesChanged {
+        /// The application.
+        app: &'a str,
+        /// The schedules that were written.
+        written: String,
+        /// The schedules that were retired.
+        retired: String,
+    },
+    /// A declared schedule has the name of another one, which stays.
     #[cfg(feature = "schedules")]
-    ScheduleConflict { schedule: &'a str, owner: &'a str },
+    ScheduleConflict {
+        /// Its name.
+        schedule: &'a str,
+        /// The other's application. Empty: it was made at run time.
+        owner: &'a str,
+    },
     /// A schedule does not fire.
     #[cfg(feature = "schedules")]
-    ScheduleFailed { schedule: &'a str, error: &'a str },
+    ScheduleFailed {
+        /// Its name.
+        schedule: &'a str,
+        /// Why.
+        error: &'a str,
+    },
     /// Schedules do not fire, because they fired while the database's clock was ahead.
     #[cfg(feature = "schedules")]
-    SchedulesSilent { schedules: String },
+    SchedulesSilent {
+        /// Their names.
+        schedules: String,
+    },
     /// So many more schedules do not fire.
     #[cfg(feature = "schedules")]
-    MoreSchedulesFailed { more: usize },
+    MoreSchedulesFailed {
+        /// How many.
+        more: usize,
+    },
     /// A round of a feature's background work failed. The next round tries again.
-    DutyFailed { feature: &'a str, what: &'a str, error: &'a Error },
+    DutyFailed {
+        /// The feature.
+        feature: &'a str,
+        /// What failed.
+        what: &'a str,
+        /// What the database answered.
+        error: &'a Error,
+    },
     /// The account lacks a right for a feature's background work. The worker does it no more until it is restarted.
-    DutyGivenUp { feature: &'a str, error: &'a Error },
+    DutyGivenUp {
+        /// The feature.
+        feature: &'a str,
+        /// What the database answered.
+        error: &'a Error,
+    },
     /// A round of background work panicked.
     DutyPanicked,
+}
+
+/// Those who are told each event.
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Vec<Arc<Observer>>);
+
+struct Observer {
+    tell: Box<dyn Fn(&Event<'_>) + Send + Sync>,
+    /// It has panicked, or taken too long. The log says so once.
+    blamed: AtomicBool,
+}
+
+/// An observer that takes longer than this delays the jobs of the worker.
+const SLOW: Duration = Duration::from_millis(100);
+
+impl Observers {
+    pub(crate) fn add(&mut self, tell: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+        self.0.push(Arc::new(Observer { tell: Box::new(tell), blamed: AtomicBool::new(false) }));
+    }
+
+    /// Whether there is anybody to tell.
+    pub(crate) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Tells them all. Does not log.
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        for observer in &self.0 {
+            let began = Instant::now();
+            let panic = catch_unwind(AssertUnwindSafe(|| (observer.tell)(event))).err();
+            let took = began.elapsed();
+            if (panic.is_some() || took > SLOW) && !observer.blamed.swap(true, Ordering::Relaxed) {
+                let what = if panic.is_some() { "panicked" } else { "blocked its thread" };
+                warn!(
+                    event = "observer.failed",
+                    took_ms = whole_ms(took),
+                    "an observer of events {what}: it has to be quick and must not fail. This is said once"
+                );
+            }
+        }
+    }
+}
+
+/// Those who are told of enqueues.
+static ENQUEUES: RwLock<Observers> = RwLock::new(Observers(Vec::new()));
+/// Whether there are any: most programs have none, and pay for no lock.
+static ENQUEUES_ARE_OBSERVED: AtomicBool = AtomicBool::new(false);
+
+/// Tells every enqueue of this process from now on, with [`Event::JobsEnqueued`]: those of handlers and schedules, too.
+/// It is told behind the INSERT, on the thread of the enqueue. Like any observer, it has to be quick.
+///
+/// ```
+/// use queue::telemetry::{Event, observe_enqueues};
+///
+/// observe_enqueues(|event| {
+///     if let Event::JobsEnqueued { kind, jobs, .. } = event {
+///         println!("{jobs} more of {kind}");
+///     }
+/// });
+/// ```
+pub fn observe_enqueues(tell: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+    ENQUEUES.write().unwrap_or_else(PoisonError::into_inner).add(tell);
+    ENQUEUES_ARE_OBSERVED.store(true, Ordering::Release);
+}
+
+/// Tells what was enqueued, if anybody listens: neighbours of one kind and queue together.
+pub(crate) fn enqueued<'a>(jobs: impl FnOnce() -> Vec<&'a NewJob>) {
+    if !ENQUEUES_ARE_OBSERVED.load(Ordering::Acquire) {
+        return;
+    }
+    let jobs = jobs();
+    let observers = ENQUEUES.read().unwrap_or_else(PoisonError::into_inner).clone();
+    for alike in jobs.chunk_by(|a, b| a.kind == b.kind && a.queue == b.queue) {
+        observers.tell(&Event::JobsEnqueued { kind: &alike[0].kind, queue: &alike[0].queue, jobs: alike.len() });
+    }
 }
 
 /// An event of this level and name about a job that the worker holds.
@@ -132,9 +451,16 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Event<'_> {
-    /// Tells `tracing`.
-    pub(crate) fn emit(self) {
+    /// Tells `tracing` and the observers.
+    pub(crate) fn emit(self, observers: &Observers) {
+        observers.tell(&self);
+        self.log();
+    }
+
+    /// Tells `tracing` alone.
+    pub(crate) fn log(self) {
         match self {
+            Self::JobsEnqueued { .. } | Self::JobsClaimed { .. } | Self::JobStarted { .. } => {}
             Self::WorkerPoolSmall { connections, concurrency, kept } => warn!(
                 event = "worker.pool_small",
                 connections,
@@ -246,7 +572,7 @@ impl Event<'_> {
             Self::JobCancelled { job, ran } => {
                 about_job!(info, "job.cancelled", job, job.duration_ms = ms(ran), "cancelled");
             }
-            Self::JobSnoozed { job, retry_in, error } => {
+            Self::JobSnoozed { job, ran: _, retry_in, error } => {
                 about_job!(debug, "job.snoozed", job, job.retry_in_ms = micros(retry_in) / 1000, error, "snoozed");
             }
             Self::JobReleased { job } => about_job!(info, "job.released", job, "released at shutdown"),
@@ -278,7 +604,7 @@ impl Event<'_> {
             Self::NotSentBack { id, holder } => {
                 warn!(event = "job.not_sent_back", job.id = id, holder, "not sent back: another job has its key");
             }
-            Self::JobsRescued(Rescued { ready, dead, cancelled }) => {
+            Self::JobsRescued { ready, dead, cancelled } => {
                 warn!(event = "jobs.rescued", ready, dead, cancelled, "rescued the jobs of lost workers");
             }
             Self::JobsPurged { jobs } => {

@@ -32,6 +32,8 @@ conformance! {
     a_job_on_the_move_is_in_one_place_and_never_missed,
     odd_numbers_and_times_are_shown_as_well_as_they_can_be,
     one_odd_row_breaks_no_list,
+    gauges_count_what_waits_runs_and_is_dead,
+    gauges_stop_counting_and_say_so,
 }
 
 /// A database whose jobs were not put there by the library, so that each state can be had at will.
@@ -710,5 +712,156 @@ async fn one_odd_row_breaks_no_list(db: Db) {
     }
     for view in ["queue_all", "queue_stats"] {
         assert!(db.db.count(view).await > 0, "{view}");
+    }
+}
+
+async fn gauges_count_what_waits_runs_and_is_dead(db: Db) {
+    let desk = Desk::new(db).await;
+    assert_eq!(desk.admin.gauges().await.unwrap().workers, 1);
+    for (state, ids, kind, queue) in [
+        (JobState::Ready, 101..=103, "a", "p"),
+        (JobState::Scheduled, 104..=105, "a", "p"),
+        (JobState::Running, 106..=109, "a", "p"),
+        (JobState::Dead, 110..=115, "a", "p"),
+        (JobState::Completed, 120..=129, "a", "p"),
+        (JobState::Scheduled, 130..=136, "b", "p"),
+        (JobState::Running, 140..=141, "b", "q"),
+        (JobState::Dead, 150..=152, "c", "q"),
+        (JobState::Cancelled, 160..=163, "d", "q"),
+    ] {
+        desk.put(state, ids, kind, queue).await;
+    }
+    let other_priority = format!("INSERT INTO queue_jobs (kind, queue, priority, run_at) VALUES ('a', 'p', 9, {})", {
+        desk.in_secs(-120)
+    });
+    desk.db.sql(other_priority).await;
+    desk.admin.pause("q").await.unwrap();
+    let gauges = desk.admin.gauges().await.unwrap();
+    assert!(gauges.complete && gauges.workers == 1, "{gauges:?}");
+    let seen: Vec<_> = gauges
+        .depths
+        .iter()
+        .map(|depth| {
+            let counts = [depth.ready, depth.scheduled, depth.running, depth.dead];
+            assert!(counts.iter().all(|count| !count.or_more), "{depth:?}");
+            (depth.kind.as_str(), depth.queue.as_str(), counts.map(|count| count.jobs), depth.paused)
+        })
+        .collect();
+    let expected = [
+        ("a", "p", [4, 2, 4, 6], false),
+        ("b", "p", [0, 7, 0, 0], false),
+        ("b", "q", [0, 0, 2, 0], true),
+        ("c", "q", [0, 0, 0, 3], true),
+    ];
+    assert_eq!(seen, expected);
+    let waits = gauges.depths[0].oldest_due.expect("jobs are due");
+    assert!(waits >= Duration::from_secs(120) && waits < Duration::from_secs(3600), "{waits:?}");
+    assert_eq!(gauges.depths[1].oldest_due, None, "nothing is due");
+
+    let page = desk.admin.prometheus().await.unwrap();
+    for line in [
+        "queue_jobs{kind=\"a\",queue=\"p\",state=\"ready\"} 4",
+        "queue_jobs{kind=\"c\",queue=\"q\",state=\"dead\"} 3",
+        "queue_paused{kind=\"b\",queue=\"q\"} 1",
+        "queue_oldest_due_seconds{kind=\"b\",queue=\"p\"} 0",
+        "queue_workers 1",
+        "queue_gauges_complete 1",
+    ] {
+        assert!(page.lines().any(|it| it == line), "`{line}` is not in\n{page}");
+    }
+}
+
+async fn gauges_stop_counting_and_say_so(db: Db) {
+    let desk = Desk::new(db).await;
+    let numbers = numbers(4);
+    let (ago, ahead) = (desk.in_secs(-60), desk.in_secs(3600));
+    // more than a first look counts, more than any look counts, and both in the future
+    for (kind, most, at) in
+        [("few", 3_000, &ago), ("many", 10_000, &ago), ("later", 3_000, &ahead), ("last", 10_000, &ahead)]
+    {
+        desk.db
+            .sql(format!(
+                "INSERT INTO queue_jobs (kind, queue, run_at) SELECT '{kind}', 'q', {at} FROM {numbers} AS numbers \
+                 WHERE n < {most}"
+            ))
+            .await;
+    }
+    desk.put(JobState::Ready, [100_001], "many", "q").await;
+    let gauges = desk.admin.gauges().await.unwrap();
+    let of = |kind: &str| gauges.depths.iter().find(|depth| depth.kind == kind).unwrap();
+    assert_eq!((of("few").ready.to_string(), of("few").scheduled.to_string()), ("3000".into(), "0".into()));
+    assert_eq!(
+        (of("many").ready.to_string(), of("many").scheduled.to_string()),
+        ("10001 or more".into(), "0".into()),
+        "of two priorities"
+    );
+    assert_eq!((of("later").ready.to_string(), of("later").scheduled.to_string()), ("0".into(), "3000".into()));
+    assert_eq!((of("last").ready.to_string(), of("last").scheduled.to_string()), ("0".into(), "10000 or more".into()));
+    assert!(of("many").oldest_due.unwrap() >= Duration::from_secs(60), "{gauges:?}");
+
+    // with many lanes, the looks are short
+    for _ in 0..2 {
+        desk.db
+            .sql(format!(
+                "INSERT INTO queue_jobs (kind, queue, run_at) SELECT 'lanes', CONCAT('q', n % 300), {ago} FROM {numbers} \
+                 AS numbers"
+            ))
+            .await;
+    }
+    let gauges = desk.admin.gauges().await.unwrap();
+    let lanes: Vec<_> = gauges.depths.iter().filter(|depth| depth.kind == "lanes").collect();
+    assert_eq!(lanes.len(), 300);
+    for depth in lanes {
+        assert!(depth.oldest_due.unwrap() >= Duration::from_secs(60), "{depth:?}");
+        assert!(depth.ready.or_more && depth.ready.jobs > 0 || (60..=70).contains(&depth.ready.jobs), "{depth:?}");
+    }
+}
+
+/// SQL for a table of the numbers with so many digits.
+fn numbers(digits: u32) -> String {
+    let digit = "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 \
+                 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+    let sum: Vec<_> = (0..digits).map(|place| format!("{} * d{place}.n", 10_i64.pow(place))).collect();
+    let from: Vec<_> = (0..digits).map(|place| format!("{digit} AS d{place}")).collect();
+    format!("(SELECT {} AS n FROM {})", sum.join(" + "), from.join(" CROSS JOIN "))
+}
+
+/// What a scrape costs: 1,000,000 waiting jobs in 1,000 queues, beside ten times as many finished ones.
+/// `QUEUE_TEST_FINISHED_MILLIONS` sets another number of those.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "millions of jobs: minutes, and gigabytes of disk"]
+async fn gauges_beside_millions_of_jobs() {
+    let millions = std::env::var("QUEUE_TEST_FINISHED_MILLIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
+    for engine in [Engine::Postgres, Engine::MySql, Engine::MariaDb, Engine::Sqlite] {
+        let Some(db) = Db::empty(engine).await else { continue };
+        db.migrate().await.expect("migrated");
+        let (ago, numbers) = (db.time(-60_000), numbers(6));
+        db.sql(format!(
+            "INSERT INTO queue_jobs (kind, queue, run_at) \
+             SELECT CONCAT('kind', n % 10), CONCAT('queue', n % 1000), {ago} FROM {numbers} AS numbers"
+        ))
+        .await;
+        for million in 1..=millions {
+            db.sql(format!(
+                "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, \
+                 enqueued_at, run_at, started_at, finished_at) \
+                 SELECT {million}000000 + n, CONCAT('kind', n % 10), CONCAT('queue', n % 1000), 'completed', '{{}}', 0, \
+                 1, 1, 1, {ago}, {ago}, {ago}, {ago} FROM {numbers} AS numbers"
+            ))
+            .await;
+        }
+        if engine == Engine::Postgres {
+            db.sql("VACUUM ANALYZE queue_jobs").await;
+        }
+        let admin = db.admin();
+        let mut took = Vec::new();
+        for _ in 0..50 {
+            let began = std::time::Instant::now();
+            let gauges = admin.gauges().await.expect("gauges");
+            took.push(began.elapsed());
+            assert!(gauges.complete && gauges.depths.len() == 1_000);
+        }
+        took.sort();
+        println!("{engine}: median {:?}, longest {:?}", took[took.len() / 2], took[took.len() - 1]);
     }
 }

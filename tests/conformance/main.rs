@@ -56,3 +56,4 @@ mod start;
 mod testing;
 mod unique;
 mod unrecordable;
+mod watch;

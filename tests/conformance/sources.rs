@@ -103,6 +103,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("retention", "RetentionStatements"),
     ("schema", "SchemaStatements"),
     ("admin", "AdminStatements"),
+    ("gauges", "GaugeStatements"),
     ("schedules", "ScheduleStatements"),
     ("unique", "UniqueStatements"),
     ("testing", "TestStatements"),

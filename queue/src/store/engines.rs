@@ -12,6 +12,7 @@ macro_rules! migrations {
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0002_schedules.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0003_unique.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0004_views.sql")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0005_gauges.sql")),
         ]
     };
 }

@@ -29,6 +29,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::error::Error;
+use crate::gauges::Gauges;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
 use crate::state::{JobId, JobState};
@@ -248,6 +249,9 @@ pub(crate) trait TestStore: Store + AdminStore {
 pub(crate) trait AdminReads: Send + Sync + 'static {
     /// See [`crate::admin::Admin::stats`].
     async fn stats(&self) -> Result<Vec<Stat>, Error>;
+
+    /// See [`crate::admin::Admin::gauges`].
+    async fn gauges(&self) -> Result<Gauges, Error>;
 
     /// See [`crate::admin::Admin::jobs`].
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error>;

@@ -23,6 +23,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "unique", compatible_since: 1 },
     // the same views, with other rights on MySQL and MariaDB
     Migration { version: 4, name: "views", compatible_since: 1 },
+    // an index alone
+    Migration { version: 5, name: "gauges", compatible_since: 1 },
 ];
 
 /// The schema version that this binary was written for.

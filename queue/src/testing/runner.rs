@@ -298,6 +298,8 @@ impl Runner {
             states: Arc::new(self.states.clone()),
             timing: Timing::default(),
             log_errors: true,
+            observers: Default::default(),
+            wrappers: Default::default(),
         };
         Attempt::new(Arc::new(env), job, definition, row)
     }

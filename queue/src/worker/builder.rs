@@ -2,18 +2,26 @@
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::States;
+use crate::context::{JobContext, States};
 use crate::enqueue::Pool;
 use crate::error::Error;
+use crate::health::Health;
 use crate::job::Job;
 use crate::limits::check_name;
+use crate::middleware::{Done, Next, Wrappers};
+#[cfg(feature = "tower")]
+use crate::middleware::{HandlerService, Refused};
+#[cfg(feature = "tower")]
+use crate::outcome::BoxError;
+use crate::outcome::JobError;
 use crate::registry::{JobDefinition, linked};
 use crate::signal;
 use crate::store::{Capabilities, Store};
-use crate::telemetry::Event;
+use crate::telemetry::{Event, Observers};
 
 use crate::worker::config::Config;
 #[cfg(feature = "schedules")]
@@ -53,6 +61,21 @@ impl Worker {
     /// Starts to configure a worker on a `PgPool`, `MySqlPool` or `SqlitePool`, or a reference to one. Does no I/O.
     pub fn builder(pool: impl Pool) -> WorkerBuilder {
         WorkerBuilder::new(pool)
+    }
+
+    /// Whether the worker is alive and ready, for the probes of a platform. Ask before [`run`](Self::run), which takes
+    /// the worker.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), queue::Error> {
+    /// let worker = queue::Worker::builder(pool).build()?;
+    /// let health = worker.health();
+    /// // … give `health` to the HTTP server …
+    /// worker.run(queue::shutdown_signal()).await
+    /// # }
+    /// ```
+    pub fn health(&self) -> Health {
+        self.config.health.clone()
     }
 
     /// Claims and runs jobs until `shutdown` is ready: [`shutdown_signal()`](crate::shutdown_signal), or any other
@@ -118,6 +141,10 @@ pub struct WorkerBuilder {
     linked: bool,
     transaction_pooler: bool,
     log_errors: bool,
+    observers: Observers,
+    wrappers: Wrappers,
+    start_within: HashMap<String, Duration>,
+    alive_file: Option<PathBuf>,
     timing: Timing,
     #[cfg(feature = "schedules")]
     app: Option<String>,
@@ -149,6 +176,10 @@ impl WorkerBuilder {
             linked: true,
             transaction_pooler: false,
             log_errors: true,
+            observers: Observers::default(),
+            wrappers: Wrappers::default(),
+            start_within: HashMap::new(),
+            alive_file: None,
             timing: Timing::default(),
             #[cfg(feature = "schedules")]
             app: None,
@@ -284,6 +315,112 @@ impl WorkerBuilder {
         self
     }
 
+    /// Tells each [`Event`] of this worker, in addition to the log: for metrics, or to page somebody. The observer is
+    /// called on the threads that run jobs, so it has to be quick. If it panics or blocks its thread, no job is lost,
+    /// and the log says so once. May be called several times.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use queue::telemetry::Event;
+    ///
+    /// let worker = queue::Worker::builder(pool).observe(|event| {
+    ///     if let Event::JobsRescued { ready, .. } = event {
+    ///         println!("{ready} jobs of lost workers run again");
+    ///     }
+    /// });
+    /// # drop(worker); }
+    /// ```
+    pub fn observe(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observers.add(observer);
+        self
+    }
+
+    /// Puts code around each handler. The first wrapper is the outermost. It sees the attempt, and the arguments as
+    /// [`Next::args`]. It runs the rest with [`Next::run`], sees how that ended, and may return something else. If it
+    /// does not run the rest, the handler never begins, and what it returns counts. Time limits, cancellation and
+    /// panics are those of the attempt as a whole. A job whose arguments do not decode reaches no wrapper.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use std::time::Instant;
+    ///
+    /// let worker = queue::Worker::builder(pool).wrap(|ctx, next| async move {
+    ///     let began = Instant::now();
+    ///     let outcome = next.run().await;
+    ///     println!("{} took {:?}, ok: {}", ctx.kind(), began.elapsed(), outcome.is_ok());
+    ///     outcome
+    /// });
+    /// # drop(worker); }
+    /// ```
+    pub fn wrap<Outcome>(mut self, wrapper: impl Fn(JobContext, Next) -> Outcome + Send + Sync + 'static) -> Self
+    where
+        Outcome: Future<Output = Result<Done, JobError>> + Send + 'static,
+    {
+        self.wrappers.add(wrapper);
+        self
+    }
+
+    /// Puts a layer of `tower` around each handler, as [`wrap`](Self::wrap) does with a function: a time limit, a limit of
+    /// concurrency, or one of your own. What the layer refuses is a failure of the attempt, unless its error is a
+    /// [`Refused`](crate::middleware::Refused), which says what becomes of the job. An attempt that waits for the layer
+    /// to be ready has begun.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// use std::time::Duration;
+    /// use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
+    ///
+    /// let worker = queue::Worker::builder(pool)
+    ///     .layer(TimeoutLayer::new(Duration::from_secs(30)))
+    ///     .layer(ConcurrencyLimitLayer::new(4));
+    /// # drop(worker); }
+    /// ```
+    #[cfg(feature = "tower")]
+    pub fn layer<L, S>(self, layer: L) -> Self
+    where
+        L: tower::Layer<HandlerService, Service = S>,
+        S: tower::Service<(JobContext, Next), Response = Done> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+    {
+        let service = layer.layer(HandlerService);
+        self.wrap(move |ctx, next| {
+            let service = service.clone();
+            async move {
+                tower::ServiceExt::oneshot(service, (ctx, next)).await.map_err(|error| {
+                    error.into().downcast::<Refused>().map_or_else(JobError::retry, |refused| refused.0)
+                })
+            }
+        })
+    }
+
+    /// Promises that the jobs of this queue start within this time after they are due, whatever their kinds
+    /// [promise](crate::job). It changes nothing about how they run: [`Event::JobStarted`] has the promise beside the
+    /// time that the job has waited, so that metrics can count how often it was kept.
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// let worker = queue::Worker::builder(pool).start_within("mail", std::time::Duration::from_secs(10));
+    /// # drop(worker); }
+    /// ```
+    pub fn start_within(mut self, queue: impl Into<String>, promise: Duration) -> Self {
+        self.start_within.insert(queue.into(), promise);
+        self
+    }
+
+    /// A file that the worker touches each second while its runtime moves, for liveness probes of platforms without
+    /// HTTP: the worker stands still if the file is older than 30 seconds. See [`Worker::health`].
+    ///
+    /// ```
+    /// # fn example(pool: sqlx::SqlitePool) {
+    /// let worker = queue::Worker::builder(pool).alive_file("/run/mailer.alive");
+    /// # drop(worker); }
+    /// ```
+    pub fn alive_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.alive_file = Some(path.into());
+        self
+    }
+
     /// Set this to `true` if PostgreSQL is reached through a pooler in transaction mode. The default is `false`.
     /// PgBouncer supports this from 1.21 on, with `max_prepared_statements` above zero.
     ///
@@ -379,13 +516,15 @@ impl WorkerBuilder {
         // no error, because the worker's own connections are not part of it; a pool of one is deliberate: a database in
         // memory allows no other
         if allowed < concurrency && allowed > 1 {
-            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit();
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.log();
         }
         let env = Env {
             store: self.store.clone(),
             states: Arc::new(self.states),
             timing: self.timing,
             log_errors: self.log_errors,
+            observers: self.observers,
+            wrappers: self.wrappers,
         };
         let config = Config {
             store: self.store,
@@ -393,6 +532,8 @@ impl WorkerBuilder {
             queues,
             others,
             newest_first: self.newest_first,
+            start_within: self.start_within,
+            health: Health::new(self.alive_file),
             env: Arc::new(env),
             jobs,
             #[cfg(feature = "schedules")]

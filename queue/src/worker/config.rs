@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::health::Health;
 use crate::registry::JobDefinition;
 use crate::store::Store;
 #[cfg(feature = "schedules")]
@@ -19,6 +21,9 @@ pub(crate) struct Config {
     /// Whether it serves all other queues as well.
     pub(crate) others: bool,
     pub(crate) newest_first: HashSet<String>,
+    /// Promises by queue.
+    pub(crate) start_within: HashMap<String, Duration>,
+    pub(crate) health: Health,
     /// What every attempt knows.
     pub(crate) env: Arc<Env>,
     /// By kind and alias.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
+use crate::health::BEAT;
 use crate::limits::micros;
 use crate::registry::JobDefinition;
 use crate::store::values::{End, WorkerId};
@@ -118,6 +119,7 @@ impl Run {
         }
         tasks.spawn(slot::record_starts(shared.clone(), begun));
         tasks.spawn(listen(shared.clone()));
+        tasks.spawn(beat(shared.clone()));
         let recording = AbortOnDropHandle::new(tokio::spawn(record::run(shared.clone(), ends)));
         Ok(Self { shared, tasks, claiming, recording })
     }
@@ -135,7 +137,7 @@ impl Run {
         }
         let released = shared.release(shared.work.slots.clear());
         let running = shared.work.held().len();
-        Event::WorkerStopping { worker: shared.lease.id(), running, released }.emit();
+        shared.tell(Event::WorkerStopping { worker: shared.lease.id(), running, released });
     }
 
     /// Step 2: lets running jobs continue for the grace period.
@@ -202,8 +204,32 @@ impl Run {
             // discovery may still run on its own connection: do not wait for it
             store.abandon();
         }
-        Event::WorkerStopped { worker: id }.emit();
+        shared.tell(Event::WorkerStopped { worker: id });
         Ok(())
+    }
+}
+
+/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether jobs are claimed.
+async fn beat(shared: Arc<Shared>) {
+    loop {
+        let stopping = shared.stop_claiming.is_cancelled();
+        let not_ready = match shared.health.away_since() {
+            _ if stopping => Some("it is stopping".to_owned()),
+            Some(since) => Some(format!("the database has not answered for {} s", since.elapsed().as_secs())),
+            None if !shared.lease.holds() => Some("it has no lease".to_owned()),
+            None => None,
+        };
+        if let Some(file) = shared.config.health.beat(not_ready) {
+            // its time is all that matters
+            let touched = tokio::task::spawn_blocking(move || std::fs::write(&file, []).map_err(|error| (file, error)));
+            if let Ok(Err((file, error))) = touched.await {
+                tracing::warn!(%error, file = %file.display(), "cannot touch the file that shows that the worker lives");
+            }
+        }
+        tokio::select! {
+            () = sleep(BEAT) => {}
+            () = shared.stop_claiming.cancelled(), if !stopping => {}
+        }
     }
 }
 
@@ -215,7 +241,7 @@ fn announce(shared: &Shared) {
     }
     let (queues, kinds) = (queues.join(", "), shared.scope.kinds.join(", "));
     let (engine, concurrency) = (config.store.capabilities().engine, config.concurrency);
-    Event::WorkerStarted { worker: shared.lease.id(), engine, concurrency, queues, kinds }.emit();
+    shared.tell(Event::WorkerStarted { worker: shared.lease.id(), engine, concurrency, queues, kinds });
 }
 
 /// Warns of queues and jobs that do not fit each other: a misspelt name makes jobs wait for ever.
@@ -224,13 +250,13 @@ fn warn_of_misfits(shared: &Shared) {
     let declared = |queue: &&str| config.jobs.values().any(|job| job.queue == *queue);
     let undeclared: Vec<&str> = config.queues.keys().map(String::as_str).filter(|queue| !declared(queue)).collect();
     if !undeclared.is_empty() {
-        Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") }.emit();
+        shared.tell(Event::WorkerQueuesUndeclared { worker, queues: undeclared.join(", ") });
     }
     let served = |job: &JobDefinition| config.others || config.queues.contains_key(job.queue);
     let unserved = config.jobs.values().filter(|job| !served(job)).map(|job| format!("{} ({})", job.kind, job.queue));
     let unserved: BTreeSet<String> = unserved.collect();
     if !unserved.is_empty() {
-        Event::WorkerJobsUnserved { worker, jobs: first_of(&unserved) }.emit();
+        shared.tell(Event::WorkerJobsUnserved { worker, jobs: first_of(&unserved) });
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod builder;
 mod claim;
+mod clock;
 mod config;
 #[cfg(feature = "schedules")]
 mod declared;

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::values::{Claimed, End, Lane, NewWorker, Scope, WorkerId};
+use crate::error::Error;
+use crate::store::values::{Claimed, End, Found, Lane, NewWorker, Scope, WorkerId};
+use crate::telemetry::Event;
+use crate::worker::clock::DatabaseClock;
 use crate::worker::config::Config;
 use crate::worker::lease::OwnLease;
 use crate::worker::lease::health::Health;
@@ -24,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
     /// Every loop reports what the database answers.
     pub(crate) health: Health,
+    /// The claim loop sets it by what discoveries see; slots read it.
+    pub(crate) clock: DatabaseClock,
     /// Slots hand over how attempts ended; the recording loop writes it.
     pub(crate) recorder: Recorder,
     /// Slots hand over starts; the starts loop writes them.
@@ -54,7 +60,8 @@ impl Shared {
             lease: OwnLease::new(card, config.env.timing.lease),
             work: Work::new(&config, notices.room.clone()),
             notices,
-            health: Health::default(),
+            health: Health::new(config.env.observers.clone()),
+            clock: DatabaseClock::new(),
             recorder,
             starts,
             stop_claiming: CancellationToken::new(),
@@ -62,6 +69,18 @@ impl Shared {
             config,
         };
         (Arc::new(shared), ends, begun)
+    }
+
+    /// Tells the log and the observers.
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        event.emit(&self.config.env.observers);
+    }
+
+    /// Sets the database's clock by what a discovery has seen that was sent at this moment.
+    pub(crate) fn learn_the_time(&self, asked: Instant, found: &Result<Found, Error>) {
+        if let Ok(Found { now: Some(now), .. }) = found {
+            self.clock.learn(asked, *now);
+        }
     }
 
     /// Gives jobs back that have not started. Returns how many.

@@ -21,8 +21,8 @@ use crate::store::engine::statement::topics::ScheduleStatements;
 #[cfg(feature = "testing")]
 use crate::store::engine::statement::topics::TestStatements;
 use crate::store::engine::statement::topics::{
-    AdminStatements, AttemptStatements, LeaseStatements, RetentionStatements, SchemaStatements, SessionStatements,
-    UniqueStatements,
+    AdminStatements, AttemptStatements, GaugeStatements, LeaseStatements, RetentionStatements, SchemaStatements,
+    SessionStatements, UniqueStatements,
 };
 use crate::store::engine::unique::dialect::UniqueDialect;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) stopped: Vec<Lane>,
     /// The number of round trips.
     pub(crate) round_trips: u32,
+    /// The database's time, in microseconds since 1970. None: no row tells it.
+    pub(crate) now: Option<i64>,
 }
 
 /// An engine: its statements, and what differs in structure. A default is what all engines but one do.
@@ -46,6 +48,7 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     const RETENTION: RetentionStatements;
     const SCHEMA: SchemaStatements;
     const ADMIN: AdminStatements;
+    const GAUGES: GaugeStatements;
     const UNIQUE: UniqueStatements;
     #[cfg(feature = "schedules")]
     const SCHEDULES: ScheduleStatements;
@@ -127,6 +130,8 @@ macro_rules! topics {
             $crate::store::engine::statement::topics::SchemaStatements::of(topic!($engine, "schema"));
         const ADMIN: $crate::store::engine::statement::topics::AdminStatements =
             $crate::store::engine::statement::topics::AdminStatements::of(topic!($engine, "admin"));
+        const GAUGES: $crate::store::engine::statement::topics::GaugeStatements =
+            $crate::store::engine::statement::topics::GaugeStatements::of(topic!($engine, "gauges"));
         const UNIQUE: $crate::store::engine::statement::topics::UniqueStatements =
             $crate::store::engine::statement::topics::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]

@@ -115,6 +115,16 @@ pub(crate) trait Driver: Database<Row: Cells, Arguments: Clone + Sync> {
         sql: SqlStr,
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<Vec<Self::Row>, Error>> + Send;
+    /// The same for a statement without values. On MariaDB it is not prepared: one that is run again gets another plan.
+    fn fetch_anew(
+        conn: &mut Self::Connection,
+        sql: &'static str,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, Error>> + Send {
+        async move {
+            let (sql, arguments) = Self::prepare(sql, &[])?;
+            Self::fetch(conn, sql, arguments).await
+        }
+    }
     /// Runs a statement and returns how many rows it touched.
     fn execute(
         conn: &mut Self::Connection,

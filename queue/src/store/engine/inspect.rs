@@ -5,12 +5,14 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
 use crate::error::Error;
+use crate::gauges::Gauges;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::{JobId, JobState};
 use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, read, rows};
+use crate::store::engine::gauges;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 
 #[async_trait]
@@ -21,6 +23,10 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
         // not in SQL: each engine has its own collation
         stats.sort_by(|a, b| (&a.kind, &a.queue, a.state).cmp(&(&b.kind, &b.queue, b.state)));
         Ok(stats)
+    }
+
+    async fn gauges(&self) -> Result<Gauges, Error> {
+        self.run(Via::Pool, Mode::Read, "cannot read the gauges", (), |conn, ()| gauges::read::<DB>(conn).boxed()).await
     }
 
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {

@@ -312,9 +312,9 @@ mod tests {
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
         let older = message(versions(1, 1));
-        assert!(older.contains("needs version 4") && older.contains("for version 1"), "{older}");
+        assert!(older.contains("needs version 5") && older.contains("for version 1"), "{older}");
         let newer = message(versions(9, 8));
-        assert!(newer.contains("version 9") && newer.contains("knows version 4"), "{newer}");
+        assert!(newer.contains("version 9") && newer.contains("knows version 5"), "{newer}");
         assert!(fits(versions(9, 1)).is_ok());
     }
 

@@ -8,7 +8,7 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | `inspect`, `changes` | What people see, and what they change |
+//! | `inspect`, `gauges`, `changes` | What people see, and what they change |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
@@ -16,6 +16,7 @@ mod changes;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod driver;
+mod gauges;
 mod inspect;
 pub(crate) mod jobs;
 mod leases;

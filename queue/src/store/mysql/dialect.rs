@@ -49,6 +49,10 @@ impl Driver for MySql {
 
     driver!();
 
+    async fn fetch_anew(conn: &mut MySqlConnection, sql: &'static str) -> Result<Vec<MySqlRow>, Error> {
+        sqlx::raw_sql(sql).fetch_all(conn).await
+    }
+
     async fn insert_row(conn: &mut MySqlConnection, sql: SqlStr, arguments: Self::Arguments) -> Result<i64, Error> {
         let done = sqlx::query_with(sql, arguments).execute(conn).await?;
         Ok(done.last_insert_id().cast_signed())

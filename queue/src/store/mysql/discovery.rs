@@ -41,6 +41,8 @@ struct Look<'a> {
     more_rows: i64,
     lanes: Vec<LaneHead>,
     round_trips: u32,
+    /// The database's time at the first step, if that found something.
+    now: Option<i64>,
 }
 
 impl Look<'_> {
@@ -65,6 +67,10 @@ impl Look<'_> {
         let sql = around.replace(LANES, &["(", rest.trim_end(), ")", glue, &union.sql].concat());
         let rows = fetch(conn, sql, &binds).await?;
         self.round_trips += 1;
+        self.now = match (self.now, rows.first()) {
+            (None, Some(row)) if self.round_trips == 1 => Some(row.int(4)?),
+            (known, _) => known,
+        };
 
         let mut parts: HashMap<i64, (i64, Vec<Lane>)> = HashMap::new();
         for row in &rows {
@@ -139,6 +145,7 @@ pub(super) async fn discover(
         more_rows: MORE_ROWS,
         lanes: Vec::new(),
         round_trips: 0,
+        now: None,
     };
     for _ in 0..STEPS {
         if !look.step(conn, kinds.len(), most).await? || look.lanes.len() >= most {
@@ -156,5 +163,5 @@ pub(super) async fn discover(
         }
     }
     let stopped = look.cut.into_iter().map(|ask| ask.lane).collect();
-    Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips })
+    Ok(Seen { heads: look.lanes, stopped, round_trips: look.round_trips, now: look.now })
 }

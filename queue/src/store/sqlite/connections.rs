@@ -177,7 +177,7 @@ async fn is_entangled(conn: &mut SqliteConnection) -> Result<bool, Error> {
 /// with all its jobs. So the pool must have one connection and keep it.
 pub(crate) fn warn(pool: &Pool<Sqlite>) {
     if let Err(text) = check(pool) {
-        Event::DatabaseFleeting { text: &text }.emit();
+        Event::DatabaseFleeting { text: &text }.log();
     }
 }
 

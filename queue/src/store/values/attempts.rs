@@ -22,9 +22,9 @@ impl Hold {
     }
 }
 
-/// A job as it was claimed.
-#[derive(Debug, Clone)]
-pub(crate) struct Claimed {
+/// A job that a worker has claimed, as [events](crate::telemetry::Event) name it.
+#[derive(Clone)]
+pub struct Claimed {
     pub(crate) id: JobId,
     /// The fence: the number of this claim of the job. Every write of the attempt names it.
     pub(crate) fence: i32,
@@ -44,6 +44,26 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
+    /// The job's number.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Its kind, as stored in its row.
+    pub fn kind(&self) -> &str {
+        &self.lane.kind
+    }
+
+    /// Its queue.
+    pub fn queue(&self) -> &str {
+        &self.lane.queue
+    }
+
+    /// The number of the attempt; 1 is the first.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
     pub(crate) fn hold(&self) -> Hold {
         Hold { id: self.id.get(), fence: self.fence }
     }
@@ -68,23 +88,45 @@ impl Claimed {
     }
 }
 
+/// Without its arguments, which may be private.
+impl std::fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claimed")
+            .field("id", &self.id)
+            .field("fence", &self.fence)
+            .field("attempt", &self.attempt)
+            .field("kind", &self.lane.kind)
+            .field("queue", &self.lane.queue)
+            .finish_non_exhaustive()
+    }
+}
+
 /// How an attempt ended, in the words of `queue_attempts.outcome` (where rescue writes words of its own).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum AttemptOutcome {
+#[non_exhaustive]
+pub enum AttemptOutcome {
+    /// The handler returned `Ok`, or completed the job itself.
     Completed,
+    /// It returned an error.
     Failed,
+    /// It panicked.
     Panicked,
+    /// It ran longer than its `timeout`.
     TimedOut,
+    /// The arguments did not decode.
     Undecodable,
+    /// Somebody cancelled the job, or the handler did.
     Cancelled,
+    /// The handler wants to run later.
     Snoozed,
+    /// The attempt does not count: a shutdown, or the handler did not begin.
     Released,
 }
 
 impl AttemptOutcome {
     /// The word that is stored and logged.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
             Self::Failed => "failed",

@@ -42,6 +42,8 @@ pub(crate) struct Found {
     pub(crate) stopped: Vec<Lane>,
     /// How long the database took, without the network.
     pub(crate) took: Duration,
+    /// The database's time when it was asked, in microseconds since 1970. None: there are no lanes.
+    pub(crate) now: Option<i64>,
 }
 
 /// A place in a lane: the due time (microseconds since 1970) and id of a row. In newest-first lanes both count

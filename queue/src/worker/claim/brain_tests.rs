@@ -21,7 +21,7 @@ fn lane(queue: &str) -> Lane {
 fn found(queues: &[&str]) -> Event<'static> {
     let head = |queue: &&str| LaneHead { lane: lane(queue), first: (1_600_000_000_000_000, 1), due_in: Duration::ZERO };
     let (heads, took) = (queues.iter().map(head).collect(), Duration::from_millis(1));
-    Event::Discovered(Ok(Found { heads, stopped: Vec::new(), took }), took)
+    Event::Discovered(Ok(Found { heads, took, ..Found::default() }), took)
 }
 
 /// The next `count` jobs of the first of these lanes.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 use crate::store::values::{Claimed, End, Found, WorkerId};
+use crate::telemetry;
 use crate::worker::claim::brain::{After, Brain, Event, Rest, Step};
 use crate::worker::claim::discovery::Discovery;
 use crate::worker::claim::orphans::Orphans;
@@ -114,6 +115,7 @@ impl Claims {
                     let shared = shared.clone();
                     tokio::spawn(async move {
                         let found = shared.config.store.discover(&shared.scope, &behind, most, true).await;
+                        shared.learn_the_time(began, &found);
                         // nobody receives it if the worker has ended or has a new number
                         let _ = sender.send((found, began.elapsed()));
                         shared.notices.enqueued.notify_one();
@@ -122,6 +124,7 @@ impl Claims {
                 }
                 Step::Discover { behind, most, beside: false } => {
                     let found = store.discover(&shared.scope, &behind, most, false).await;
+                    shared.learn_the_time(began, &found);
                     self.brain.on(Event::Discovered(found, began.elapsed()))?
                 }
                 Step::Lock => {
@@ -168,6 +171,9 @@ impl Claims {
 
 /// Hands claimed jobs to the slots of their queues.
 fn hand_over(shared: &Arc<Shared>, worker: WorkerId, jobs: Vec<Claimed>) {
+    if shared.config.env.observers.any() && !jobs.is_empty() {
+        shared.tell(telemetry::Event::JobsClaimed { jobs: &jobs });
+    }
     let had_none = !jobs.is_empty() && shared.work.slots.is_idle();
     shared.recorder.claims.claimed(worker, &jobs);
     let slots_of = |job: Claimed| match shared.work.slots.of(&job.lane.queue) {

@@ -97,7 +97,7 @@ pub(crate) async fn release_all(shared: &Shared) -> Result<(), Error> {
 }
 
 fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
-    Event::ClaimLost { id: hold.id }.emit();
+    shared.tell(Event::ClaimLost { id: hold.id });
     shared.recorder.record(worker, End::unstarted(hold));
 }
 

@@ -41,11 +41,11 @@ pub(crate) trait Duty: Send + 'static {
 }
 
 /// Tells of a failed round. Returns whether the duty is given up, because the account lacks a right.
-fn failed(feature: &'static str, what: &'static str, error: &Error) -> bool {
+fn failed(shared: &Shared, feature: &'static str, what: &'static str, error: &Error) -> bool {
     let given_up = error.is_a_missing_right();
     match given_up {
-        true => Event::DutyGivenUp { feature, error }.emit(),
-        false => Event::DutyFailed { feature, what, error }.emit(),
+        true => shared.tell(Event::DutyGivenUp { feature, error }),
+        false => shared.tell(Event::DutyFailed { feature, what, error }),
     }
     given_up
 }
@@ -58,7 +58,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut duty: impl Duty) {
         loop {
             // the worker's jobs must not end with a round
             let Ok(done) = AssertUnwindSafe(duty.run_once(&shared)).catch_unwind().await else {
-                Event::DutyPanicked.emit();
+                shared.tell(Event::DutyPanicked);
                 sleep(AFTER_PANIC).await;
                 break;
             };

@@ -45,7 +45,10 @@ impl Duty for Rescue {
         };
         // also what was rescued before an error
         if rescued != Rescued::default() {
-            Event::JobsRescued(&rescued).emit();
+            shared.tell({
+                let Rescued { ready, dead, cancelled } = rescued;
+                Event::JobsRescued { ready, dead, cancelled }
+            });
         }
         if rescued.ready > 0 {
             // rescued jobs may lie behind the cursors
@@ -64,7 +67,7 @@ async fn declare_lost(shared: &Arc<Shared>) {
     }
     for LostWorker { id, heartbeat, late, by_lease } in missed {
         match shared.config.store.declare_lost(id, heartbeat, by_lease).await {
-            Ok(true) => Event::WorkerLost { worker: id, late, by_lease }.emit(),
+            Ok(true) => shared.tell(Event::WorkerLost { worker: id, late, by_lease }),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, worker = id, "could not declare a worker lost; its lease decides"),
         }

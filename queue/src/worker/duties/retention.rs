@@ -68,14 +68,14 @@ impl Duty for Retention {
         self.removed += removed;
         let is_quiet = self.pause >= self.seldom / 2;
         if self.removed > 0 && (is_quiet || self.told.elapsed() >= self.seldom) {
-            Event::JobsPurged { jobs: self.removed }.emit();
+            shared.tell(Event::JobsPurged { jobs: self.removed });
             (self.removed, self.told) = (0, Instant::now());
         }
         Ok(())
     }
 
-    fn repeats(&mut self, _: &Shared, error: &Error) -> bool {
-        Event::RetentionFailed { error }.emit();
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        shared.tell(Event::RetentionFailed { error });
         false
     }
 }
@@ -105,8 +105,8 @@ impl Duty for KeySweep {
         shared.config.store.sweep_keys(&mut self.hand, is_its_turn).await
     }
 
-    fn repeats(&mut self, _: &Shared, error: &Error) -> bool {
-        if failed("unique jobs", "old keys cannot be removed", error) {
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        if failed(shared, "unique jobs", "old keys cannot be removed", error) {
             self.pause = NEVER;
         }
         false

@@ -75,7 +75,7 @@ impl Schedules {
     }
 
     /// Fires all that is due. Each worker begins at another place, so that they do not meet.
-    async fn fire(&mut self, seen: &Seen, worker: i64) -> Result<(), Error> {
+    async fn fire(&mut self, shared: &Shared, seen: &Seen, worker: i64) -> Result<(), Error> {
         let mut due = seen.due.clone();
         due.sort_unstable();
         let chunks: Vec<&[i64]> = due.chunks(CHUNK).collect();
@@ -86,9 +86,9 @@ impl Schedules {
             let fired = self.store.fire(chunk, &self.declared.kinds, 0).await?;
             locked += fired.locked;
             if fired.jobs > 0 {
-                Event::SchedulesFired { jobs: fired.jobs }.emit();
+                shared.tell(Event::SchedulesFired { jobs: fired.jobs });
             }
-            self.tell_of_failures(fired.failed);
+            self.tell_of_failures(shared, fired.failed);
         }
         self.in_vain = if locked > 0 { 0 } else { (self.in_vain + 1).min(16) };
         if self.in_vain > 0 {
@@ -97,22 +97,22 @@ impl Schedules {
         Ok(())
     }
 
-    fn tell_of_changes(&mut self, done: &Converged) {
+    fn tell_of_changes(&mut self, shared: &Shared, done: &Converged) {
         let app = &*self.declared.app;
         if !done.written.is_empty() || !done.retired.is_empty() {
             let (written, retired) = (done.written.join(", "), done.retired.join(", "));
-            Event::SchedulesChanged { app, written, retired }.emit();
+            shared.tell(Event::SchedulesChanged { app, written, retired });
         }
         for (schedule, owner) in &done.conflicts {
             if self.told.insert(schedule.clone(), owner.clone()).as_ref() == Some(owner) {
                 continue;
             }
-            Event::ScheduleConflict { schedule, owner }.emit();
+            shared.tell(Event::ScheduleConflict { schedule, owner });
         }
     }
 
     /// Each error once, and again about once an hour.
-    fn tell_of_failures(&mut self, failed: Vec<(String, String)>) {
+    fn tell_of_failures(&mut self, shared: &Shared, failed: Vec<(String, String)>) {
         if self.forget <= Instant::now() {
             self.told.clear();
             self.forget = Instant::now() + TOLD;
@@ -123,14 +123,14 @@ impl Schedules {
                 continue;
             }
             if self.told.len() < MOST_TOLD {
-                Event::ScheduleFailed { schedule: &schedule, error: &error }.emit();
+                shared.tell(Event::ScheduleFailed { schedule: &schedule, error: &error });
             } else {
                 more += 1;
             }
             self.told.insert(schedule, error);
         }
         if more > 0 {
-            Event::MoreSchedulesFailed { more }.emit();
+            shared.tell(Event::MoreSchedulesFailed { more });
         }
     }
 }
@@ -158,20 +158,20 @@ impl Duty for Schedules {
         }
         if seen.decides && seen.digest.as_ref() != Some(&self.digest) && self.compare <= Instant::now() {
             let done = self.store.converge(&by, &self.declared.schedules, &self.digest).await?;
-            self.tell_of_changes(&done);
+            self.tell_of_changes(shared, &done);
             if done.conflicts.is_empty() && done.refused.is_empty() {
                 return Ok(());
             }
-            self.tell_of_failures(done.refused);
+            self.tell_of_failures(shared, done.refused);
             // the other one may go, and the database may change its mind
             self.compare = Instant::now() + SELDOM;
         }
         if !seen.orphans.is_empty() {
             let failed = self.store.mark_orphans(&seen.orphans, 0).await?;
-            self.tell_of_failures(failed);
+            self.tell_of_failures(shared, failed);
         }
         if !seen.due.is_empty() {
-            return self.fire(&seen, worker).await;
+            return self.fire(shared, &seen, worker).await;
         }
         self.in_vain = 0;
         let seldom = SELDOM.mul_f64(0.9 + 0.1 * fastrand::f64());
@@ -186,7 +186,7 @@ impl Duty for Schedules {
         let is_away = !error.is_a_missing_right() && shared.config.store.trouble(error) == Trouble::Away;
         if !is_away {
             // the database is up: that is no outage
-            let given_up = failed(FEATURE, "a round failed", error);
+            let given_up = failed(shared, FEATURE, "a round failed", error);
             self.wake = Instant::now() + if given_up { NEVER } else { AFTER_FAILURE };
         }
         is_away
@@ -219,7 +219,7 @@ impl Duty for TickRetention {
         sleep(self.pause).await;
     }
 
-    async fn run_once(&mut self, _: &Arc<Shared>) -> Result<(), Error> {
+    async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         let began = Instant::now();
         let since = began - std::mem::replace(&mut self.last, began);
         self.pause = jittered(self.seldom);
@@ -227,14 +227,14 @@ impl Duty for TickRetention {
         self.pause = self.pause.min(next_pause(since, began.elapsed(), removed, TICKS_BATCH));
         let silent = self.store.silent().await?;
         if silent != self.told && !silent.is_empty() {
-            Event::SchedulesSilent { schedules: silent.join(", ") }.emit();
+            shared.tell(Event::SchedulesSilent { schedules: silent.join(", ") });
         }
         self.told = silent;
         Ok(())
     }
 
-    fn repeats(&mut self, _: &Shared, error: &Error) -> bool {
-        Event::DutyFailed { feature: FEATURE, what: "old ticks cannot be removed", error }.emit();
+    fn repeats(&mut self, shared: &Shared, error: &Error) -> bool {
+        shared.tell(Event::DutyFailed { feature: FEATURE, what: "old ticks cannot be removed", error });
         false
     }
 }

@@ -157,6 +157,7 @@ impl MadeUp {
             aliases: &[],
             queue: "default",
             max_retries: 0,
+            start_within: None,
             timeout: None,
             backoff: crate::Backoff::default(),
             type_id: std::any::TypeId::of::<()>(),
@@ -174,11 +175,15 @@ impl MadeUp {
             others: queues.is_empty(),
             queues,
             newest_first: Default::default(),
+            start_within: Default::default(),
+            health: crate::health::Health::new(None),
             env: Arc::new(Env {
                 store: self.clone(),
                 states: Arc::default(),
                 timing: Timing { decode_grace: Duration::ZERO, ..timing },
                 log_errors: true,
+                observers: Default::default(),
+                wrappers: Default::default(),
             }),
             jobs: [("k", Arc::new(definition))].into(),
             #[cfg(feature = "schedules")]

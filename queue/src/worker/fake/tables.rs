@@ -110,7 +110,11 @@ impl FakeTables {
             (heads, stopped, tables.look_takes, tables.looks_fail)
         };
         sleep(takes).await;
-        if fails { Err(Error::config("too long")) } else { Ok(Found { heads, stopped, took: began.elapsed() }) }
+        if fails {
+            Err(Error::config("too long"))
+        } else {
+            Ok(Found { heads, stopped, took: began.elapsed(), now: None })
+        }
     }
 
     /// What is due behind the start of an ask, in order.

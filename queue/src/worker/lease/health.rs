@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
-use crate::telemetry::Event;
+use crate::telemetry::{Event, Observers};
 use crate::worker::notices::lock;
 
 /// The longest pause between two tries while the database is away.
@@ -22,6 +22,7 @@ const MOST_TOLD: usize = 8;
 #[derive(Default)]
 pub(crate) struct Health {
     outage: Mutex<Outage>,
+    observers: Observers,
     /// Notified when a connection failed: the connection of the heartbeats may be gone too.
     pub(crate) doubt: Notify,
 }
@@ -65,6 +66,15 @@ impl Outage {
 }
 
 impl Health {
+    pub(crate) fn new(observers: Observers) -> Self {
+        Self { observers, ..Self::default() }
+    }
+
+    /// Since when the database does not answer.
+    pub(crate) fn away_since(&self) -> Option<Instant> {
+        lock(&self.outage).since
+    }
+
     /// The database answered this loop. The outage is over when it answers all of them.
     pub(crate) fn up(&self, failures: &mut Failures) {
         if failures.tries == 0 || !std::mem::take(failures).lost {
@@ -76,7 +86,7 @@ impl Health {
             && let Some(since) = outage.since.take()
         {
             outage.told_since = None;
-            Event::DatabaseBack { outage: since.elapsed() }.emit();
+            Event::DatabaseBack { outage: since.elapsed() }.emit(&self.observers);
         }
     }
 
@@ -103,7 +113,7 @@ impl Health {
             outage.since.get_or_insert_with(Instant::now);
         }
         if outage.is_news(error) {
-            Event::DatabaseLost { error }.emit();
+            Event::DatabaseLost { error }.emit(&self.observers);
         }
     }
 }

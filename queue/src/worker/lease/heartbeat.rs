@@ -221,7 +221,7 @@ impl Heart {
             match shared.config.store.join(&shared.lease.card, shared.config.env.timing.lease).await {
                 Ok(id) => {
                     shared.health.up(&mut self.failures);
-                    Event::WorkerJoined { worker: id }.emit();
+                    self.shared.tell(Event::WorkerJoined { worker: id });
                     self.deadline = shared.lease.extend(sent);
                     self.lost = None;
                     self.tried = false;
@@ -280,7 +280,7 @@ fn drop_everything(shared: &Shared, reason: &'static str) {
     let waiting = shared.work.slots.clear().len();
     let running = shared.work.stop_all(Stop::LeaseLost);
     shared.config.store.abandon();
-    Event::WorkerLeaseLost { worker, reason, running, waiting }.emit();
+    shared.tell(Event::WorkerLeaseLost { worker, reason, running, waiting });
 }
 
 /// Leaves behind attempts that should have been dropped long ago and still block their thread. Other slots replace

@@ -154,7 +154,7 @@ impl Aside {
             self.parts.push_front(part);
         } else if !part.last_words && (error.is_a_constraint() || taken > part.taken) {
             self.refusals = 0;
-            let end = last_words(end, error);
+            let end = last_words(shared, end, error);
             let taken = self.taken[destination(&end)];
             // nothing replaces a job that cannot even be put off
             let last_words = matches!(end.to, Destination::Requeue { .. });
@@ -214,7 +214,7 @@ async fn write(shared: &Shared, worker: WorkerId, batch: &[End]) -> Result<(), E
     if accepted.len() < batch.len() {
         let accepted: HashSet<i64> = accepted.into_iter().collect();
         for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
-            Event::JobRefused { id: end.hold.id }.emit();
+            shared.tell(Event::JobRefused { id: end.hold.id });
         }
     }
     if batch.iter().any(|end| matches!(end.to, Destination::Requeue { .. })) {
@@ -290,7 +290,7 @@ pub(crate) fn plainer(end: &End, error: &Error, broke: bool) -> Option<End> {
 }
 
 /// What to write instead of an end that the database accepts in no form.
-pub(crate) fn last_words(end: &End, error: &Error) -> End {
+pub(crate) fn last_words(shared: &Shared, end: &End, error: &Error) -> End {
     let (hold, ran_us) = (end.hold, end.ran_us);
     if let Destination::Bury = end.to {
         // A dead letter has to leave the table too. So the job stays, and is postponed until somebody deals with it.
@@ -305,7 +305,7 @@ pub(crate) fn last_words(end: &End, error: &Error) -> End {
         return End { hold, ran_us, outcome: end.outcome, error: Some(cut(error)), to };
     }
     let error = ascii(&format!("the job ended, but the database refused to record how: {error}"));
-    Event::JobUnrecordable { id: hold.id, error: &error }.emit();
+    shared.tell(Event::JobUnrecordable { id: hold.id, error: &error });
     End { hold, ran_us, outcome: AttemptOutcome::Failed, error: Some(cut(error)), to: Destination::Bury }
 }
 

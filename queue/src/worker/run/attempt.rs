@@ -15,10 +15,11 @@ use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States
 use crate::context::{Tick, Ticks};
 use crate::error::Error;
 use crate::limits::micros;
+use crate::middleware::Wrappers;
 use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
-use crate::telemetry::Event;
+use crate::telemetry::{Event, Observers};
 use crate::worker::notices::until;
 use crate::worker::run::ending::{Raw, Stop, Switch, panic_text};
 
@@ -54,6 +55,9 @@ pub(crate) struct Env {
     pub(crate) timing: Timing,
     /// Whether log lines carry the errors of jobs.
     pub(crate) log_errors: bool,
+    pub(crate) observers: Observers,
+    /// What is around each handler.
+    pub(crate) wrappers: Wrappers,
 }
 
 /// An attempt of a claimed job.
@@ -106,6 +110,10 @@ impl Attempt {
         self.started.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        event.emit(&self.env.observers);
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.switch.reason() == Some(Stop::LeaseLost)
     }
@@ -144,7 +152,8 @@ impl Attempt {
             (Err(bytes), None) => return Err(Raw::TooLong(*bytes)),
         };
         // the handler has what is decoded, and may run for hours: the arguments go now
-        match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx))) {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx.clone()))) {
+            Ok(Ok(handler)) => Ok(self.env.wrappers.around(&ctx, args, handler)),
             Ok(decoded) => decoded.map_err(|error| Raw::Undecodable(error.to_string())),
             Err(panic) => Err(Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic)))),
         }
@@ -169,7 +178,7 @@ impl Attempt {
             () = self.switch.lost.cancelled() => Raw::Dropped(Stop::LeaseLost),
             result = &mut handler => Raw::returned(result),
             () = tokio::time::sleep(self.env.timing.cancel_grace) => {
-                Event::JobDropped { job: &self.job, reason: &reason }.emit();
+                self.tell(Event::JobDropped { job: &self.job, reason: &reason });
                 Raw::Dropped(reason)
             }
         }

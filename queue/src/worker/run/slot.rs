@@ -182,7 +182,7 @@ impl Shared {
         let turn = turn.ok_or(Away(None))?;
         held.noted.store(true, Ordering::Relaxed);
         if is_suspect(job.losses) {
-            Event::JobSuspected { job, alone }.emit();
+            self.tell(Event::JobSuspected { job, alone });
         }
         Ok(turn)
     }
@@ -190,6 +190,11 @@ impl Shared {
     /// Decodes, calls and judges; see [`Attempt::run`].
     async fn run(&self, held: &Held, long_args: Option<LongArgs>, turn: Turn<'_>) -> Option<Ended> {
         held.attempt.begin();
+        if self.config.env.observers.any() {
+            let Attempt { job, definition, .. } = &*held.attempt;
+            let promise = self.config.start_within.get(&*job.lane.queue).copied().or(definition.start_within);
+            self.tell(Event::JobStarted { job, waited: self.clock.since(job.run_at), promise });
+        }
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun.notify_one();
         }
@@ -233,7 +238,7 @@ impl Shared {
             return;
         }
         drop(held.place().take());
-        Event::JobLeftBehind { job: &held.attempt.job }.emit();
+        self.tell(Event::JobLeftBehind { job: &held.attempt.job });
         self.recorder.record(held.worker, end);
         self.work.slots.replace(held.slots);
         self.start_slots();

@@ -111,12 +111,12 @@ impl Attempt {
             // whether it was committed or another attempt has the job is not known here
             _ if !is_held && self.is_lost() => Settled::Lost,
             Raw::Returned(Ok(result)) if !is_held => {
-                Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+                self.tell(Event::JobCompleted { job: &self.job, ran: self.ran() });
                 Settled::Completed { result }
             }
             raw if !is_held => {
                 let error = self.env.log_errors.then(|| raw.text().replace(CAUSED_BY, ": "));
-                Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error }.emit();
+                self.tell(Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error });
                 Settled::Completed { result: None }
             }
             Raw::Returned(Ok(_)) => Settled::Ended(self.failed(AttemptOutcome::Failed, None, NOT_COMMITTED.to_owned())),
@@ -143,13 +143,13 @@ impl Attempt {
     }
 
     fn completed(&self, result: Option<String>) -> End {
-        Event::JobCompleted { job: &self.job, ran: self.ran() }.emit();
+        self.tell(Event::JobCompleted { job: &self.job, ran: self.ran() });
         let result = result.filter(|json| may_be_kept(json));
         self.end(AttemptOutcome::Completed, None, Destination::Finish { result })
     }
 
     fn cancelled(&self, why: String) -> End {
-        Event::JobCancelled { job: &self.job, ran: self.ran() }.emit();
+        self.tell(Event::JobCancelled { job: &self.job, ran: self.ran() });
         self.end(AttemptOutcome::Cancelled, Some(why), Destination::Finish { result: None })
     }
 
@@ -164,7 +164,7 @@ impl Attempt {
 
     fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
         let logged = self.logged(outcome, &error);
-        Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged }.emit();
+        self.tell(Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged });
         self.end(outcome, Some(error), Destination::Bury)
     }
 
@@ -172,10 +172,12 @@ impl Attempt {
         let (job, retry_in) = (&self.job, delay.unwrap_or_default());
         let logged = error.as_deref().and_then(|error| self.logged(outcome, error));
         match (outcome, delay) {
-            (AttemptOutcome::Snoozed, _) => Event::JobSnoozed { job, retry_in, error: logged }.emit(),
-            (AttemptOutcome::Released, None) => Event::JobReleased { job }.emit(),
-            (AttemptOutcome::Released, _) => Event::JobUnbegun { job, retry_in, error: logged }.emit(),
-            _ => Event::JobFailed { job, ran: self.ran(), outcome, retry_in, error: logged }.emit(),
+            (AttemptOutcome::Snoozed, _) => {
+                self.tell(Event::JobSnoozed { job, ran: self.ran(), retry_in, error: logged })
+            }
+            (AttemptOutcome::Released, None) => self.tell(Event::JobReleased { job }),
+            (AttemptOutcome::Released, _) => self.tell(Event::JobUnbegun { job, retry_in, error: logged }),
+            _ => self.tell(Event::JobFailed { job, ran: self.ran(), outcome, retry_in, error: logged }),
         }
         self.end(outcome, error, Destination::Requeue { delay_us: delay.map(micros), uncount, record: true })
     }

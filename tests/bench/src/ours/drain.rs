@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use queue::Job;
+use queue::{Job, WorkerBuilder};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -17,6 +17,13 @@ use crate::figures::rate;
 pub(super) async fn fresh(db: &Db) -> Result<Value> {
     each!(db, pool => queue::enqueue_all(pool, Noop::many(MANY)).await)?;
     waiting(db).await
+}
+
+/// The same, while an exporter keeps the metrics of the worker.
+pub(super) async fn with_metrics(db: &Db) -> Result<Value> {
+    metrics_exporter_prometheus::PrometheusBuilder::new().install_recorder()?;
+    each!(db, pool => queue::enqueue_all(pool, Noop::many(MANY)).await)?;
+    drained_by(db, |worker| worker.observe(queue_metrics::observer())).await
 }
 
 /// The same with jobs of an early date, which come before those that wait already.
@@ -37,11 +44,15 @@ pub(super) async fn of_many_queues(db: &Db) -> Result<Value> {
 
 /// From the start of a worker to the record of 50,000 jobs that wait already.
 async fn waiting(db: &Db) -> Result<Value> {
+    drained_by(db, |worker| worker).await
+}
+
+async fn drained_by(db: &Db, with: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Result<Value> {
     // numbers grow, and what was put there for company has smaller ones in the history
     let before = db.number("SELECT max(id) FROM queue_history").await?.max(0);
     let recorded = format!("SELECT count(*) FROM queue_history WHERE id > {before} AND state = 'completed'");
     let seen = Seen::expecting(MANY);
-    let worker = db.worker(&seen).build()?;
+    let worker = with(db.worker(&seen)).build()?;
     let start = Instant::now();
     let done = async {
         seen.news.notified().await;

@@ -47,6 +47,7 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "by-hand" => complete::run(&db, true).await,
         "complete-in" => complete::run(&db, false).await,
         "drain" => drain::fresh(&db).await,
+        "drain-metrics" => drain::with_metrics(&db).await,
         "drain-queues" => drain::of_many_queues(&db).await,
         "drain-1" => children::drain(&db, 1, 32).await,
         "drain-4" => children::drain(&db, 4, 8).await,

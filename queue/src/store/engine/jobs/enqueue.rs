@@ -7,6 +7,7 @@ use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, ids};
 use crate::store::engine::unique;
 use crate::store::values::{NewJob, Unwritten, Whose};
+use crate::telemetry;
 use crate::unique::Enqueued;
 
 /// Inserts jobs, all or none. Some may be unique. Returns the job that stands for each request. `signal`: wakes the
@@ -18,7 +19,10 @@ pub(crate) async fn enqueue<DB: Dialect>(
     signal: Option<&str>,
 ) -> Result<Vec<Enqueued>, Unwritten> {
     if jobs.iter().any(|job| job.unique.is_some()) {
-        return unique::enqueue::<DB>(conn, jobs, whose).await;
+        let placed = unique::enqueue::<DB>(conn, jobs, whose).await?;
+        let is_new = |(job, placed)| matches!(placed, &Enqueued::New(_)).then_some(job);
+        telemetry::enqueued(|| jobs.iter().zip(&placed).filter_map(is_new).collect());
+        return Ok(placed);
     }
     let ids = match (jobs, DB::INSERT_AND_NOTIFY, signal) {
         ([job], Some(sql), Some(signal)) => {
@@ -27,6 +31,7 @@ pub(crate) async fn enqueue<DB: Dialect>(
         }
         _ => DB::insert(conn, jobs, whose).await?,
     };
+    telemetry::enqueued(|| jobs.iter().collect());
     Ok(ids.into_iter().map(|id| Enqueued::New(id.into())).collect())
 }
 

@@ -52,9 +52,10 @@ impl<DB: Dialect> SqlStore<DB> {
                 |conn, (kinds, behind, most, distance)| {
                     async move {
                         let started = Instant::now();
-                        let Seen { heads, stopped, round_trips } = DB::discover(conn, kinds, behind, *most).await?;
+                        let Seen { heads, stopped, round_trips, now } =
+                            DB::discover(conn, kinds, behind, *most).await?;
                         let took = distance.without_network::<DB>(conn, started.elapsed(), round_trips).await?;
-                        Ok(Found { heads, stopped, took })
+                        Ok(Found { heads, stopped, took, now })
                     }
                     .boxed()
                 },

@@ -88,6 +88,7 @@ pub(crate) async fn discover<DB: Driver>(
     let begins = json(&begins.collect::<Vec<_>>());
     let rows = rows::<DB>(conn, sql, &[begins.as_str().into(), (most as i64).into()]).await?;
     let mut seen = Seen { round_trips: 1, ..Seen::default() };
+    seen.now = rows.first().map(|row| row.int(4)).transpose()?;
     let mut last: HashMap<Arc<str>, (usize, Lane)> = HashMap::new();
     for row in &rows {
         let head = lane_head(row)?;

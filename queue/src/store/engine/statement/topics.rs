@@ -202,6 +202,20 @@ statements! {
     }
 }
 
+statements! {
+    /// What [`gauges`](crate::store::engine::gauges) reads. The files explain the values and rows.
+    GaugeStatements {
+        lanes: sql,
+        waiting: sql,
+        waiting_in: sql,
+        running: sql,
+        dead_lanes: sql,
+        dead: sql,
+        alive: sql,
+        paused: shared,
+    }
+}
+
 #[cfg(feature = "schedules")]
 statements! {
     /// Schedules. The files explain the values.

@@ -1,0 +1,2 @@
+-- Counts of dead letters read this index alone.
+CREATE INDEX queue_dead_lane ON queue_dead (kind, queue);
