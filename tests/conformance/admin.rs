@@ -808,7 +808,18 @@ async fn gauges_stop_counting_and_say_so(db: Db) {
             ))
             .await;
     }
+    // one is due, and the others are not: it comes too late for a second look
+    let now = desk.in_secs(0);
+    desk.db.sql(format!("INSERT INTO queue_jobs (kind, queue, run_at) VALUES ('mixed', 'q', {now})")).await;
+    desk.db
+        .sql(format!(
+            "INSERT INTO queue_jobs (kind, queue, run_at) SELECT 'mixed', 'q', {ahead} FROM {numbers} AS numbers \
+             WHERE n < 100"
+        ))
+        .await;
     let gauges = desk.admin.gauges().await.unwrap();
+    let mixed = gauges.depths.iter().find(|depth| depth.kind == "mixed").unwrap();
+    assert!(mixed.ready.jobs == 1 && mixed.scheduled.jobs <= 100, "{mixed:?}");
     let lanes: Vec<_> = gauges.depths.iter().filter(|depth| depth.kind == "lanes").collect();
     assert_eq!(lanes.len(), 300);
     for depth in lanes {

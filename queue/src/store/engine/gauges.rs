@@ -108,12 +108,12 @@ async fn count_waiting<DB: Dialect>(
             Some(jobs) => {
                 counted.push((lane.clone(), Count::exactly(jobs - later), Count::exactly(later), oldest));
             }
-            None => deep.push((lane, oldest)),
+            None => deep.push((lane, oldest, later)),
         }
     }
-    deep.sort_by_key(|(_, oldest)| std::cmp::Reverse(*oldest));
+    deep.sort_by_key(|(_, oldest, _)| std::cmp::Reverse(*oldest));
     let mut left = budget(lanes.len());
-    for (lane, oldest) in deep {
+    for (lane, oldest, later) in deep {
         let (ready, scheduled) = if left > 0 {
             let binds = [lane.kind.as_str().into(), lane.queue.as_str().into(), lane.priority.into(), MOST_JOBS.into()];
             let found = rows::<DB>(conn, DB::GAUGES.waiting_in, &binds).await?;
@@ -124,10 +124,13 @@ async fn count_waiting<DB: Dialect>(
             let (due, later) = (count(0)?, count(1)?);
             left = left.saturating_sub_unsigned(due.jobs + later.jobs);
             (due, later)
-        } else if oldest.is_some() {
-            (Count::at_least(cap), Count::at_least(0))
         } else {
-            (Count::exactly(0), Count::at_least(cap))
+            match oldest {
+                None => (Count::exactly(0), Count::at_least(cap)),
+                // where jobs run, some of those counted may be held
+                Some(_) if later == 0 && lane.busy == 0 => (Count::at_least(cap), Count::at_least(0)),
+                Some(_) => (Count::at_least(1), Count::at_least(0)),
+            }
         };
         counted.push((lane.clone(), ready, scheduled, oldest));
     }

@@ -24,8 +24,8 @@ SELECT l.ord - 1,
        CASE WHEN l.next IS NULL
             THEN (SELECT COUNT(*) FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
                   WHERE j.worker_id = 0 AND j.kind = l.kind AND j.queue = l.queue AND j.priority = l.priority
-                    AND j.run_at > UTC_TIMESTAMP(6)) ELSE 0 END
-FROM (SELECT t.*, (SELECT j.id FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
+                    AND j.run_at > UTC_TIMESTAMP(6)) ELSE l.next > UTC_TIMESTAMP(6) END
+FROM (SELECT t.*, (SELECT j.run_at FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
                    WHERE j.kind = t.kind AND j.queue = t.queue AND j.priority = t.priority
                    ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1 OFFSET $2) AS next
       FROM JSON_TABLE($1, '$[*]' COLUMNS (
