@@ -1,5 +1,5 @@
--- Counts of dead letters read this index alone. (MySQL has no `CREATE INDEX IF NOT EXISTS`, and an interrupted migration
--- continues.)
+-- Counts of dead letters read this index alone. (MySQL has no `CREATE INDEX IF NOT EXISTS`, and an interrupted
+-- migration continues.)
 SET @queue_index = IF(
     EXISTS (SELECT 1 FROM information_schema.statistics
             WHERE table_schema = DATABASE() AND table_name = 'queue_dead' AND index_name = 'queue_dead_lane'),

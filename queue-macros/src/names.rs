@@ -3,8 +3,8 @@
 use proc_macro2::Ident;
 use quote::format_ident;
 
-/// The option that a written word means: the same word, one that has it as a synonym, or one with a typing mistake. Each
-/// of `words` is followed by its synonyms.
+/// The option that a written word means: the same word, one that has it as a synonym, or one with a typing mistake.
+/// Each of `words` is followed by its synonyms.
 pub(crate) fn meant<'a>(written: &str, words: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let lower = written.to_lowercase();
     let known = words.clone().find(|words| words.split(' ').any(|word| word == lower));

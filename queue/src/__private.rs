@@ -27,8 +27,8 @@ pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'stat
 }
 
 // Everything below improves the compiler's messages for `#[job]`. A wrong type is reported once, at the type, with a
-// fix. Without `do_not_recommend`, the compiler would report the bounds of an implementation one by one, and name traits
-// that the user never wrote.
+// fix. Without `do_not_recommend`, the compiler would report the bounds of an implementation one by one, and name
+// traits that the user never wrote.
 
 /// An argument of a job.
 #[diagnostic::on_unimplemented(

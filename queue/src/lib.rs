@@ -80,9 +80,9 @@
 //! jobs at once.
 //!
 //! # Operate
-//! [`Admin`](admin::Admin) lists, counts, retries, cancels, reschedules and deletes jobs. It shows what is being retried
-//! and why, edits dead letters and sends them back, and pauses queues. You can also read the tables and views, and
-//! enqueue jobs, with plain SQL. The library logs only through `tracing`: install a subscriber.
+//! [`Admin`](admin::Admin) lists, counts, retries, cancels, reschedules and deletes jobs. It shows what is being
+//! retried and why, edits dead letters and sends them back, and pauses queues. You can also read the tables and views,
+//! and enqueue jobs, with plain SQL. The library logs only through `tracing`: install a subscriber.
 //!
 //! # Guarantees
 //! * Once its enqueue is committed, a job runs until it completes, is cancelled, or becomes a dead letter. Only an

@@ -14,10 +14,10 @@
 //! * `completed` and `cancelled` rows are in `queue_history`, `dead` ones in `queue_dead`.
 //!
 //! An attempt ends as one value, [`End`](crate::store::values::End). [`Jobs::end`](crate::store::Jobs::end) writes it
-//! for the worker, [`complete`](crate::store::engine::jobs::ends::complete) in a transaction of the handler's. Both name the
-//! fence of the attempt. So a worker that was paused or cut off cannot move a job that another one holds by now. A
-//! rescue moves only the jobs of lost workers. Every other edge is one method of the store, and nothing else writes a
-//! state.
+//! for the worker, [`complete`](crate::store::engine::jobs::ends::complete) in a transaction of the handler's. Both
+//! name the fence of the attempt. So a worker that was paused or cut off cannot move a job that another one holds by
+//! now. A rescue moves only the jobs of lost workers. Every other edge is one method of the store, and nothing else
+//! writes a state.
 
 use serde::{Deserialize, Serialize};
 

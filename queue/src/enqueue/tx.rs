@@ -43,8 +43,8 @@ pub(crate) fn type_name<DB: TxDatabase>() -> &'static str {
 /// handler fails, panics or is dropped, everything is rolled back.
 ///
 /// Return errors of the database. Some end the transaction, such as a deadlock on MySQL and MariaDB or a full disk on
-/// SQLite. An attempt that goes on after one fails, and nothing of it stays. Run no statement that ends the transaction:
-/// no `COMMIT` or `ROLLBACK`, and on MySQL and MariaDB no `ALTER`, `TRUNCATE` or the like, which commit.
+/// SQLite. An attempt that goes on after one fails, and nothing of it stays. Run no statement that ends the
+/// transaction: no `COMMIT` or `ROLLBACK`, and on MySQL and MariaDB no `ALTER`, `TRUNCATE` or the like, which commit.
 ///
 /// It dereferences to the connection, so `&mut **tx` runs queries. `&mut *tx` enqueues further jobs.
 ///

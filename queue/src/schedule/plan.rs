@@ -148,8 +148,8 @@ fn misfit(row: &ScheduleRow, kind: KnownKind) -> Option<String> {
     Some(format!("the arguments do not fit `{}`: {why}", row.definition.kind))
 }
 
-/// This worker cannot fire the row, or the database refuses its job. Another worker may know more, so a young tick stays
-/// due. Then nothing can be done until somebody mends the row.
+/// This worker cannot fire the row, or the database refuses its job. Another worker may know more, so a young tick
+/// stays due. Then nothing can be done until somebody mends the row.
 pub(crate) fn refuse(row: &ScheduleRow, error: String) -> Plan {
     let due_since = row.next_at.filter(|next| *next > 0).unwrap_or(row.changed_at);
     let stays = row.next_at.filter(|_| due_since > row.now - LATE);

@@ -322,7 +322,8 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     #[cfg(feature = "testing")]
     async fn fire_on_time(&self, id: i64, kinds: &Kinds, ahead: i64) -> Result<usize, Error>;
 
-    /// Notes the error of schedules whose kind no live worker knows. Their ticks wait for one. Returns names and errors.
+    /// Notes the error of schedules whose kind no live worker knows. Their ticks wait for one. Returns names and
+    /// errors.
     async fn mark_orphans(&self, ids: &[i64], ahead: i64) -> Result<Vec<(String, String)>, Error>;
 
     /// Writes what an application declares, and retires what it does not declare any more, if the worker is still its

@@ -360,8 +360,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Puts a layer of `tower` around each handler, as [`wrap`](Self::wrap) does with a function: a time limit, a limit of
-    /// concurrency, or one of your own. What the layer refuses is a failure of the attempt, unless its error is a
+    /// Puts a layer of `tower` around each handler, as [`wrap`](Self::wrap) does with a function: a time limit, a limit
+    /// of concurrency, or one of your own. What the layer refuses is a failure of the attempt, unless its error is a
     /// [`Refused`](crate::middleware::Refused), which says what becomes of the job. An attempt that waits for the layer
     /// to be ready has begun.
     ///

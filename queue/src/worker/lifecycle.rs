@@ -209,7 +209,8 @@ impl Run {
     }
 }
 
-/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether jobs are claimed.
+/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether jobs are
+/// claimed.
 async fn beat(shared: Arc<Shared>) {
     loop {
         let stopping = shared.stop_claiming.is_cancelled();

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs
-//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work, `GET /metrics` is a page
-//! for Prometheus. It listens on `ADDRESS`, 127.0.0.1:3000 by default.
+//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work, `GET /metrics` is a
+//! page for Prometheus. It listens on `ADDRESS`, 127.0.0.1:3000 by default.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

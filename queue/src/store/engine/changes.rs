@@ -209,7 +209,8 @@ impl<DB: Dialect> SqlStore<DB> {
         .await
     }
 
-    /// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it misses.
+    /// Notifies the workers that jobs may be ready, if the engine can. This is only a hint: polling finds what it
+    /// misses.
     async fn wake(&self, something: bool) {
         if something && DB::NOTIFIES {
             // no token: this process's own workers react to this signal, too

@@ -39,8 +39,8 @@ struct Locked {
 /// The placeholder for the text of claim_others.sql in another one.
 const OTHERS: &str = "/* others */";
 
-/// The statement for the next rows of an ask, `oldest` or `newest` by its order. Its values: those `before`, the lane, the
-/// place behind which it starts (if it has one), and those `after`.
+/// The statement for the next rows of an ask, `oldest` or `newest` by its order. Its values: those `before`, the lane,
+/// the place behind which it starts (if it has one), and those `after`.
 fn next<'a>(
     ask: &'a Ask,
     [oldest, newest]: [&'static str; 2],

@@ -28,7 +28,8 @@ const MOST_RUNS: usize = 8;
 /// have locked.
 const LEAST: usize = 32;
 
-/// Ids as runs of consecutive numbers: the first and last id of each. If there are fewer runs, the last one is repeated.
+/// Ids as runs of consecutive numbers: the first and last id of each. If there are fewer runs, the last one is
+/// repeated.
 ///
 /// MySQL and MariaDB remove listed rows in two passes, and find each of them twice. They remove the rows of a range in
 /// one pass, for half the work. Jobs that were claimed together end together and expire together, so their ids form few
@@ -59,8 +60,8 @@ impl Runs {
     }
 }
 
-/// A value that is written into the text of statements that travel together, in one round trip: a number, or a JSON list
-/// of numbers. It cannot be made from anything else. A statement with bound values travels alone.
+/// A value that is written into the text of statements that travel together, in one round trip: a number, or a JSON
+/// list of numbers. It cannot be made from anything else. A statement with bound values travels alone.
 pub(crate) struct Digits(String);
 
 impl From<i64> for Digits {

@@ -170,8 +170,8 @@ async fn is_entangled(conn: &mut SqliteConnection) -> Result<bool, Error> {
     Ok(in_a_file && conn.is_in_transaction())
 }
 
-/// Warns of a pool that may lose a database that ends with its connection, in memory or in an unnamed temporary file, or
-/// open several. It is not an error: short tests work with it.
+/// Warns of a pool that may lose a database that ends with its connection, in memory or in an unnamed temporary file,
+/// or open several. It is not an error: short tests work with it.
 ///
 /// By default, sqlx closes a connection that is 30 minutes old or was idle for 10 minutes. Such a database would vanish
 /// with all its jobs. So the pool must have one connection and keep it.

@@ -1,5 +1,5 @@
-//! When to run discovery, which finds the lanes that have jobs, and what it and scans may cost. It runs before a claim. When it is slow, it runs in the
-//! background while claims continue. The more it costs, the less often it runs. No I/O.
+//! When to run discovery, which finds the lanes that have jobs, and what it and scans may cost. It runs before a claim.
+//! When it is slow, it runs in the background while claims continue. The more it costs, the less often it runs. No I/O.
 
 use std::sync::Arc;
 use std::time::Duration;

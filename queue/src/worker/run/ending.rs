@@ -36,8 +36,8 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// The handler is about to lock the row of its job. A statement for several jobs that is under way gets some time to
-    /// end. It may need more: it may wait for something that the handler's transaction has locked.
+    /// The handler is about to lock the row of its job. A statement for several jobs that is under way gets some time
+    /// to end. It may need more: it may wait for something that the handler's transaction has locked.
     pub(crate) async fn handler_locks_row(&self, patience: Duration) {
         self.locks_row.store(true, Ordering::SeqCst);
         if !patience.is_zero() {

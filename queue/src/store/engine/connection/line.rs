@@ -1,5 +1,5 @@
-//! The worker's own connections, each for one purpose. How the server ends one when the worker falls silent, and how far
-//! away it is.
+//! The worker's own connections, each for one purpose. How the server ends one when the worker falls silent, and how
+//! far away it is.
 //!
 //! The sockets of a process close with it, and the server rolls back its transactions. A machine that loses its power
 //! or its network closes nothing. An open transaction would then keep its row locks for hours, until the server's

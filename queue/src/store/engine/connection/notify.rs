@@ -56,8 +56,8 @@ struct Local {
     /// The connect options for the connection of an echo. They live as long as the pool uses them: one that got others
     /// is no longer known, like one that is closed.
     ///
-    /// With the end of that pool, for [`forget_closed`](Self::forget_closed) and for the echo, whose connection must not
-    /// outlive it. An event has one waker, so each has its own.
+    /// With the end of that pool, for [`forget_closed`](Self::forget_closed) and for the echo, whose connection must
+    /// not outlive it. An event has one waker, so each has its own.
     options: Option<(AnyOptions, [CloseEvent; 2])>,
 }
 

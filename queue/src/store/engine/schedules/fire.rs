@@ -56,7 +56,8 @@ pub(super) async fn fire<DB: Dialect>(
     Ok(fired)
 }
 
-/// Whether the database is up and refuses this: a constraint, a trigger or a timeout of its own. It may accept the rest.
+/// Whether the database is up and refuses this: a constraint, a trigger or a timeout of its own. It may accept the
+/// rest.
 pub(super) fn is_refused<DB: Dialect>(error: &Error) -> bool {
     let Error::Database { source, .. } = error else { return false };
     error.blames_the_row() || (DB::is_refusal(source) && !DB::is_transient(source))

@@ -1,5 +1,5 @@
-//! Keys outside enqueues: dead letters that are sent back take theirs again, and those of jobs that are nowhere any more
-//! are removed.
+//! Keys outside enqueues: dead letters that are sent back take theirs again, and those of jobs that are nowhere any
+//! more are removed.
 //!
 //! Retention removes the keys of the jobs that it removes, unless their time is not over. The sweep finds all others:
 //! keys with a time, and those of jobs that somebody deleted. It walks through the unique jobs by their ids, over and

@@ -1,9 +1,9 @@
 //! Unique jobs: who holds a key, and what an enqueue does about it.
 //!
 //! A key names its holder, and nothing releases it. It is free as soon as its holder is over, which the other tables
-//! tell. Only an enqueue and the return of a dead letter give keys. They lock the key's row first, and decide by what is
-//! true then. A sweep removes keys that nobody needs. A holder that is over stays over, unless it is sent back. Then it
-//! takes its key anew.
+//! tell. Only an enqueue and the return of a dead letter give keys. They lock the key's row first, and decide by what
+//! is true then. A sweep removes keys that nobody needs. A holder that is over stays over, unless it is sent back. Then
+//! it takes its key anew.
 
 pub(crate) mod dialect;
 mod group;

@@ -1,7 +1,8 @@
 -- Gauges: how much waits, runs and is dead, from bounded reads of the indexes.
 
 -- name: lanes
--- The lanes that have jobs, at most 2,000, and the first due time of each. "Using index for group-by": one probe for each.
+-- The lanes that have jobs, at most 2,000, and the first due time of each. "Using index for group-by": one probe for
+-- each.
 SELECT kind, queue, priority, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(run_at))
 FROM queue_jobs FORCE INDEX (queue_jobs_order) GROUP BY kind, queue, priority LIMIT 2000
 
