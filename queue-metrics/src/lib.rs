@@ -19,6 +19,7 @@
 //! | `queue_oldest_due_seconds` | `kind`, `queue` | gauge: age of the oldest job that is due |
 //! | `queue_paused` | `kind`, `queue` | gauge: 1 if the queue is paused |
 //! | `queue_workers` | | gauge: live workers |
+//! | `queue_gauges_complete` | | gauge: 0 if there are more kinds and queues than were looked at |
 //!
 //! The first 100 pairs of kind and queue have labels of their own. All others share the label `other`.
 #![doc = include_str!("../README.md")]
@@ -131,6 +132,7 @@ pub fn set_gauges(gauges: &Gauges) {
         gauge!("queue_paused", lane.to_vec()).set(f64::from(u8::from(depth.paused)));
     }
     gauge!("queue_workers").set(gauges.workers as f64);
+    gauge!("queue_gauges_complete").set(f64::from(u8::from(gauges.complete)));
 }
 
 /// Tells the exporter the meaning and unit of each name.
@@ -149,6 +151,7 @@ pub fn describe() {
     describe_gauge!("queue_oldest_due_seconds", Unit::Seconds, "Age of the oldest job that is due.");
     describe_gauge!("queue_paused", "1 if the queue is paused.");
     describe_gauge!("queue_workers", "Live workers.");
+    describe_gauge!("queue_gauges_complete", "0 if there are more kinds and queues than were looked at.");
 }
 
 /// The metrics of one pair of kind and queue.

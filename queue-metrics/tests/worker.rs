@@ -85,6 +85,7 @@ async fn metrics_say_what_the_records_say() {
         ("queue_jobs kind=rest,queue=slow,state=ready", 0.0),
         ("queue_oldest_due_seconds kind=rest,queue=slow", 0.0),
         ("queue_workers ", 1.0),
+        ("queue_gauges_complete ", 1.0),
     ] {
         assert_eq!(seen.get(name), Some(&value), "{name} in {seen:#?}");
     }

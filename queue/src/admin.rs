@@ -68,10 +68,10 @@ impl Admin {
         self.store.stats().await
     }
 
-    /// Reads what waits, runs and is dead, from bounded reads of the indexes: some milliseconds, however large the
-    /// tables are. A count goes up to 10,000 for each kind, queue and priority. Beyond that, and where there are more
-    /// than a hundred such lanes with many jobs, it says "or more". The age of the oldest due job is always exact. It
-    /// works when no worker is alive, and with an account that may only read.
+    /// Counts what waits, runs and is dead, however large the tables are: it takes some milliseconds. Each kind, queue
+    /// and priority is counted up to 10,000 jobs. All together are counted up to 100,000, or fewer if there are more
+    /// than 100 of them. Where a count stopped, it says "or more". The age of the oldest due job is always exact. No
+    /// worker has to be alive, and the account may be one that only reads.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

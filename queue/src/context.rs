@@ -369,12 +369,6 @@ impl Extensions {
     }
 }
 
-impl std::fmt::Debug for Extensions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Extensions").finish_non_exhaustive()
-    }
-}
-
 /// A handler's parameter with a value that was given to [`WorkerBuilder::state`](crate::WorkerBuilder::state).
 ///
 /// ```

@@ -1,5 +1,6 @@
 //! Code around handlers: what [`WorkerBuilder::wrap`](crate::WorkerBuilder::wrap) is given and gives back.
 
+#[cfg(feature = "tower")]
 use std::fmt;
 use std::sync::Arc;
 
@@ -106,12 +107,6 @@ impl fmt::Display for Refused {
 
 #[cfg(feature = "tower")]
 impl std::error::Error for Refused {}
-
-impl fmt::Debug for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next").finish_non_exhaustive()
-    }
-}
 
 /// The wrappers of a worker, in the order in which they were given.
 #[derive(Clone, Default)]

@@ -128,7 +128,7 @@ pub enum Event<'a> {
         /// What it answered.
         error: &'a Error,
     },
-    /// The database is in memory, and the pool may close the connection that holds it.
+    /// The database is in memory, and the pool may close the connection that holds it. Only logged.
     #[cfg(feature = "sqlite")]
     DatabaseFleeting {
         /// What to do.

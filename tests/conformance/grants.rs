@@ -205,6 +205,7 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     assert_eq!(admin.jobs(&Filter::new()).await.expect("a page").items.len(), 4);
     assert_eq!(admin.job(dead).await.expect("an answer").expect("a job").attempts.len(), 1);
     assert!(admin.workers().await.expect("workers").len() == 1 && !admin.stats().await.expect("counts").is_empty());
+    admin.gauges().await.expect("gauges");
     admin.edit_args(dead, &json!({"label": "x", "steps": []})).await.expect("edited");
     admin.send_back(dead).await.expect("sent back");
     admin.edit_args(dead, &json!({"label": "y", "steps": []})).await.expect("edited");
@@ -366,6 +367,7 @@ async fn a_reader_looks_and_no_more(db: Db) {
         account.can(&format!("SELECT * FROM {table}")).await;
     }
     account.pool.admin().jobs(&Filter::new()).await.expect("a page");
+    assert_eq!(account.pool.admin().gauges().await.expect("gauges").depths[0].ready.jobs, 1);
     let id = db.enqueue(Note::new("b").unique_key("k")).await;
     let detail = account.pool.admin().job(id).await.expect("an answer").expect("a job");
     assert_eq!(detail.unique_key.as_deref(), Some("k"));

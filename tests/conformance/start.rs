@@ -155,6 +155,8 @@ async fn refuses_unusable_queues(db: Db) {
     assert!(why.contains("`mail`") && why.contains("twice"), "{why}");
     let why = refused(db.worker().queue("mail", 1).lifo("other"));
     assert!(why.contains("other") && why.contains(".queue("), "{why}");
+    let why = refused(db.worker().queue("mail", 1).start_within("other", Duration::from_secs(1)));
+    assert!(why.contains("start_within(\"other\"") && why.contains(".queue("), "{why}");
     assert!(refused(db.worker().queue("", 1)).contains("empty"));
     accepted(db.worker().lifo("any"));
 }

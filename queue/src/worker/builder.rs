@@ -496,9 +496,11 @@ impl WorkerBuilder {
                 return Err(Error::config(format!("queue `{queue}` is named twice: name it once, with one limit")));
             }
         }
-        if let Some(queue) = self.newest_first.iter().find(|q| !others && !queues.contains_key(*q)) {
+        let named = self.newest_first.iter().map(|queue| ("lifo", queue));
+        let named = named.chain(self.start_within.keys().map(|queue| ("start_within", queue)));
+        if let Some((setting, queue)) = { named }.find(|(_, queue)| !others && !queues.contains_key(*queue)) {
             return Err(Error::config(format!(
-                "`.lifo(\"{queue}\")` names a queue that this worker does not serve: add `.queue(\"{queue}\", …)`"
+                "`.{setting}(\"{queue}\", …)` names a queue that this worker does not serve: add `.queue(\"{queue}\", …)`"
             )));
         }
         let sum = queues.values().fold(0u32, |sum, limit| sum.saturating_add(*limit));
@@ -516,7 +518,7 @@ impl WorkerBuilder {
         // no error, because the worker's own connections are not part of it; a pool of one is deliberate: a database in
         // memory allows no other
         if allowed < concurrency && allowed > 1 {
-            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.log();
+            Event::WorkerPoolSmall { connections: allowed, concurrency, kept }.emit(&self.observers);
         }
         let env = Env {
             store: self.store.clone(),

@@ -209,9 +209,10 @@ impl Run {
     }
 }
 
-/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether jobs are
-/// claimed.
+/// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether the worker can
+/// claim.
 async fn beat(shared: Arc<Shared>) {
+    let mut told = false;
     loop {
         let stopping = shared.stop_claiming.is_cancelled();
         let not_ready = match shared.health.away_since() {
@@ -220,12 +221,12 @@ async fn beat(shared: Arc<Shared>) {
             None if !shared.lease.holds() => Some("it has no lease".to_owned()),
             None => None,
         };
-        if let Some(file) = shared.config.health.beat(not_ready) {
-            // its time is all that matters
-            let touched = tokio::task::spawn_blocking(move || std::fs::write(&file, []).map_err(|error| (file, error)));
-            if let Ok(Err((file, error))) = touched.await {
-                tracing::warn!(%error, file = %file.display(), "cannot touch the file that shows that the worker lives");
-            }
+        if let Some(file) = shared.config.health.beat(not_ready)
+            && let Err(error) = std::fs::write(&file, [])
+            && !std::mem::replace(&mut told, true)
+        {
+            let file = file.display();
+            tracing::warn!(%error, %file, "the alive file cannot be written; make its directory, or allow it to be written");
         }
         tokio::select! {
             () = sleep(BEAT) => {}
