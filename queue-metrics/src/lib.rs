@@ -147,7 +147,7 @@ pub fn describe() {
     describe_counter!("queue_refused_total", "Ends of attempts that were refused.");
     describe_counter!("queue_lease_lost_total", "How often the worker lost its lease.");
     describe_gauge!("queue_jobs", "Jobs by state. Where queue_jobs_capped is 1 there are more.");
-    describe_gauge!("queue_jobs_capped", "1 if queue_jobs was counted only so far.");
+    describe_gauge!("queue_jobs_capped", "1 if there may be more jobs than queue_jobs says.");
     describe_gauge!("queue_oldest_due_seconds", Unit::Seconds, "Age of the oldest job that is due.");
     describe_gauge!("queue_paused", "1 if the queue is paused.");
     describe_gauge!("queue_workers", "Live workers.");

@@ -47,7 +47,7 @@ impl Depth {
     }
 }
 
-/// A number of jobs, counted only so far. See [`Gauges`].
+/// A number of jobs, or a lower bound of it. See [`Gauges`].
 ///
 /// ```
 /// # let count = queue::admin::Count::default();
@@ -57,9 +57,9 @@ impl Depth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Count {
-    /// So many, or more.
+    /// The number of jobs that were counted.
     pub jobs: u64,
-    /// There are more, or there may be.
+    /// Whether there may be more.
     pub or_more: bool,
 }
 
@@ -111,7 +111,7 @@ impl Gauges {
                 page.line("queue_jobs", &depth.labels(Some(state)), count.jobs);
             }
         }
-        page.head("queue_jobs_capped", "1 if queue_jobs was counted only so far.");
+        page.head("queue_jobs_capped", "1 if there may be more jobs than queue_jobs says.");
         for depth in &depths {
             for (state, _) in depth.counts().into_iter().filter(|(_, count)| count.or_more) {
                 page.line("queue_jobs_capped", &depth.labels(Some(state)), 1);

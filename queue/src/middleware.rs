@@ -94,6 +94,16 @@ impl tower::Service<(JobContext, Next)> for HandlerService {
 
 /// A [`JobError`] that passes through layers, which want an [`Error`](std::error::Error). A layer of your own returns
 /// one to decide how the attempt ends. Any other error of a layer is a failure.
+///
+/// ```
+/// use std::time::Duration;
+/// use queue::JobError;
+/// use queue::middleware::Refused;
+///
+/// // not during the maintenance: in an hour
+/// let refused = Refused(JobError::snooze(Duration::from_secs(3600)));
+/// assert_eq!(refused.to_string(), "snoozed for 3600s");
+/// ```
 #[cfg(feature = "tower")]
 #[derive(Debug)]
 pub struct Refused(pub JobError);

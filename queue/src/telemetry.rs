@@ -38,8 +38,8 @@ pub use crate::store::values::{AttemptOutcome, Claimed};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Jobs were written. Only [`observe_enqueues`] tells it, and it is not logged. The transaction that wrote them may
-    /// still be rolled back.
+    /// Jobs were written. Their transaction may still be rolled back. Only [`observe_enqueues`] gets this event, and it
+    /// is not logged.
     JobsEnqueued {
         /// Their kind.
         kind: &'a str,
@@ -326,7 +326,7 @@ pub enum Event<'a> {
         /// Their names.
         schedules: String,
     },
-    /// So many more schedules do not fire.
+    /// More schedules do not fire than were named one by one.
     #[cfg(feature = "schedules")]
     MoreSchedulesFailed {
         /// How many.
@@ -352,7 +352,7 @@ pub enum Event<'a> {
     DutyPanicked,
 }
 
-/// Those who are told each event.
+/// The observers of a worker.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Vec<Arc<Observer>>);
 
@@ -370,12 +370,12 @@ impl Observers {
         self.0.push(Arc::new(Observer { tell: Box::new(tell), blamed: AtomicBool::new(false) }));
     }
 
-    /// Whether there is anybody to tell.
+    /// Whether there is at least one.
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Tells them all. Does not log.
+    /// Calls each of them. Does not log.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         for observer in &self.0 {
             let began = Instant::now();
@@ -393,13 +393,13 @@ impl Observers {
     }
 }
 
-/// Those who are told of enqueues.
+/// The observers of enqueues.
 static ENQUEUES: RwLock<Observers> = RwLock::new(Observers(Vec::new()));
-/// Whether there are any: most programs have none, and pay for no lock.
+/// Whether there are any. Most programs have none, so they take no lock.
 static ENQUEUES_ARE_OBSERVED: AtomicBool = AtomicBool::new(false);
 
-/// Tells every enqueue of this process from now on, with [`Event::JobsEnqueued`]: those of handlers and schedules, too.
-/// It is told behind the INSERT, on the thread of the enqueue. Like any observer, it has to be quick.
+/// Calls this observer with [`Event::JobsEnqueued`] after each later enqueue of this process. That includes enqueues by
+/// handlers and schedules. The call comes after the INSERT, on the thread of the enqueue, so it has to be quick.
 ///
 /// ```
 /// use queue::telemetry::{Event, observe_enqueues};
@@ -415,7 +415,7 @@ pub fn observe_enqueues(tell: impl Fn(&Event<'_>) + Send + Sync + 'static) {
     ENQUEUES_ARE_OBSERVED.store(true, Ordering::Release);
 }
 
-/// Tells what was enqueued, if anybody listens: neighbours of one kind and queue together.
+/// Passes new jobs on to the observers of enqueues. Neighbours of one kind and queue are one event.
 pub(crate) fn enqueued<'a>(jobs: impl FnOnce() -> Vec<&'a NewJob>) {
     if !ENQUEUES_ARE_OBSERVED.load(Ordering::Acquire) {
         return;

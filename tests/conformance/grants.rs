@@ -159,7 +159,8 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     ] {
         db.reaches(id, state).await;
     }
-    // a, c, held, the lost one, the unique one, and seven of a family; b, d, what did not decode, and what was lost at last
+    // a, c, held, the lost one, the unique one, and seven of a family; b, d, what did not decode, and what was lost at
+    // last
     eventually("all are over", async || (db.counts().await == (0, 12, 4)).then_some(())).await;
     worker.stop().await;
     // history is removed

@@ -337,8 +337,9 @@ impl WorkerBuilder {
 
     /// Puts code around each handler. The first wrapper is the outermost. It sees the attempt, and the arguments as
     /// [`Next::args`]. It runs the rest with [`Next::run`], sees how that ended, and may return something else. If it
-    /// does not run the rest, the handler never begins, and what it returns counts. Time limits, cancellation and
-    /// panics are those of the attempt as a whole. A job whose arguments do not decode reaches no wrapper.
+    /// does not run the rest, the handler never begins. Then its own result decides how the attempt ends. Time limits,
+    /// cancellation and panics are those of the attempt as a whole. A job whose arguments do not decode reaches no
+    /// wrapper.
     ///
     /// ```
     /// # fn example(pool: sqlx::SqlitePool) {

@@ -226,7 +226,7 @@ async fn beat(shared: Arc<Shared>) {
             && !std::mem::replace(&mut told, true)
         {
             let file = file.display();
-            tracing::warn!(%error, %file, "the alive file cannot be written; make its directory, or allow it to be written");
+            tracing::warn!(%error, %file, "the alive file cannot be written; create its directory, and let the worker write there");
         }
         tokio::select! {
             () = sleep(BEAT) => {}

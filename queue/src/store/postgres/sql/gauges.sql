@@ -1,7 +1,8 @@
 -- Gauges: how much waits, runs and is dead, from bounded reads of the indexes.
 
 -- name: lanes
--- The lanes that have jobs, at most 2,000 (and NULL): a skip scan of the claim index, one probe for each.
+-- The lanes that have jobs, at most 2,000: a skip scan of the claim index, one probe for each. `waiting` needs no first
+-- time here.
 WITH RECURSIVE lane AS (
     (SELECT kind, queue, priority FROM queue_jobs ORDER BY kind, queue, priority, run_at, (+id) LIMIT 1)
     UNION ALL

@@ -1,8 +1,8 @@
 -- Gauges: how much waits, runs and is dead, from bounded reads of the indexes.
 
 -- name: lanes
--- The lanes that have waiting jobs, at most 2,000 (and NULL): a skip scan of the claim index, at most three probes for
--- each.
+-- The lanes that have waiting jobs, at most 2,000: a skip scan of the claim index, at most three probes for each.
+-- `waiting` needs no first time here.
 WITH RECURSIVE lane (id) AS (
     SELECT * FROM (SELECT j.id FROM queue_jobs AS j INDEXED BY queue_jobs_waiting WHERE j.worker_id = 0
                    ORDER BY j.kind, j.queue, j.priority, j.run_at, j.id LIMIT 1)
