@@ -169,8 +169,9 @@ impl Job for Holder {
 async fn cut(db: &Db) {
     match db.engine() {
         Engine::Postgres => {
+            // waits until they have ended, so that a pooler does not give one that is about to end to the next statement
             let others = "datname = current_database() AND pid <> pg_backend_pid()";
-            db.sql(format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")).await;
+            db.sql(format!("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE {others}")).await;
         }
         Engine::MariaDb | Engine::MySql => {
             let others = "db = DATABASE() AND id <> CONNECTION_ID()";
