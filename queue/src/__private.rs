@@ -9,6 +9,7 @@ use crate::context::JobContext;
 pub use crate::context::State;
 pub use crate::effects::TxParameter;
 pub use crate::job::StateType;
+use crate::metadata::Metadata;
 pub use crate::outcome::{IntoJobError, JobError};
 pub use crate::registry::Registration;
 
@@ -16,8 +17,11 @@ pub use crate::registry::Registration;
 /// while the function waits for a thread, the function never starts, because another attempt may be current by then.
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let span = tracing::Span::current();
+    let meta = Metadata::of_running_job();
     // the abort has no effect once the function has started
-    match AbortOnDropHandle::new(tokio::task::spawn_blocking(move || span.in_scope(work))).await {
+    match AbortOnDropHandle::new(tokio::task::spawn_blocking(move || meta.hand_on_blocking(|| span.in_scope(work))))
+        .await
+    {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

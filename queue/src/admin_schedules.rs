@@ -127,7 +127,7 @@ impl Admin {
         }
         let (kind, queue) = (kind.to_owned().into(), queue.to_owned().into());
         let (priority, max_retries, delay_us, run_at_us) = (0, 0, None, None);
-        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, unique: None };
+        let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, meta: None, unique: None };
         let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
         named(name, self.store.schedules().define(&definition).await?)
     }

@@ -1,7 +1,7 @@
 //! What a handler knows about its attempt.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::IntoFuture;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::error::Error;
+use crate::metadata::Metadata;
 use crate::state::JobId;
 use crate::store::values::{End, RunningRow};
 
@@ -57,6 +58,7 @@ pub(crate) struct ContextParts {
     pub(crate) kind: Arc<str>,
     pub(crate) queue: Arc<str>,
     pub(crate) enqueued_at: DateTime<Utc>,
+    pub(crate) meta: Metadata,
     pub(crate) cancelled: Cancellation,
     pub(crate) states: Arc<States>,
     pub(crate) row: Row,
@@ -154,6 +156,7 @@ impl JobContext {
             kind: Arc::from("test"),
             queue: Arc::from("default"),
             enqueued_at: Utc::now(),
+            meta: Metadata::NONE,
             cancelled: Cancellation(CancellationToken::new()),
             states: Arc::default(),
             row: Row::None,
@@ -167,6 +170,15 @@ impl JobContext {
     #[must_use]
     pub fn with_attempt(&self, attempt: u32, max_attempts: u32) -> Self {
         Self::new(ContextParts { attempt, max_attempts, ..self.0.parts.clone() })
+    }
+
+    /// The same context for a job with this metadata as well. For tests.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_meta(&self, name: impl Into<String>, value: impl ToString) -> Self {
+        let mut meta = self.meta().clone();
+        meta.insert(name.into(), value.to_string());
+        Self::new(ContextParts { meta: meta.into(), ..self.0.parts.clone() })
     }
 
     /// The same context for the job of a tick. For tests.
@@ -205,6 +217,13 @@ impl JobContext {
     /// When the job was enqueued, by the database's clock.
     pub fn enqueued_at(&self) -> DateTime<Utc> {
         self.0.parts.enqueued_at
+    }
+
+    /// What was said of the job beside its arguments, by name: see [`Enqueue::meta`](crate::Enqueue::meta). The jobs
+    /// that the handler enqueues get it by themselves. A task that it spawns hands nothing on: there, say it with
+    /// [`meta`](crate::Job::meta).
+    pub fn meta(&self) -> &BTreeMap<String, String> {
+        self.0.parts.meta.map()
     }
 
     /// Fires when the attempt must end early: its timeout passed, somebody cancelled the job, the worker lost its

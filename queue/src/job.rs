@@ -1,12 +1,14 @@
 //! A job is a serializable value with a kind, defaults and a handler. This module defines it and enqueues it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument as _;
 
 use crate::context::JobContext;
 use crate::enqueue::Target;
@@ -14,6 +16,7 @@ use crate::error::{Doing, Error, TRANSACTION_OVER};
 use crate::finite;
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth, micros};
 use crate::outcome::{Backoff, JobError};
+use crate::propagation::Sending;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, spec::Schedule};
 use crate::state::JobId;
@@ -25,11 +28,11 @@ const LONG_AGO: i64 = 946_684_800_000_000; // 2000-01-01
 
 /// Methods that begin an [`Enqueue`] with an option of it.
 macro_rules! options {
-    ($($(#[$doc:meta])* $name:ident($value:ident: $type:ty);)+) => {
+    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty),+);)+) => {
         $(
             $(#[$doc])*
-            fn $name(self, $value: $type) -> Enqueue<Self> {
-                Enqueue::new(self).$name($value)
+            fn $name(self, $($value: $type),+) -> Enqueue<Self> {
+                Enqueue::new(self).$name($($value),+)
             }
         )+
     };
@@ -132,6 +135,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
         queue(queue: impl Into<String>);
         /// Sets the number of retries. See [`Enqueue::max_retries`].
         max_retries(retries: u32);
+        /// Says something of the job beside its arguments, such as the id of a request. See [`Enqueue::meta`].
+        meta(name: impl Into<String>, value: impl ToString);
         /// Makes the job unique by this key. See [`Enqueue::unique_key`].
         unique_key(key: impl Into<String>);
         /// Makes the job unique for at least this period. See [`Enqueue::unique_for`].
@@ -218,6 +223,7 @@ struct Options {
     priority: Option<i16>,
     queue: Option<String>,
     max_retries: Option<u32>,
+    meta: Option<BTreeMap<String, String>>,
     /// Boxed: most jobs have none, and many are moved about at once.
     unique: Option<Box<UniqueOptions>>,
 }
@@ -257,6 +263,31 @@ impl<J: Job> Enqueue<J> {
     /// Sets the number of retries. 0 allows a single attempt. The default is [`Job::MAX_RETRIES`].
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.options.max_retries = Some(retries);
+        self
+    }
+
+    /// Says something of the job beside its arguments: a text by a name, such as the id of the request that enqueues it.
+    /// Handlers read it with [`JobContext::meta`]. It is in the job's span and in its log events, so it must not be
+    /// private. The jobs that the handler enqueues get it too, unless they have the same name themselves. So one id
+    /// leads from a request to the last job that it caused.
+    ///
+    /// All metadata of a job is at most 4 KiB of JSON. An empty value takes a name away.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::{Job, JobContext, job};
+    ///
+    /// #[job]
+    /// async fn send_receipt(ctx: JobContext, order: i64) {
+    ///     println!("{order}, for the request {:?}", ctx.meta().get("request_id"));
+    /// }
+    ///
+    /// SendReceipt::new(7).meta("request_id", "4f1c").enqueue(&pool).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn meta(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+        self.options.meta.get_or_insert_default().insert(name.into(), value.to_string());
         self
     }
 
@@ -356,7 +387,7 @@ impl<J: Job> Enqueue<J> {
     /// - [`Error::TooLarge`]: the arguments exceed [`MAX_ARGS_BYTES`].
     /// - [`Error::TooDeep`]: the arguments nest deeper than [`MAX_ARGS_DEPTH`].
     /// - [`Error::Payload`]: the arguments do not serialize.
-    /// - [`Error::Config`]: the queue name or the unique key is not usable.
+    /// - [`Error::Config`]: the queue name, the metadata or the unique key is not usable.
     /// - [`Error::Duplicate`]: another job holds the key, and the enqueue has [`OnConflict::Reject`].
     /// - [`Error::Database`]: the database refused the job or could not be reached.
     ///
@@ -372,8 +403,8 @@ impl<J: Job> Enqueue<J> {
     /// The arguments are serialized at the call, and written when the future is polled.
     // Boxed: of an `async fn`, the compiler would tell about a wrong target three times.
     pub fn enqueue<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<JobId, Error>> {
-        let job = self.into_row();
-        async move { Ok(write_one::<J, T>(target, job?).await?.id()) }.boxed()
+        let (sending, job) = self.send();
+        async move { Ok(write_one::<J, T>(target, job?, sending).await?.id()) }.boxed()
     }
 
     /// As [`enqueue`](Self::enqueue), and tells whether the job is new, was kept or was replaced. A job that is not
@@ -404,12 +435,18 @@ impl<J: Job> Enqueue<J> {
     /// # Cancellation
     /// As for [`enqueue`](Self::enqueue).
     pub fn enqueue_unique<'a, T: Target + 'a>(self, target: T) -> BoxFuture<'a, Result<Enqueued, Error>> {
-        let job = self.into_row();
-        async move { write_one::<J, T>(target, job?).await }.boxed()
+        let (sending, job) = self.send();
+        async move { write_one::<J, T>(target, job?, sending).await }.boxed()
     }
 
-    pub(crate) fn into_row(self) -> Result<NewJob, Error> {
-        let Options { mut delay_us, run_at_us, priority, queue, max_retries, unique } = self.options;
+    fn send(self) -> (Sending, Result<NewJob, Error>) {
+        let sending = Sending::begin(J::KIND, self.options.queue.as_deref().unwrap_or(J::QUEUE), None);
+        let job = self.into_row(&sending);
+        (sending, job)
+    }
+
+    pub(crate) fn into_row(self, sending: &Sending) -> Result<NewJob, Error> {
+        let Options { mut delay_us, run_at_us, priority, queue, max_retries, meta, unique } = self.options;
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
         let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
@@ -432,6 +469,7 @@ impl<J: Job> Enqueue<J> {
             }
             delay_us = Some(micros(at_most.unwrap_or(*delay).min(*delay)));
         }
+        let meta = sending.meta(meta).map_err(refused)?;
         let unique = match (unique, J::UNIQUE) {
             (None, None) => None,
             (options, of_type) => {
@@ -448,19 +486,27 @@ impl<J: Job> Enqueue<J> {
             delay_us,
             run_at_us,
             args,
+            meta,
             unique,
         })
     }
 }
 
-async fn write_one<J: Job, T: Target>(target: T, job: NewJob) -> Result<Enqueued, Error> {
+async fn write_one<J: Job, T: Target>(target: T, job: NewJob, sending: Sending) -> Result<Enqueued, Error> {
     let doing = format!("cannot enqueue `{}`", J::KIND);
-    let enqueued = write::<J, T>(target, vec![job], doing.clone()).await?;
+    let enqueued = write::<J, T>(target, vec![job], doing.clone(), sending).await?;
     enqueued.first().copied().ok_or(sqlx::Error::RowNotFound).doing(doing)
 }
 
-async fn write<J: Job, T: Target>(target: T, rows: Vec<NewJob>, doing: String) -> Result<Vec<Enqueued>, Error> {
-    target.write(rows).await.map_err(|error| match error {
+async fn write<J: Job, T: Target>(
+    target: T,
+    rows: Vec<NewJob>,
+    doing: String,
+    sending: Sending,
+) -> Result<Vec<Enqueued>, Error> {
+    let written = target.write(rows).instrument(sending.span.clone()).await;
+    sending.ends(written.as_ref().ok().and_then(|written| Some(written.first()?.id().get())), written.is_err());
+    written.map_err(|error| match error {
         Unwritten::Sql(source) => Error::Database { doing, source },
         Unwritten::TransactionOver => Error::config(format!("{doing}: {TRANSACTION_OVER}")),
         Unwritten::Duplicate { key, existing } => {
@@ -557,14 +603,16 @@ where
     T: Target + 'a,
     R: 'a,
 {
-    let rows = jobs.into_iter().map(|job| job.into().into_row()).collect::<Result<Vec<_>, _>>();
+    let jobs: Vec<Enqueue<J>> = jobs.into_iter().map(Into::into).collect();
+    let sending = Sending::begin(J::KIND, J::QUEUE, Some(jobs.len()));
+    let rows = jobs.into_iter().map(|job| job.into_row(&sending)).collect::<Result<Vec<_>, _>>();
     let write = async move {
         let rows = rows?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let doing = format!("cannot enqueue {} `{}`", rows.len(), J::KIND);
-        Ok(write::<J, T>(target, rows, doing).await?.into_iter().map(result).collect())
+        Ok(write::<J, T>(target, rows, doing, sending).await?.into_iter().map(result).collect())
     };
     write.boxed()
 }
@@ -612,10 +660,17 @@ impl<J: Job> Periodic<J> {
 
     pub(crate) fn definition(self) -> Result<Definition, Error> {
         let Self { name, schedule, job } = self;
-        let job = job.into_row()?;
+        let job = job.into_row(&Sending::later())?;
         if job.delay_us.is_some() || job.run_at_us.is_some() {
             return Err(Error::config(format!(
                 "the job of the schedule `{}` has a time of its own: leave `after` and `at` out, its ticks say when",
+                name.escape_debug()
+            )));
+        }
+        if job.meta.is_some() {
+            return Err(Error::config(format!(
+                "the job of the schedule `{}` has metadata, which schedules do not keep: leave `meta` out, or make it an \
+                 argument",
                 name.escape_debug()
             )));
         }

@@ -109,9 +109,11 @@ mod gauges;
 pub mod health;
 mod job;
 pub mod limits;
+mod metadata;
 pub mod middleware;
 pub mod migration;
 mod outcome;
+mod propagation;
 mod registry;
 #[cfg(feature = "schedules")]
 pub mod schedule;

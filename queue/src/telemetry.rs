@@ -1,8 +1,8 @@
 //! What the library tells, and the names of its spans, events and fields. They are stable, because dashboards and
 //! alerts depend on them.
 //!
-//! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt`. Every event about a job
-//! that the worker holds has the same fields, whatever the filter.
+//! Spans: `job` around every attempt, with `job.id`, `job.kind`, `job.queue`, `job.attempt` and `job.meta`. Every event
+//! about a job that the worker holds has the same fields, whatever the filter.
 //!
 //! Arguments and results of jobs are never logged, because they may be private. Errors are, unless
 //! [`log_errors(false)`](crate::WorkerBuilder::log_errors) is set.
@@ -16,6 +16,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::error::Error;
 use crate::limits::micros;
+pub use crate::propagation::{Propagation, propagate};
 use crate::store::values::NewJob;
 pub use crate::store::values::{AttemptOutcome, Claimed};
 
@@ -152,6 +153,13 @@ pub enum Event<'a> {
         waited: Option<Duration>,
         /// The promise of its kind or queue: it starts within this time. See `start_within` of [`job`](crate::job).
         promise: Option<Duration>,
+    },
+    /// A job starts whose metadata cannot be read. It is as if it had none.
+    JobMetaUnread {
+        /// The job.
+        job: &'a Claimed,
+        /// Why.
+        error: &'a str,
     },
     /// A job starts that was lost with two or more workers.
     JobSuspected {
@@ -437,6 +445,7 @@ macro_rules! about_job {
             job.kind = %job.lane.kind,
             job.queue = %job.lane.queue.escape_debug(),
             job.attempt = job.attempt,
+            job.meta = job.metadata().json().map(tracing::field::display),
             $($fields)+
         )
     }};
@@ -514,6 +523,13 @@ impl Event<'_> {
             Self::DatabaseBack { outage } => {
                 info!(event = "database.back", outage_ms = whole_ms(outage), "the database answers again");
             }
+            Self::JobMetaUnread { job, error } => about_job!(
+                warn,
+                "job.meta_unread",
+                job,
+                error,
+                "the metadata of a job cannot be read, and is left out; whoever writes it must fix that"
+            ),
             Self::JobSuspected { job, alone } => {
                 let how = match alone {
                     true => "it runs alone for some seconds",

@@ -39,6 +39,7 @@ mod handlers;
 mod hostile;
 mod liveness;
 mod logs;
+mod metadata;
 mod migrate;
 mod mistakes;
 mod outcomes;

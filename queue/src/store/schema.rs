@@ -25,6 +25,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, name: "views", compatible_since: 1 },
     // an index alone
     Migration { version: 5, name: "gauges", compatible_since: 1 },
+    // a nullable column
+    Migration { version: 6, name: "meta", compatible_since: 1 },
 ];
 
 /// The schema version that this binary was written for.

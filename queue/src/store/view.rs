@@ -73,6 +73,8 @@ pub struct JobDetail {
     pub args: String,
     /// The result of a completed job, as JSON text. `None` for `()`.
     pub result: Option<String>,
+    /// The [metadata](crate::Job::meta), as JSON text. `None` if the job has none.
+    pub meta: Option<String>,
     /// The key of a unique job, whether or not it still keeps others out. `None` for any other job.
     pub unique_key: Option<String>,
     /// The last 1,000 attempts, oldest first. Only the last hundred or two that do not count (snoozes, releases at a

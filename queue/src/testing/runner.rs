@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use crate::context::States;
 use crate::error::Error;
 use crate::job::Job;
+use crate::metadata::Metadata;
 use crate::registry::{JobDefinition, linked};
 use crate::state::{JobId, JobState};
 use crate::store::TestStore;
@@ -204,9 +205,10 @@ impl Runner {
             enqueued_at: Utc::now(),
             args: Ok(args),
             losses: 0,
+            meta: Ok(Metadata::NONE),
             claim: None,
         };
-        let ended = self.attempt(claimed, definition, AttemptRow::None).run(None).await;
+        let ended = self.attempt(claimed, definition, AttemptRow::None).run(None, None).await;
         match ended.expect("its lease is not lost") {
             Ended::Known(end) => Ok(Outcome::of(&end)),
             Ended::Unsettled(..) => unreachable!("there is no row that it could complete"),
@@ -317,7 +319,7 @@ impl Runner {
             Err(_) => self.store.args(worker, job.id.get(), job.fence).await?,
         };
         let row = if self.store.is_given() { AttemptRow::Lent } else { AttemptRow::Of(worker) };
-        Ok(self.attempt(job, definition, row).run(args.map(|json| LongArgs { json, _turn: None })))
+        Ok(self.attempt(job, definition, row).run(args.map(|json| LongArgs { json, _turn: None }), None))
     }
 
     /// Runs an attempt. Returns how it ended, and what is still to be recorded of it.

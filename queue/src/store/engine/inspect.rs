@@ -154,7 +154,14 @@ async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Opt
             error: None,
         });
     }
-    Ok(Some(JobDetail { job, args: row.text(15)?, result: row.maybe_text(16)?, unique_key: None, attempts }))
+    Ok(Some(JobDetail {
+        job,
+        args: row.text(15)?,
+        result: row.maybe_text(16)?,
+        meta: row.maybe_text(18)?,
+        unique_key: None,
+        attempts,
+    }))
 }
 
 fn read_queue(row: &impl Cells) -> Result<QueueInfo, sqlx::Error> {

@@ -123,7 +123,7 @@ async fn apply<DB: Dialect>(conn: &mut DB::Connection) -> Result<(), Error> {
 /// Whether everything that a migration creates exists, although its row is missing, as in a dump without rows.
 async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration, script: &str) -> Result<bool, Error> {
     let there = read::<DB, _>(conn, DB::SCHEMA.there, &[], |row| row.text(0)).await.doing(DOING)?;
-    let (there, missing): (Vec<&str>, Vec<&str>) = created(script).partition(|name| there.iter().any(|it| it == name));
+    let (there, missing): (Vec<_>, Vec<_>) = created(script).partition(|name| there.contains(name));
     if there.is_empty() || missing.is_empty() {
         return Ok(!there.is_empty());
     }
@@ -138,10 +138,14 @@ async fn is_there<DB: Dialect>(conn: &mut DB::Connection, migration: &Migration,
     )))
 }
 
-/// The names of what a script creates.
-fn created(script: &str) -> impl Iterator<Item = &str> {
-    let lines = script.lines().filter(|line| line.starts_with("CREATE "));
-    lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with(|first: char| first.is_lowercase())))
+/// The names of what a script creates. A column of a table that exists: `table.column`.
+fn created(script: &str) -> impl Iterator<Item = String> {
+    let lines = script.lines().filter(|line| line.starts_with("CREATE ") || line.starts_with("ALTER TABLE "));
+    lines.filter_map(|line| {
+        let mut names = line.split_whitespace().filter(|word| word.starts_with(|first: char| first.is_lowercase()));
+        let name = names.next()?;
+        Some(if line.starts_with("ALTER ") { format!("{name}.{}", names.next()?) } else { name.to_owned() })
+    })
 }
 
 /// The names in `there` (name, type, columns) that the script needs for something else. An interrupted migration
@@ -150,7 +154,7 @@ fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a s
     let mut foreign = Vec::new();
     for (name, of_type, columns) in there {
         let ours = match columns_of(script, name) {
-            Some(ours) => of_type == "BASE TABLE" && *columns == ours,
+            Some(ours) => of_type == "BASE TABLE" && is_of(columns, &ours, script, name),
             None if script.contains(&format!("VIEW {name} AS")) => {
                 of_type == "VIEW" && there.iter().any(|(name, ..)| name == "queue_jobs")
             }
@@ -161,6 +165,13 @@ fn foreign<'a>(there: &'a [(String, String, String)], script: &str) -> Vec<&'a s
         }
     }
     foreign
+}
+
+/// Whether a table has its columns, and behind them none but those that the script adds later.
+fn is_of(columns: &str, ours: &str, script: &str, table: &str) -> bool {
+    let added = |column: &str| script.contains(&format!("'ALTER TABLE {table} ADD COLUMN {column} "));
+    let more = columns.strip_prefix(ours);
+    more.is_some_and(|more| more.is_empty() || more.strip_prefix(',').is_some_and(|more| more.split(',').all(added)))
 }
 
 /// The columns of a table that a script creates: its lines that begin with a lower-case name.
@@ -286,6 +297,7 @@ mod tests {
         let ours = [
             it("queue_jobs", table, &jobs),
             it("queue_paused", table, &paused),
+            it("queue_dead", table, &(columns_of(&script, "queue_dead").expect("a table") + ",meta")),
             it("queue_all", "VIEW", "id"),
             it("queue_of_mine", table, "a"),
         ];
@@ -293,6 +305,9 @@ mod tests {
         let others = [it("queue_paused", table, "id"), it("queue_dead", "VIEW", "id"), it("queue_all", "VIEW", "id")];
         assert_eq!(foreign(&others, &script), ["queue_paused", "queue_dead", "queue_all"]);
         assert_eq!(foreign(&[it("queue_jobs", table, "id,kind")], &script), ["queue_jobs"]);
+        for more in [",other", "x", ",meta,other"] {
+            assert_eq!(foreign(&[it("queue_jobs", table, &(jobs.clone() + more))], &script), ["queue_jobs"], "{more}");
+        }
     }
 
     #[test]
@@ -312,9 +327,9 @@ mod tests {
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
         let older = message(versions(1, 1));
-        assert!(older.contains("needs version 5") && older.contains("for version 1"), "{older}");
+        assert!(older.contains("needs version 6") && older.contains("for version 1"), "{older}");
         let newer = message(versions(9, 8));
-        assert!(newer.contains("version 9") && newer.contains("knows version 5"), "{newer}");
+        assert!(newer.contains("version 9") && newer.contains("knows version 6"), "{newer}");
         assert!(fits(versions(9, 1)).is_ok());
     }
 

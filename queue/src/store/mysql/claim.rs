@@ -168,7 +168,7 @@ async fn lock(conn: &mut MySqlConnection, worker: WorkerId, asks: &[Ask], whose:
         next(ask, sql, &[], &[take.into(), ask.retries().into(), MOST_ARGS])
     });
     let rows = fetch(conn, union.sql, &union.binds).await?;
-    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(9)?)?].lane.clone());
+    let job = |row: &MySqlRow| claimed(row, asks[ask_of(&union.asks, row.int(10)?)?].lane.clone());
     Ok(Locked { jobs: rows.iter().map(job).collect::<Result<_, _>>()?, together })
 }
 
@@ -187,7 +187,7 @@ async fn lock_numbers(
     let (mut jobs, mut together) = (HashMap::new(), true);
     for row in sqlx::raw_sql(text).fetch_all(conn).await? {
         let job = claimed(&row, lane_of(&row, std::slice::from_ref(ask))?)?;
-        together &= row.int(12)? == 0;
+        together &= row.int(13)? == 0;
         if job.lane == ask.lane {
             jobs.insert(job.id.get(), job);
         }

@@ -47,7 +47,7 @@ impl Refused {
 
 /// Writes nothing in a session that would change or lose the jobs.
 pub(super) async fn insert(conn: &mut MySqlConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Refused> {
-    if let [job] = jobs {
+    if let [job @ NewJob { meta: None, .. }] = jobs {
         let binds = job.binds();
         let sql = match (job.is_due_now(), whose) {
             (true, Whose::Pools) => sql!("mysql", "enqueue", "insert_one"),
@@ -131,6 +131,7 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
     let plain = all().all(|job| job.queue == "default" && job.priority == 0 && job.is_due_now());
     let later = all().any(|job| !job.is_due_now());
     let marked = all().any(|job| job.unique.is_some());
+    let has_meta = all().any(|job| job.meta.is_some());
     let mut columns = vec![("kind", "?"), ("max_retries", "?"), ("args", "?")];
     if !plain {
         columns.extend([("queue", "?"), ("priority", "?")]);
@@ -140,6 +141,9 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
     }
     if marked {
         columns.push(("features", "?"));
+    }
+    if has_meta {
+        columns.push(("meta", "?"));
     }
     let (names, places): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let head = format!("INSERT INTO queue_jobs ({}) VALUES ", names.join(", "));
@@ -159,6 +163,9 @@ pub(super) async fn insert_chunk<J: Borrow<NewJob>>(conn: &mut MySqlConnection, 
         }
         if marked {
             arguments.add(job.features())?;
+        }
+        if has_meta {
+            arguments.add(job.meta.as_deref())?;
         }
         Ok(())
     })

@@ -305,11 +305,11 @@ impl Dialect for Postgres {
         let list = asks_json(asks);
         let binds = [worker.into(), list.as_str().into(), MOST_ARGS];
         let sql = sql!("postgres", "claims", "claim_many");
-        read::<Self, _>(conn, sql, &binds, |row| noted(row, 12, lane_of(row, asks)?)).await
+        read::<Self, _>(conn, sql, &binds, |row| noted(row, 13, lane_of(row, asks)?)).await
     }
 
     async fn insert(conn: &mut PgConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
+        if let [job @ NewJob { meta: None, .. }] = jobs {
             let binds = job.binds();
             return match (job.delay_us, job.run_at_us) {
                 (None, None) => ids::<Self>(conn, sql!("postgres", "enqueue", "insert_one"), &binds[..5]).await,
@@ -346,7 +346,7 @@ async fn claim_one(
         MOST_ARGS,
         kinds.as_deref().into(),
     ];
-    read::<Postgres, _>(conn, sql!("postgres", "claims", "claim"), &binds, |row| noted(row, 9, ask.lane.clone())).await
+    read::<Postgres, _>(conn, sql!("postgres", "claims", "claim"), &binds, |row| noted(row, 10, ask.lane.clone())).await
 }
 
 async fn insert_chunks(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
@@ -370,16 +370,19 @@ async fn insert_chunk(conn: &mut PgConnection, jobs: &[NewJob]) -> Result<Vec<i6
             .fetch_all(conn)
             .await;
     }
-    sqlx::query_scalar(sql!("postgres", "enqueue", "insert"))
+    let has_meta = jobs.iter().any(|job| job.meta.is_some());
+    let sql =
+        if has_meta { sql!("postgres", "enqueue", "insert_with_meta") } else { sql!("postgres", "enqueue", "insert") };
+    let query = sqlx::query_scalar(sql)
         .bind(jobs.iter().map(|job| &*job.kind).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| &*job.queue).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.priority).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.max_retries).collect::<Vec<_>>())
         .bind(args)
         .bind(jobs.iter().map(|job| job.delay_us).collect::<Vec<_>>())
-        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>())
-        .fetch_all(conn)
-        .await
+        .bind(jobs.iter().map(|job| job.run_at_us).collect::<Vec<_>>());
+    let metas = || jobs.iter().map(|job| job.meta.as_deref()).collect::<Vec<_>>();
+    if has_meta { query.bind(metas()) } else { query }.fetch_all(conn).await
 }
 
 fn lost(why: &'static str) -> Error {

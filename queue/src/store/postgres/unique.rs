@@ -85,6 +85,7 @@ async fn insert_one(conn: &mut PgConnection, job: &NewJob, looks: bool) -> Resul
         .bind(job.run_at_us)
         .bind(job.features() as i16)
         .bind(looks)
+        .bind(job.meta.as_deref())
         .fetch_optional(conn)
         .await
 }
@@ -106,6 +107,7 @@ async fn insert(conn: &mut PgConnection, jobs: &[&NewJob]) -> Result<impl Iterat
         .bind(all(jobs, |job| job.delay_us))
         .bind(all(jobs, |job| job.run_at_us))
         .bind(all(jobs, |job| job.features() as i16))
+        .bind(all(jobs, |job| job.meta.as_deref()))
         .fetch_one(conn)
         .await?;
     Ok(places.into_iter().flatten().map(|ordinal| ordinal as usize - 1).zip(ids.into_iter().flatten()))

@@ -287,7 +287,7 @@ impl Dialect for Sqlite {
     }
 
     async fn insert(conn: &mut SqliteConnection, jobs: &[NewJob], whose: Whose) -> Result<Vec<i64>, Error> {
-        if let [job] = jobs {
+        if let [job @ NewJob { meta: None, .. }] = jobs {
             let binds = job.binds();
             let (sql, arguments) = if job.is_due_now() {
                 Self::prepare(sql!("sqlite", "enqueue", "insert_one"), &binds[..5])?
@@ -316,7 +316,11 @@ async fn insert_chunks(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<V
 async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Vec<i64>, Error> {
     if !alike(jobs) {
         let list = serde_json::to_string(jobs).expect("plain structs of numbers and text serialize");
-        return ids::<Sqlite>(conn, sql!("sqlite", "enqueue", "insert"), &[list.as_str().into()]).await;
+        let sql = match jobs.iter().any(|job| job.meta.is_some()) {
+            true => sql!("sqlite", "enqueue", "insert_with_meta"),
+            false => sql!("sqlite", "enqueue", "insert"),
+        };
+        return ids::<Sqlite>(conn, sql, &[list.as_str().into()]).await;
     }
     let common = &jobs[0];
     let list = args_list(jobs);

@@ -109,7 +109,9 @@ async fn take_alike(
         |of: fn(&NewJob) -> Option<i64>| of(first).map(|_| json(&jobs.iter().map(|job| of(job)).collect::<Vec<_>>()));
     let keys = json(&jobs.iter().map(|job| job.rule().key.as_str()).collect::<Vec<_>>());
     let (args, delays, times) = (args_list(jobs), list(|job| job.delay_us), list(|job| job.run_at_us));
-    let binds: [Bind<'_>; 11] = [
+    let metas = jobs.iter().any(|job| job.meta.is_some());
+    let metas = metas.then(|| json(&jobs.iter().map(|job| job.meta.as_deref()).collect::<Vec<_>>()));
+    let binds: [Bind<'_>; 12] = [
         (&*first.kind).into(),
         (&*first.queue).into(),
         i64::from(first.priority).into(),
@@ -121,6 +123,7 @@ async fn take_alike(
         args.as_str().into(),
         delays.as_deref().into(),
         times.as_deref().into(),
+        metas.as_deref().into(),
     ];
     let rows = match way {
         Way::AtOnce => {

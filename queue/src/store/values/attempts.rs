@@ -1,8 +1,11 @@
 //! A claimed job, and the ways in which its attempt ends.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::metadata::Metadata;
 use crate::state::JobId;
 use crate::store::values::lanes::Lane;
 use crate::store::values::workers::WorkerId;
@@ -39,6 +42,8 @@ pub struct Claimed {
     pub(crate) args: Result<String, i64>,
     /// How many workers were lost with it since an attempt last ended by itself.
     pub(crate) losses: u32,
+    /// What was said of it beside its arguments. Else: why that cannot be read.
+    pub(crate) meta: Result<Metadata, String>,
     /// The id of the claim record, on engines that have them.
     pub(crate) claim: Option<i64>,
 }
@@ -64,6 +69,16 @@ impl Claimed {
         self.attempt
     }
 
+    /// Its [metadata](crate::Job::meta). Empty if it has none.
+    pub fn meta(&self) -> &BTreeMap<String, String> {
+        self.metadata().map()
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        const NONE: &Metadata = &Metadata::NONE;
+        self.meta.as_ref().unwrap_or(NONE)
+    }
+
     pub(crate) fn hold(&self) -> Hold {
         Hold { id: self.id.get(), fence: self.fence }
     }
@@ -83,6 +98,7 @@ impl Claimed {
             enqueued_at: Utc::now(),
             args: Ok("null".into()),
             losses: 0,
+            meta: Ok(Metadata::default()),
             claim: None,
         }
     }

@@ -30,6 +30,9 @@ pub(crate) struct NewJob {
     pub(crate) run_at_us: Option<i64>,
     /// JSON, as text.
     pub(crate) args: String,
+    /// Metadata, as JSON text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) meta: Option<String>,
     #[serde(skip)]
     pub(crate) unique: Option<Box<UniqueJob>>,
 }

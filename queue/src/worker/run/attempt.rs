@@ -8,7 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::context::{Cancellation, ContextParts, JobContext, OwnRow, Row, States};
 #[cfg(feature = "schedules")]
@@ -16,6 +17,7 @@ use crate::context::{Tick, Ticks};
 use crate::error::Error;
 use crate::limits::micros;
 use crate::middleware::Wrappers;
+use crate::propagation::propagation;
 use crate::registry::{JobDefinition, Running};
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
@@ -118,15 +120,41 @@ impl Attempt {
         self.switch.reason() == Some(Stop::LeaseLost)
     }
 
-    /// Runs to its end. None: the lease was lost, so there is nothing to record.
-    pub(crate) async fn run(self: Arc<Self>, long_args: Option<LongArgs>) -> Option<Ended> {
+    /// Runs to its end. None: the lease was lost, so there is nothing to record. `since_enqueue`: by the database's
+    /// clock, if that is known.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        long_args: Option<LongArgs>,
+        since_enqueue: Option<Duration>,
+    ) -> Option<Ended> {
         let span = tracing::info_span!(
             "job",
             job.id = %self.job.id,
             job.kind = %self.job.lane.kind,
             job.queue = %self.job.lane.queue.escape_debug(),
-            job.attempt = self.job.attempt
+            job.attempt = self.job.attempt,
+            job.meta = self.job.metadata().json().map(tracing::field::display),
+            otel.name = Empty,
+            otel.kind = Empty,
+            otel.status_code = Empty,
         );
+        if let Err(error) = &self.job.meta {
+            self.tell(Event::JobMetaUnread { job: &self.job, error });
+        }
+        let Some(propagation) = propagation() else { return self.run_in(span, long_args).await };
+        propagation.begins(&span, &self.job, since_enqueue);
+        let log_errors = self.env.log_errors;
+        let ended = self.run_in(span.clone(), long_args).await;
+        let (outcome, error) = match &ended {
+            Some(Ended::Known(end)) => (Some(end.outcome), end.error.as_deref()),
+            Some(Ended::Unsettled(..)) => (Some(AttemptOutcome::Completed), None),
+            None => (None, None),
+        };
+        propagation.ends(&span, outcome, error.filter(|_| log_errors));
+        ended
+    }
+
+    async fn run_in(self: Arc<Self>, span: Span, long_args: Option<LongArgs>) -> Option<Ended> {
         async move {
             let began = self.begin();
             let ctx = self.context();
@@ -153,9 +181,17 @@ impl Attempt {
         };
         // the handler has what is decoded, and may run for hours: the arguments go now
         match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx.clone()))) {
-            Ok(Ok(handler)) => Ok(self.env.wrappers.around(&ctx, args, handler)),
+            Ok(Ok(handler)) => Ok(self.handing_on(self.env.wrappers.around(&ctx, args, handler))),
             Ok(decoded) => decoded.map_err(|error| Raw::Undecodable(error.to_string())),
             Err(panic) => Err(Raw::Undecodable(format!("decoding panicked: {}", panic_text(&*panic)))),
+        }
+    }
+
+    /// The handler, whose enqueues get the metadata of its job.
+    fn handing_on(&self, handler: Running) -> Running {
+        match self.job.metadata() {
+            meta if meta.map().is_empty() => handler,
+            meta => meta.clone().hand_on(handler).boxed(),
         }
     }
 
@@ -199,6 +235,7 @@ impl Attempt {
             kind: job.lane.kind.clone(),
             queue: job.lane.queue.clone(),
             enqueued_at: job.enqueued_at,
+            meta: job.metadata().clone(),
             cancelled: Cancellation(self.switch.token.clone()),
             states: self.env.states.clone(),
             row,

@@ -195,10 +195,11 @@ impl Shared {
             let promise = self.config.start_within.get(&*job.lane.queue).copied().or(definition.start_within);
             self.tell(Event::JobStarted { job, waited: self.clock.since(job.run_at), promise });
         }
+        let since_enqueue = self.clock.since(held.attempt.job.enqueued_at.timestamp_micros());
         if !held.noted.load(Ordering::Relaxed) {
             self.starts.begun.notify_one();
         }
-        let mut run = pin!(AssertUnwindSafe(held.attempt.clone().run(long_args)).catch_unwind());
+        let mut run = pin!(AssertUnwindSafe(held.attempt.clone().run(long_args, since_enqueue)).catch_unwind());
         let ended = match poll!(run.as_mut()) {
             Poll::Ready(ended) => ended,
             Poll::Pending => {

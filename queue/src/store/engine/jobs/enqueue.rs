@@ -37,11 +37,12 @@ pub(crate) async fn enqueue<DB: Dialect>(
 
 /// Whether the statement that inserts this job can also send the signal.
 pub(crate) fn can_signal<DB: Dialect>(job: &NewJob) -> bool {
-    job.is_due_now() && job.unique.is_none() && DB::INSERT_AND_NOTIFY.is_some()
+    job.is_due_now() && job.unique.is_none() && job.meta.is_none() && DB::INSERT_AND_NOTIFY.is_some()
 }
 
 impl NewJob {
-    /// Kind, queue, priority, retries, arguments, delay, time: the binds of every statement that inserts one job.
+    /// Kind, queue, priority, retries, arguments, delay, time: the binds of every statement that inserts one job
+    /// without metadata.
     pub(crate) fn binds(&self) -> [Bind<'_>; 7] {
         [
             (&*self.kind).into(),
@@ -71,6 +72,7 @@ impl NewJob {
             delay_us: None,
             run_at_us: None,
             args: "{}".into(),
+            meta: None,
             unique: None,
         }
     }
@@ -84,6 +86,7 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
         (&job.kind, job.priority, job.max_retries) == (&first.kind, first.priority, first.max_retries)
             && job.queue == first.queue
             && job.is_due_now()
+            && job.meta.is_none()
     })
 }
 
@@ -91,7 +94,7 @@ pub(crate) fn alike(jobs: &[NewJob]) -> bool {
 pub(crate) fn fitting<J: Borrow<NewJob>>(jobs: &[J], most: usize, bytes: usize) -> usize {
     let mut sum = 0;
     let fits = jobs.iter().map(Borrow::borrow).take(most).take_while(|job| {
-        sum += job.args.len();
+        sum += job.args.len() + job.meta.as_ref().map_or(0, String::len);
         sum <= bytes
     });
     fits.count().max(1).min(jobs.len())
@@ -140,6 +143,7 @@ mod tests {
             NewJob { max_retries: 0, ..job("{}") },
             NewJob { delay_us: Some(1), ..job("{}") },
             NewJob { run_at_us: Some(1), ..job("{}") },
+            NewJob { meta: Some("{}".into()), ..job("{}") },
         ];
         for other in others {
             assert!(!alike(&[job("{}"), other.clone()]), "{other:?}");

@@ -27,6 +27,7 @@ pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -
         delay_us: None,
         run_at_us,
         args: definition.args.clone(),
+        meta: None,
         unique: None,
     }
 }

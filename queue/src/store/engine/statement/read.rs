@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::metadata::Metadata;
 use crate::state::JobId;
 use crate::store::engine::dialect::Seen;
 use crate::store::engine::driver::{Cells, Driver, json, rows};
@@ -31,7 +32,7 @@ pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> 
     Ok(row.maybe_int(column)?.unwrap_or(0))
 }
 
-/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses`. `args` is NULL if it is
+/// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, metadata`. `args` is NULL if it is
 /// too large; otherwise the size may be NULL.
 pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Error> {
     Ok(Claimed {
@@ -47,6 +48,7 @@ pub(crate) fn claimed(row: &impl Cells, lane: Lane) -> Result<Claimed, sqlx::Err
             None => Err(row.int(6)?),
         },
         losses: nearest(row.int(8)?),
+        meta: row.maybe_text(9)?.map_or(Ok(Metadata::default()), |text| Metadata::read(&text)),
         claim: None,
     })
 }
@@ -127,10 +129,10 @@ pub(crate) fn shares<R: Cells>(
     Ok(shares)
 }
 
-/// The lane of a claimed row, from its columns 10 to 12. It shares the names of the asks, so that a batch of jobs does
+/// The lane of a claimed row, from its columns 11 to 13. It shares the names of the asks, so that a batch of jobs does
 /// not copy them.
 pub(crate) fn lane_of(row: &impl Cells, asks: &[Ask]) -> Result<Lane, sqlx::Error> {
-    let (kind, queue, priority) = (row.text(9)?, row.text(10)?, number(row.int(11)?)?);
+    let (kind, queue, priority) = (row.text(10)?, row.text(11)?, number(row.int(12)?)?);
     let mut known = asks.iter().map(|ask| &ask.lane);
     match known.find(|lane| lane.priority == priority && *lane.kind == *kind && *lane.queue == *queue) {
         Some(lane) => Ok(lane.clone()),
@@ -187,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..11)) {
+        fn any_row_is_read_or_refused(cells in prop::collection::vec(cell(), 0..12)) {
             let row = Row(cells);
             let _ = claimed(&row, lane(0));
             let _ = lane_head(&row);
@@ -199,6 +201,7 @@ mod tests {
             numbers in prop::array::uniform7(number()),
             fence in any::<i32>(),
             args in any::<Option<String>>(),
+            meta in any::<Option<String>>(),
         ) {
             let [id, attempt, max_retries, run_at, enqueued_at, size, losses] = numbers;
             let mut cells: Vec<_> = [id, fence.into(), attempt, max_retries, run_at, enqueued_at, size]
@@ -207,6 +210,7 @@ mod tests {
                 .collect();
             cells.push(args.clone().map_or(Cell::Null, Cell::Text));
             cells.push(Cell::Int(losses));
+            cells.push(meta.map_or(Cell::Null, Cell::Text));
             let job = claimed(&Row(cells), lane(0)).unwrap();
             prop_assert_eq!((job.id.get(), job.fence, job.run_at, job.args), (id, fence, run_at, args.ok_or(size)));
         }

@@ -238,14 +238,16 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
         priority: i16,
         max_retries: i32,
         args: &'a str,
+        meta: Option<&'a str>,
         delay_us: Option<i64>,
         run_at_us: Option<i64>,
         at_most_us: Option<i64>,
     }
-    let NewJob { queue, priority, max_retries, args, delay_us, run_at_us, .. } = with;
+    let NewJob { queue, priority, max_retries, args, meta, delay_us, run_at_us, .. } = with;
     let (priority, max_retries, delay_us, run_at_us) = (*priority, *max_retries, *delay_us, *run_at_us);
     let at_most_us = with.rule().at_most.map(micros);
-    let (id, fence) = (holder.id, holder.under);
-    let replacement = Replacement { id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us };
+    let (id, fence, meta) = (holder.id, holder.under, meta.as_deref());
+    let replacement =
+        Replacement { id, fence, queue, priority, max_retries, args, meta, delay_us, run_at_us, at_most_us };
     Ok(execute::<DB>(conn, DB::UNIQUE.replace, &[json(&[replacement]).as_str().into()]).await? == 1)
 }

@@ -160,7 +160,7 @@ SELECT id, kind, queue,
          FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1),
        fence, args, CAST(NULL AS CHAR),
-       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries,
@@ -168,7 +168,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args, result,
-       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_history AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
@@ -177,7 +177,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error, fence, args,
        CAST(NULL AS CHAR),
-       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT CONCAT(w.host, ':', w.pid) FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_dead AS j WHERE id = $1
 
 -- name: attempts
@@ -232,9 +232,9 @@ FOR UPDATE SKIP LOCKED
 -- step: found
 -- Cancels waiting jobs, first half (the next step is the second). The rows are locked.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, error)
+                           enqueued_at, run_at, error, meta)
 SELECT j.id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
-       b.reason
+       b.reason, j.meta
 FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id', reason TEXT CHARACTER SET utf8mb4 PATH '$.reason')) AS b
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = b.id
 WHERE worker_id = 0
@@ -261,8 +261,8 @@ FOR UPDATE SKIP LOCKED
 -- step: found
 -- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
 -- The next step removes them. The rows are locked.
-INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
-SELECT j.id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, UTC_TIMESTAMP(6)
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at, meta)
+SELECT j.id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, UTC_TIMESTAMP(6), j.meta
 FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b
 STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id
 

@@ -31,9 +31,10 @@ WHERE job_id = $1 AND outcome = 'undecodable'
 -- Copies finished jobs to the history. It locks the jobs that this worker still holds under the same fence, so that the
 -- following statements see the same jobs. (MySQL rejects FOR UPDATE with a table function that is not wrapped.)
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
-       j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.result, d.error
+       j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.result, d.error,
+       j.meta
 FROM (SELECT t.* FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$[0]', fence INT PATH '$[1]', ran_us BIGINT PATH '$[2]',
         state VARCHAR(16) CHARACTER SET utf8mb4 PATH '$[3]',
@@ -122,11 +123,11 @@ WHERE j.worker_id = $1 AND j.fence = d.fence AND a.outcome IN ('snoozed', 'relea
 -- step: all
 -- Ends jobs as cancelled, instead of returning them, if cancellation was requested meanwhile.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, error)
+                           enqueued_at, run_at, started_at, finished_at, error, meta)
 SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.features, j.max_retries, j.attempt - d.uncount,
        j.fence, j.worker_id, j.enqueued_at, j.run_at,
        CASE WHEN d.record THEN UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND END,
-           UTC_TIMESTAMP(6), 'cancelled on request'
+           UTC_TIMESTAMP(6), 'cancelled on request', j.meta
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
         uncount INT PATH '$.uncount', record BOOLEAN PATH '$.record')) AS d
@@ -175,9 +176,9 @@ ON DUPLICATE KEY UPDATE queue_attempts.job_id = queue_attempts.job_id
 
 -- step: all
 INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
-                        run_at, started_at, finished_at, error)
+                        run_at, started_at, finished_at, error, meta)
 SELECT j.id, j.kind, j.queue, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
-       j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.error
+       j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL d.ran_us MICROSECOND, UTC_TIMESTAMP(6), d.error, j.meta
 FROM JSON_TABLE($2, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', fence INT PATH '$.fence', ran_us BIGINT PATH '$.ran_us',
         error TEXT CHARACTER SET utf8mb4 PATH '$.error')) AS d
@@ -203,9 +204,10 @@ FOR UPDATE
 -- As the next step, but it finds nothing unless the server says that there is a transaction. Only MariaDB can tell.
 -- MySQL reads a comment, and always finds nothing.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT j.id, j.kind, j.queue, 'completed', j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence,
-       j.worker_id, j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL $5 MICROSECOND, UTC_TIMESTAMP(6), $6, NULL
+       j.worker_id, j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL $5 MICROSECOND, UTC_TIMESTAMP(6), $6, NULL,
+       j.meta
 FROM queue_jobs AS j FORCE INDEX (PRIMARY)
 WHERE j.id = $1 AND j.worker_id = $2 AND j.fence = $3
   AND j.enqueued_at = TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND
@@ -216,9 +218,10 @@ FOR UPDATE
 -- Completes one job in a transaction of its handler's. It locks that row and no gap, whatever the isolation level. The
 -- job's own time of enqueue tells another database apart, which may have the same numbers.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT j.id, j.kind, j.queue, 'completed', j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence,
-       j.worker_id, j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL $5 MICROSECOND, UTC_TIMESTAMP(6), $6, NULL
+       j.worker_id, j.enqueued_at, j.run_at, UTC_TIMESTAMP(6) - INTERVAL $5 MICROSECOND, UTC_TIMESTAMP(6), $6, NULL,
+       j.meta
 FROM queue_jobs AS j FORCE INDEX (PRIMARY)
 WHERE j.id = $1 AND j.worker_id = $2 AND j.fence = $3
   AND j.enqueued_at = TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND

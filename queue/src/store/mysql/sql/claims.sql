@@ -94,7 +94,7 @@ LIMIT $4
 -- maximum must not fail the claim of other rows.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $8),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $9 THEN j.args END, j.losses
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $9 THEN j.args END, j.losses, j.meta
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)
   AND (j.run_at > TIMESTAMP('1970-01-01') + INTERVAL $5 MICROSECOND
@@ -111,7 +111,7 @@ FOR UPDATE SKIP LOCKED
 -- Locks the newest due rows of one ask, and no other rows.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $6),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $7 THEN j.args END, j.losses
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $7 THEN j.args END, j.losses, j.meta
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $2 AND j.queue = $3 AND j.priority = $4 AND j.run_at <= UTC_TIMESTAMP(6)
   AND (SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
@@ -126,7 +126,7 @@ FOR UPDATE SKIP LOCKED
 -- these conditions costs the server more than one extra statement.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $7),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $8 THEN j.args END, j.losses
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $8 THEN j.args END, j.losses, j.meta
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $1 AND j.queue = $2 AND j.priority = $3 AND j.run_at <= UTC_TIMESTAMP(6)
   AND (j.run_at > TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND
@@ -140,7 +140,7 @@ FOR UPDATE SKIP LOCKED
 -- As `next`, newest first.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $5),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $6 THEN j.args END, j.losses
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $6 THEN j.args END, j.losses, j.meta
 FROM queue_jobs AS j FORCE INDEX (queue_jobs_order)
 WHERE j.worker_id = 0 AND j.kind = $1 AND j.queue = $2 AND j.priority = $3 AND j.run_at <= UTC_TIMESTAMP(6)
 ORDER BY j.run_at DESC, j.id DESC
@@ -180,7 +180,7 @@ SELECT EXISTS (SELECT 1 FROM queue_jobs FORCE INDEX (queue_jobs_order)
 -- text, and the rest would run outside it. So the statements that follow travel separately.
 SELECT j.id, j.fence % 1000000000 + 1, LEAST(j.attempt + 1, 1000000000), COALESCE(j.max_retries, $3),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.run_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', j.enqueued_at),
-       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $4 THEN j.args END, j.losses,
+       LENGTH(j.args), CASE WHEN LENGTH(j.args) <= $4 THEN j.args END, j.losses, j.meta,
        j.kind, j.queue, j.priority, COALESCE(@queue_in_cluster, 0)
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

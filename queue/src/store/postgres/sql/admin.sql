@@ -146,7 +146,7 @@ SELECT id, kind, queue,
          FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1),
        fence, args, NULL::json,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries,
@@ -154,7 +154,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
        finished_at, nullif(worker_id, 0), false, error, fence, args, result,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_history AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
@@ -162,7 +162,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
        finished_at, nullif(worker_id, 0), false, error, fence, args, NULL::json,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_dead AS j WHERE id = $1
 
 -- name: attempts
@@ -208,9 +208,9 @@ WITH gone AS (
     RETURNING *
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, error)
+                           enqueued_at, run_at, error, meta)
 SELECT id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
-       reason
+       reason, meta
 FROM gone JOIN json_to_recordset($1::json) AS b (id bigint, reason text) USING (id)
 
 -- step: found
@@ -226,9 +226,9 @@ WITH gone AS (
     WHERE id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bigint)))
     RETURNING *
 )
-INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at, meta)
     OVERRIDING SYSTEM VALUE
-SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, now() FROM gone
+SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, now(), meta FROM gone
 RETURNING id, features
 
 -- name: delete

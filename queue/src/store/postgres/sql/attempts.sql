@@ -43,9 +43,9 @@ WITH told AS MATERIALIZED (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
-       run_at, began, now(), result::json, error
+       run_at, began, now(), result::json, error, meta
 FROM ended
 RETURNING id
 
@@ -68,11 +68,11 @@ WITH batch AS MATERIALIZED (
     RETURNING *
 ), history AS (
     INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                               enqueued_at, run_at, started_at, finished_at, error)
+                               enqueued_at, run_at, started_at, finished_at, error, meta)
     SELECT g.id, g.kind, g.queue, 'cancelled', g.args, g.priority, g.features, g.max_retries, g.attempt - d.uncount,
            g.fence, g.worker_id, g.enqueued_at, g.run_at,
            CASE WHEN d.record THEN now() - d.ran_us * interval '1 microsecond' END, now(), 'cancelled on request'
-    FROM gone AS g JOIN batch AS d USING (id, fence)
+   , g.meta FROM gone AS g JOIN batch AS d USING (id, fence)
 ), back AS (
     UPDATE queue_jobs AS j
     SET worker_id = 0, claimed_at = NULL, attempt = j.attempt - d.uncount,
@@ -113,9 +113,9 @@ WITH batch AS MATERIALIZED (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
-                        run_at, started_at, finished_at, error)
+                        run_at, started_at, finished_at, error, meta)
 SELECT id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at, run_at,
-       started_at, now(), error
+       started_at, now(), error, meta
 FROM ended
 RETURNING id
 
@@ -138,9 +138,9 @@ WITH gone AS (
     RETURNING *
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT id, kind, queue, 'completed', args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
-       run_at, statement_timestamp() - $5 * interval '1 microsecond', statement_timestamp(), $6::json, NULL
+       run_at, statement_timestamp() - $5 * interval '1 microsecond', statement_timestamp(), $6::json, NULL, meta
 FROM gone
 
 -- name: still_held

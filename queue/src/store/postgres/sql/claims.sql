@@ -118,7 +118,7 @@ SET worker_id = $1, fence = fence % 1000000000 + 1, attempt = least(attempt + 1,
 WHERE id = ANY (ARRAY(SELECT id FROM next))
 RETURNING id, fence, attempt, max_retries, run_at, enqueued_at,
           CASE WHEN pg_column_size(args) > 188 AND octet_length(args::text) > $9 THEN octet_length(args::text) END,
-          CASE WHEN pg_column_size(args) <= 188 OR octet_length(args::text) <= $9 THEN args END, losses,
+          CASE WHEN pg_column_size(args) <= 188 OR octet_length(args::text) <= $9 THEN args END, losses, meta,
           (SELECT noted.id FROM noted)
 
 -- name: claim_many
@@ -171,5 +171,5 @@ RETURNING j.id, j.fence, j.attempt, j.max_retries, j.run_at, j.enqueued_at,
           CASE WHEN pg_column_size(j.args) > 188 AND octet_length(j.args::text) > $3
               THEN octet_length(j.args::text) END,
           CASE WHEN pg_column_size(j.args) <= 188 OR octet_length(j.args::text) <= $3 THEN j.args END,
-              j.losses,
+              j.losses, j.meta,
           j.kind, j.queue, j.priority, (SELECT noted.id FROM noted)

@@ -42,3 +42,15 @@ FROM unnest($1::text[], $2::text[], $3::smallint[], $4::integer[], $5::text[], $
     WITH ORDINALITY AS n (kind, queue, priority, max_retries, args, delay_us, at_us, ord)
 ORDER BY ord
 RETURNING id
+
+-- name: insert_with_meta
+-- As `insert`, for jobs of which some have metadata.
+INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, run_at, meta)
+SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END,
+    queue, priority, max_retries, args::json,
+       coalesce(timestamptz 'epoch' + at_us * interval '1 microsecond',
+                statement_timestamp() + delay_us * interval '1 microsecond', now()), meta
+FROM unnest($1::text[], $2::text[], $3::smallint[], $4::integer[], $5::text[], $6::bigint[], $7::bigint[],
+    $8::text[]) WITH ORDINALITY AS n (kind, queue, priority, max_retries, args, delay_us, at_us, meta, ord)
+ORDER BY ord
+RETURNING id

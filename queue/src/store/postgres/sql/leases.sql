@@ -176,16 +176,16 @@ WITH batch AS MATERIALIZED (
     ON CONFLICT DO NOTHING
 ), history AS (
     INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                               enqueued_at, run_at, started_at, finished_at, error)
+                               enqueued_at, run_at, started_at, finished_at, error, meta)
     SELECT id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt + doubts, fence, worker_id,
            enqueued_at, run_at, claimed_at, now(), 'cancelled on request; ' || error
-    FROM lost WHERE fate = 'cancelled'
+   , meta FROM lost WHERE fate = 'cancelled'
 ), dead AS (
     INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id,
-                            enqueued_at, run_at, started_at, finished_at, error)
+                            enqueued_at, run_at, started_at, finished_at, error, meta)
     SELECT id, kind, queue, args, priority, features, max_retries, attempt + doubts, fence, worker_id, enqueued_at,
            run_at, claimed_at, now(), error
-    FROM lost WHERE fate = 'dead'
+   , meta FROM lost WHERE fate = 'dead'
 ), gone AS (
     DELETE FROM queue_jobs WHERE id = ANY (ARRAY(SELECT id FROM batch WHERE fate IN ('dead', 'cancelled')))
 )

@@ -13,10 +13,15 @@ CREATE TABLE IF NOT EXISTS queue_migrations (
 SELECT MAX(version), MAX(compatible_since), NULL FROM queue_migrations
 
 -- name: there
--- Tables, indexes, views and sequences whose names begin like ours.
-SELECT c.relname::text
-FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = current_schema() AND c.relname LIKE 'queue|_%' ESCAPE '|'
+-- Tables, indexes, views and sequences whose names begin like ours, and their columns as `table.column`.
+WITH ours AS (
+    SELECT c.oid, c.relname::text AS name
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = current_schema() AND c.relname LIKE 'queue|_%' ESCAPE '|'
+)
+SELECT name FROM ours
+UNION ALL
+SELECT name || '.' || a.attname FROM ours JOIN pg_attribute AS a ON a.attrelid = oid AND a.attnum > 0
 
 -- name: numbers
 -- A row if ids were set back: the newest job has a lower id than a finished job enqueued a minute or more before.

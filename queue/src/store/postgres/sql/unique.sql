@@ -28,10 +28,10 @@ WITH wanted AS MATERIALIZED (
     INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
     SELECT job_id, kind, unique_key, held_until FROM taken
 )
-INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features) OVERRIDING SYSTEM VALUE
+INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features, meta) OVERRIDING SYSTEM VALUE
 SELECT job_id, kind, $5, $6, $7, $8::text::json,
        coalesce(timestamptz 'epoch' + $10::bigint * interval '1 microsecond',
-                statement_timestamp() + $9::bigint * interval '1 microsecond', now()), $11
+                statement_timestamp() + $9::bigint * interval '1 microsecond', now()), $11, $13
 FROM taken
 RETURNING id
 
@@ -45,9 +45,9 @@ RETURNING id
 WITH wanted AS MATERIALIZED (
     SELECT *, nextval((SELECT pg_get_serial_sequence('queue_jobs', 'id')::regclass)) AS id
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::smallint[], $7::integer[], $8::text[],
-            $9::bigint[], $10::bigint[], $11::smallint[])
+            $9::bigint[], $10::bigint[], $11::smallint[], $12::text[])
         WITH ORDINALITY AS w (kind, key, until, at_least_us, queue, priority, max_retries, args, delay_us, run_at_us,
-            features, ord)
+            features, meta, ord)
 ), taken AS (
     INSERT INTO queue_unique_keys AS k (kind, unique_key, job_id, held_until, free_at)
     SELECT CASE WHEN current_setting('client_encoding') IN ('UTF8', 'SQL_ASCII') THEN kind END, key, id, until,
@@ -65,10 +65,12 @@ WITH wanted AS MATERIALIZED (
     INSERT INTO queue_unique_jobs (job_id, kind, unique_key, held_until)
     SELECT job_id, kind, unique_key, held_until FROM taken ORDER BY job_id
 ), inserted AS (
-    INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features) OVERRIDING SYSTEM VALUE
+    INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, args, run_at, features, meta)
+        OVERRIDING SYSTEM VALUE
     SELECT w.id, w.kind, w.queue, w.priority, w.max_retries, w.args::json,
            coalesce(timestamptz 'epoch' + w.run_at_us * interval '1 microsecond',
-                    statement_timestamp() + w.delay_us * interval '1 microsecond', now()), w.features
+                    statement_timestamp() + w.delay_us * interval '1 microsecond', now()), w.features,
+           w.meta
     FROM wanted AS w WHERE w.id IN (SELECT job_id FROM taken) ORDER BY w.id
 )
 SELECT array_agg(w.ord), array_agg(w.id) FROM wanted AS w WHERE w.id IN (SELECT job_id FROM taken)
@@ -104,15 +106,15 @@ SELECT id, worker_id, fence FROM queue_jobs WHERE id = ANY ($1::bigint[]) AND wo
 -- name: replace
 -- Gives a waiting job other values, which begin with no attempt. Without a due time, it is due at once, and keeps its
 -- place if it is due. $1: a list
--- of `{id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
+-- of `{id, fence, queue, priority, max_retries, args, meta, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
 UPDATE queue_jobs AS j SET queue = w.queue, priority = w.priority, max_retries = w.max_retries, args = w.args::json,
-    attempt = 0,
+    meta = w.meta, attempt = 0,
     run_at = least(coalesce(timestamptz 'epoch' + w.run_at_us * interval '1 microsecond',
                             statement_timestamp() + w.delay_us * interval '1 microsecond',
                             least(j.run_at, statement_timestamp())),
                    j.enqueued_at + w.at_most_us * interval '1 microsecond')
 FROM json_to_recordset($1::json) AS w (id bigint, fence integer, queue text, priority smallint, max_retries integer,
-    args text, delay_us bigint, run_at_us bigint, at_most_us bigint)
+    args text, meta text, delay_us bigint, run_at_us bigint, at_most_us bigint)
 WHERE j.id = w.id AND j.worker_id = 0 AND (w.fence IS NULL OR j.fence = w.fence)
 
 -- name: noted

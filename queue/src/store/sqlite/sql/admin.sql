@@ -159,7 +159,7 @@ SELECT id, kind, queue,
          FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
          ORDER BY a.fence DESC LIMIT 1),
        fence, args, NULL,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_jobs AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, state, priority, attempt, max_retries,
@@ -167,7 +167,7 @@ SELECT id, kind, queue, state, priority, attempt, max_retries,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
        finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, result,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_history AS j WHERE id = $1
 UNION ALL
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
@@ -175,7 +175,7 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
        finished_at * 1000, nullif(worker_id, 0), 0, error, fence, args, NULL,
-       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id)
+       (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_dead AS j WHERE id = $1
 
 -- name: attempts
@@ -214,9 +214,9 @@ SELECT id FROM queue_jobs WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
 -- step: found
 -- Cancels waiting jobs: a trigger deletes them from queue_jobs.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, finished_at, error)
+                           enqueued_at, run_at, finished_at, error, meta)
 SELECT j.id, kind, queue, 'cancelled', args, priority, features, max_retries, attempt, fence, 0, enqueued_at, run_at,
-       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), b.reason
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), b.reason, j.meta
 FROM (SELECT value ->> 'id' AS id, value ->> 'reason' AS reason FROM json_each($1)) AS b
 CROSS JOIN queue_jobs AS j ON j.id = b.id
 WHERE worker_id = 0
@@ -235,9 +235,9 @@ SELECT id, features FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json
 -- step: found
 -- Sends dead letters back with the full number of attempts. The fence continues, so late writes stay refused.
 -- The next step removes them.
-INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at)
+INSERT INTO queue_jobs (id, kind, queue, args, priority, features, max_retries, enqueued_at, fence, run_at, meta)
 SELECT id, kind, queue, args, priority, features, max_retries, enqueued_at, fence,
-       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+       CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), meta
 FROM queue_dead WHERE id IN (SELECT value ->> 'id' FROM json_each($1))
 
 -- step: found

@@ -44,9 +44,9 @@ WITH batch AS NOT MATERIALIZED (
     FROM json_each($2)
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT j.id, j.kind, j.queue, d.state, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
-       j.enqueued_at, j.run_at, now - d.ran_ms, now, d.result, d.error
+       j.enqueued_at, j.run_at, now - d.ran_ms, now, d.result, d.error, j.meta
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.fence = d.fence
@@ -91,10 +91,10 @@ WITH batch AS MATERIALIZED (
     FROM json_each($2)
 )
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, error)
+                           enqueued_at, run_at, started_at, finished_at, error, meta)
 SELECT j.id, j.kind, j.queue, 'cancelled', j.args, j.priority, j.features, j.max_retries, j.attempt - d.uncount,
        j.fence, j.worker_id, j.enqueued_at, j.run_at, CASE WHEN d.record THEN now - d.ran_us / 1000 END, now,
-       'cancelled on request'
+       'cancelled on request', j.meta
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.fence = d.fence AND j.cancel_requested_at IS NOT NULL
@@ -138,9 +138,9 @@ WITH batch AS MATERIALIZED (
     FROM json_each($2)
 )
 INSERT INTO queue_dead (id, kind, queue, args, priority, features, max_retries, attempt, fence, worker_id, enqueued_at,
-                        run_at, started_at, finished_at, error)
+                        run_at, started_at, finished_at, error, meta)
 SELECT j.id, j.kind, j.queue, j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence, j.worker_id,
-       j.enqueued_at, j.run_at, now - d.ran_us / 1000, now, d.error
+       j.enqueued_at, j.run_at, now - d.ran_us / 1000, now, d.error, j.meta
 FROM batch AS d CROSS JOIN queue_jobs AS j ON j.id = d.id
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE +j.worker_id = $1 AND j.fence = d.fence
@@ -156,9 +156,9 @@ RETURNING id
 -- Completes one job in a transaction of its handler's: a trigger deletes it from queue_jobs. The job's own time of
 -- enqueue tells another database apart, which may have the same numbers.
 INSERT INTO queue_history (id, kind, queue, state, args, priority, features, max_retries, attempt, fence, worker_id,
-                           enqueued_at, run_at, started_at, finished_at, result, error)
+                           enqueued_at, run_at, started_at, finished_at, result, error, meta)
 SELECT j.id, j.kind, j.queue, 'completed', j.args, j.priority, j.features, j.max_retries, j.attempt, j.fence,
-       j.worker_id, j.enqueued_at, j.run_at, now - $5 / 1000, now, $6, NULL
+       j.worker_id, j.enqueued_at, j.run_at, now - $5 / 1000, now, $6, NULL, j.meta
 FROM queue_jobs AS j
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
 WHERE j.id = $1 AND +j.worker_id = $2 AND j.fence = $3 AND j.enqueued_at = $4 / 1000

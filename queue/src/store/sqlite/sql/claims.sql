@@ -121,7 +121,7 @@ WHERE id IN (
     ORDER BY run_at, id
     LIMIT +$7)
 RETURNING id, fence, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
-          CASE WHEN octet_length(args) <= $9 THEN args END, losses
+          CASE WHEN octet_length(args) <= $9 THEN args END, losses, meta
 
 -- name: claim_many
 -- As `claim`, for several asks and for newest-first ones. $2: `{kind: max_retries}`.
@@ -134,7 +134,7 @@ WHERE EXISTS (SELECT 1 FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b 
                 AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
   AND id IN (/* lanes */)
 RETURNING id, fence, attempt, max_retries, run_at * 1000, enqueued_at * 1000, octet_length(args),
-          CASE WHEN octet_length(args) <= $3 THEN args END, losses, kind, queue, priority
+          CASE WHEN octet_length(args) <= $3 THEN args END, losses, meta, kind, queue, priority
 
 -- name: next
 -- The next due rows of one ask, for `claim_many`. It ends with the first row of long arguments (more than 16 KiB).

@@ -27,3 +27,15 @@ SELECT value ->> 'kind', value ->> 'queue', value ->> 'priority', value ->> 'max
 FROM json_each($1)
 ORDER BY key
 RETURNING id
+
+-- name: insert_with_meta
+-- As `insert`, for jobs of which some have metadata.
+INSERT INTO queue_jobs (kind, queue, priority, max_retries, args, meta, run_at)
+SELECT value ->> 'kind', value ->> 'queue', value ->> 'priority', value ->> 'max_retries', value ->> 'args',
+       value ->> 'meta',
+       coalesce((value ->> 'run_at_us' + 999) / 1000,
+                CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+                + iif(value ->> 'delay_us' > 0, (value ->> 'delay_us' + 2999) / 1000, 0))
+FROM json_each($1)
+ORDER BY key
+RETURNING id

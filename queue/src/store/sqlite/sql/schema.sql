@@ -18,8 +18,11 @@ SELECT MAX(version), MAX(compatible_since),
 FROM queue_migrations
 
 -- name: there
--- Tables, indexes, views and triggers whose names begin like ours.
+-- Tables, indexes, views and triggers whose names begin like ours, and columns of tables as `table.column`.
 SELECT name FROM main.sqlite_schema WHERE name LIKE 'queue|_%' ESCAPE '|'
+UNION ALL
+SELECT s.name || '.' || c.name FROM main.sqlite_schema AS s CROSS JOIN pragma_table_info(s.name) AS c
+WHERE s.type = 'table' AND s.name LIKE 'queue|_%' ESCAPE '|'
 
 -- name: numbers
 -- A row if ids were set back: the newest job has a lower id than a finished job enqueued a minute or more before.

@@ -3,7 +3,7 @@
 -- name: take
 -- Takes the keys that are free, and inserts their jobs: several statements in one call. $1 to $5: kind, queue,
 -- priority, retries and features of all; $6, $7: until when they have their keys; $8: the keys; $9: the arguments;
--- $10: delays, or NULL; $11: times, or NULL. The jobs get the ids behind the last one, in their order.
+-- $10: delays, $11: times, $12: metadata; each NULL if no job has any. The jobs get the ids behind the last one, in their order.
 
 -- Notes from before somebody set the ids back. Hardly ever any. From here on, this transaction is the only writer.
 DELETE FROM queue_unique_jobs
@@ -51,13 +51,14 @@ FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_j
 
 -- Delays: see `insert_one_later`.
 WITH delays AS MATERIALIZED (SELECT key, iif(value > 0, (value + 2999) / 1000, 0) AS ms FROM json_each($10)),
-    times AS MATERIALIZED (SELECT key, (value + 999) / 1000 AS ms FROM json_each($11))
-INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, features, args, run_at, enqueued_at)
+    times AS MATERIALIZED (SELECT key, (value + 999) / 1000 AS ms FROM json_each($11)),
+    metas AS MATERIALIZED (SELECT key, value FROM json_each($12))
+INSERT INTO queue_jobs (id, kind, queue, priority, max_retries, features, args, run_at, enqueued_at, meta)
 SELECT n.job_id, $1, $2, $3, $4, $5, w.value,
        CASE WHEN $11 IS NOT NULL THEN (SELECT ms FROM times WHERE times.key = w.key)
             WHEN $10 IS NOT NULL THEN clock.now + (SELECT ms FROM delays WHERE delays.key = w.key)
             ELSE clock.now END,
-       clock.now
+       clock.now, CASE WHEN $12 IS NOT NULL THEN (SELECT value FROM metas WHERE metas.key = w.key) END
 FROM (SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'queue_jobs'), 0),
                  coalesce((SELECT max(id) FROM queue_jobs), 0)) AS id) AS last
 CROSS JOIN (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS clock
@@ -88,9 +89,9 @@ WHERE k.kind = w.value ->> 'kind' AND k.unique_key = w.value ->> 'key'
 -- name: replace
 -- Gives a waiting job other values, which begin with no attempt. Without a due time, it is due at once, and keeps its
 -- place if it is due. $1: a list
--- of `{id, fence, queue, priority, max_retries, args, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
+-- of `{id, fence, queue, priority, max_retries, args, meta, delay_us, run_at_us, at_most_us}`; fence: NULL for any.
 UPDATE queue_jobs AS j SET queue = w.value ->> 'queue', priority = w.value ->> 'priority',
-    max_retries = w.value ->> 'max_retries', args = w.value ->> 'args', attempt = 0,
+    max_retries = w.value ->> 'max_retries', args = w.value ->> 'args', meta = w.value ->> 'meta', attempt = 0,
     run_at = min(coalesce((w.value ->> 'run_at_us' + 999) / 1000,
                           clock.now + (w.value ->> 'delay_us' + 2999) / 1000,
                           min(j.run_at, clock.now)),
