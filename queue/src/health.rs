@@ -48,8 +48,8 @@ impl Health {
         self.state().beat.is_none_or(|beat| beat.elapsed() < STILL)
     }
 
-    /// Whether the worker can claim jobs: it has joined, holds its lease, its database answers, its runtime moves, and it
-    /// is not stopping. For a readiness probe.
+    /// Whether the worker can claim jobs: it has joined, holds its lease, its database answers, its runtime moves, and
+    /// it is not stopping. For a readiness probe.
     ///
     /// # Errors
     /// The reason why it cannot, in words.
@@ -58,8 +58,8 @@ impl Health {
         reason.or_else(|| (!self.is_alive()).then(still)).map_or(Ok(()), |reason| Err(NotReady(reason)))
     }
 
-    /// Answers the probes of a platform over HTTP: `GET /livez` and `GET /readyz`, with 200, or with 503 and the reason.
-    /// It asks no database. Serve it alone, or merge it into a router of yours.
+    /// Answers the probes of a platform over HTTP: `GET /livez` and `GET /readyz`, with 200, or with 503 and the
+    /// reason. It asks no database. Serve it alone, or merge it into a router of yours.
     ///
     /// ```no_run
     /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
