@@ -86,3 +86,13 @@ pub(crate) fn block_for_file(ctx: JobContext, State(recorder): State<Recorder>, 
     }
     recorder.write("end", &ctx);
 }
+
+/// The same on the thread of the runtime: a mistake.
+#[job]
+pub(crate) async fn block_the_runtime(ctx: JobContext, State(recorder): State<Recorder>, path: String) {
+    recorder.write("start", &ctx);
+    while !appeared(&path) {
+        std::thread::sleep(LOOK);
+    }
+    recorder.write("end", &ctx);
+}

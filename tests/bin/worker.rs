@@ -8,6 +8,7 @@
 //! | `QUEUE_WORKER_LOG` | the file for the log; `QUEUE_WORKER_FILTER` says what of it (`info`) |
 //! | `QUEUE_WORKER_CONCURRENCY` | `concurrency` |
 //! | `QUEUE_WORKER_HEARTBEAT_MS`, `QUEUE_WORKER_LEASE_MS` | the durations |
+//! | `QUEUE_WORKER_PROBES` | `alive_file`; it also prints where it answers probes, and has a runtime of one thread |
 //!
 //! With `QUEUE_WORKER_ENQUEUE`, it enqueues a job in a transaction on PostgreSQL instead, and ends.
 //!
@@ -25,11 +26,13 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use queue::health::Health;
 use queue::{Job as _, Worker, WorkerBuilder};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Connection as _, PgConnection};
+use tokio::runtime::Builder;
 use tracing_subscriber::EnvFilter;
 
 use crate::jobs::Recorder;
@@ -37,21 +40,41 @@ use crate::jobs::Recorder;
 /// A worker's own connections, and one to spare.
 const CONNECTIONS: u32 = 5;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     end_with_the_test();
     write_log()?;
+    let probed = variable::<String>("QUEUE_WORKER_PROBES").is_some();
+    let mut runtime = if probed { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    runtime.enable_all().build()?.block_on(work(probed))
+}
+
+async fn work(probed: bool) -> Result<(), Box<dyn Error>> {
     if variable::<String>("QUEUE_WORKER_ENQUEUE").is_some() {
         return enqueue().await;
     }
     let shutdown = queue::shutdown_signal();
     let worker = builder().await?.build()?;
+    if probed {
+        answer_probes(worker.health());
+    }
     if let Err(error) = worker.run(shutdown).await {
         eprintln!("{error}");
         exit(1);
     }
     // Not by returning: a job that blocks its thread would keep the process.
     exit(0)
+}
+
+/// On a runtime of its own, to answer also while the one of the worker stands still.
+fn answer_probes(health: Health) {
+    std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            println!("probes: {}", listener.local_addr().expect("an address"));
+            axum::serve(listener, health.router()).await.expect("served");
+        });
+    });
 }
 
 /// On a connection of its own: this process never has a pool.
@@ -87,6 +110,9 @@ async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
     builder = builder.state(Recorder::open(Path::new(&records))?);
     if let Some(jobs) = variable("QUEUE_WORKER_CONCURRENCY") {
         builder = builder.concurrency(jobs);
+    }
+    if let Some(file) = variable::<String>("QUEUE_WORKER_PROBES") {
+        builder = builder.alive_file(file);
     }
     if let Some(every) = duration("QUEUE_WORKER_HEARTBEAT_MS") {
         builder = builder.heartbeat(every);

@@ -311,6 +311,16 @@ async fn a_worker_is_ready_while_it_can_claim(db: Db) {
     assert_eq!(db.state(id).await, JobState::Completed);
     assert_eq!(health.ready().unwrap_err().to_string(), "it is stopping");
     std::fs::remove_file(&file).expect("removed");
+
+    // its caller may drop it
+    let worker = db.worker().build().expect("built");
+    let health = worker.health();
+    let running = tokio::spawn(worker.run(std::future::pending()));
+    eventually("ready", async || health.ready().ok()).await;
+    running.abort();
+    let reason = eventually("not ready", async || health.ready().err()).await;
+    assert_eq!(reason.to_string(), "it has ended");
+    assert!(health.is_alive());
 }
 
 fn tempfile_path(db: &Db) -> std::path::PathBuf {

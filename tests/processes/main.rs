@@ -22,6 +22,7 @@ mod memory;
 mod outage;
 mod pause;
 mod pick_up;
+mod probes;
 mod shutdown;
 
 use std::time::Duration;
@@ -66,6 +67,8 @@ tests! {
         keys::thirty_two_workers_of_unique_jobs,
         shutdown::a_second_sigterm_ends_at_once,
         idle::idle_statements,
+        probes::probes_tell_of_a_worker_that_stops,
+        probes::probes_tell_of_a_runtime_that_stands_still,
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
@@ -78,6 +81,9 @@ tests! {
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
+        probes::probes_tell_of_an_outage,
+        probes::probes_tell_of_an_outage_of_a_minute,
+        probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
         pick_up::a_producer_without_a_pool_is_heard,
     ];
@@ -92,6 +98,9 @@ tests! {
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
+        probes::probes_tell_of_an_outage,
+        probes::probes_tell_of_an_outage_of_a_minute,
+        probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
     ];
     MySql as mysql: [
@@ -105,6 +114,9 @@ tests! {
         outage::the_database_goes_away_and_comes_back,
         outage::packets_vanish,
         outage::writes_arrive_late,
+        probes::probes_tell_of_an_outage,
+        probes::probes_tell_of_an_outage_of_a_minute,
+        probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
     ];
 }

@@ -145,6 +145,11 @@ impl Setup {
         self.set("LEASE_MS", lease.as_millis()).set("HEARTBEAT_MS", lease.as_millis() / 4)
     }
 
+    /// It answers probes, touches this file, and has a runtime of one thread.
+    pub(crate) fn probes(self, file: &Path) -> Self {
+        self.set("PROBES", file.display())
+    }
+
     pub(crate) fn log_filter(self, filter: &str) -> Self {
         self.set("FILTER", filter)
     }

@@ -54,9 +54,10 @@ const ALL: &[&str] = &["--workspace", "--exclude", "queue-bench", "--all-feature
 /// The test programs whose tests name their engine, as in `claim::mysql::is_exclusive`.
 const ON_ENGINES: [&str; 2] = ["conformance", "processes"];
 
-/// Tests that take minutes of computing: hundreds of programs that do not compile, millions of states of the model, and
-/// jobs of a megabyte.
-const LONG: &str = "test(/^the_compiler_|^three_workers_|heavy_jobs_behind_light_ones$/)";
+/// Tests that take minutes: hundreds of programs that do not compile, millions of states of the model, jobs of a
+/// megabyte, and probes that wait for 30 s or more.
+const LONG: &str =
+    "test(/^the_compiler_|^three_workers_|heavy_jobs_behind_light_ones$|_of_a_minute$|_runtime_that_stands_still$/)";
 
 /// A part of the tests, told in a line of its own.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
-use crate::health::BEAT;
+use crate::health::{BEAT, Timer};
 use crate::limits::micros;
 use crate::registry::JobDefinition;
 use crate::store::values::{End, WorkerId};
@@ -212,6 +212,7 @@ impl Run {
 /// The timer of [`Health`](crate::health::Health): says each second that the runtime moves, and whether the worker can
 /// claim.
 async fn beat(shared: Arc<Shared>) {
+    let timer = Timer(&shared.config.health);
     let mut told = false;
     loop {
         let stopping = shared.stop_claiming.is_cancelled();
@@ -221,7 +222,7 @@ async fn beat(shared: Arc<Shared>) {
             None if !shared.lease.holds() => Some("it has no lease".to_owned()),
             None => None,
         };
-        if let Some(file) = shared.config.health.beat(not_ready)
+        if let Some(file) = timer.beat(not_ready)
             && let Err(error) = std::fs::write(&file, [])
             && !std::mem::replace(&mut told, true)
         {
