@@ -34,6 +34,12 @@ use metrics::{
 use queue::admin::Gauges;
 use queue::telemetry::{AttemptOutcome, Event};
 
+/// Bounds in seconds that suit both histograms: for exporters that want them, and for quantiles over several workers.
+///
+/// `metrics_exporter_prometheus::PrometheusBuilder::new().set_buckets(queue_metrics::BUCKETS)?`
+pub const BUCKETS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
+
 /// The most pairs of kind and queue that have labels of their own.
 const MOST_LABELS: usize = 100;
 /// The label of the others.

@@ -22,6 +22,7 @@ mod memory;
 mod outage;
 mod pause;
 mod pick_up;
+mod prometheus;
 mod shutdown;
 
 use std::time::Duration;
@@ -66,6 +67,7 @@ tests! {
         keys::thirty_two_workers_of_unique_jobs,
         shutdown::a_second_sigterm_ends_at_once,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
@@ -79,6 +81,7 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
         pick_up::a_producer_without_a_pool_is_heard,
     ];
     MariaDb as mariadb: [
@@ -93,6 +96,7 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
     ];
     MySql as mysql: [
         kill::kill_9_holding_100_running_jobs,
@@ -106,6 +110,7 @@ tests! {
         outage::packets_vanish,
         outage::writes_arrive_late,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
     ];
 }
 
