@@ -393,6 +393,8 @@ pub(crate) async fn every_metric_says_what_the_records_say(scene: &Scene) {
     touch_for(other.id(), &scene.path("go"));
     other.end(PATIENCE).await;
     lost.end(PATIENCE).await;
+    // their pages are gone, too
+    eventually("no worker", async || (prometheus.rules().await["QueueNoWorker"] == "pending").then_some(())).await;
 }
 
 #[test]
