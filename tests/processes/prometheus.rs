@@ -221,8 +221,13 @@ impl Records<'_> {
     async fn of(&self, name: &str) -> Values {
         let lanes = |what: &str, which: &str| format!("SELECT kind, queue, {what} FROM {which} GROUP BY kind, queue");
         let unfinished = "queue_all WHERE state IN ('ready', 'scheduled', 'running', 'dead')";
-        let begun = "SUM(fence - (SELECT COUNT(*) FROM queue_attempts AS a
-                                  WHERE a.job_id = j.id AND a.outcome IN ('released', 'unstarted')))";
+        // a claim that was given back before it began is none of these
+        let begun = format!(
+            "(SELECT kind, queue FROM queue_attempts JOIN {EVERY} ON job_id = id
+              WHERE outcome NOT IN ('released', 'unstarted')
+              UNION ALL SELECT kind, queue FROM queue_history WHERE state = 'completed'
+              UNION ALL SELECT kind, queue FROM queue_jobs WHERE worker_id <> 0) AS b"
+        );
         let sql = match name {
             "queue_jobs" => {
                 format!("SELECT kind, queue, state, COUNT(*) FROM {unfinished} GROUP BY kind, queue, state")
@@ -243,7 +248,7 @@ impl Records<'_> {
             "queue_gauges_complete" => "SELECT 1".to_owned(),
             "queue_enqueued_total" => lanes("COUNT(*)", &format!("{EVERY} WHERE kind NOT IN {OF_THE_TEST}")),
             "queue_claimed_total" => lanes("SUM(fence)", EVERY),
-            "queue_wait_seconds" => lanes(begun, EVERY),
+            "queue_wait_seconds" => lanes("COUNT(*)", &begun),
             "queue_run_seconds" => format!(
                 "SELECT kind, queue, outcome, COUNT(*)
                  FROM (SELECT kind, queue, outcome FROM queue_attempts JOIN {EVERY} ON job_id = id
@@ -253,8 +258,8 @@ impl Records<'_> {
             ),
             "queue_dead_total" => lanes("COUNT(*)", "queue_dead"),
             "queue_promise_total" => format!(
-                "SELECT kind, queue, CASE WHEN kind = 'late' THEN 'false' ELSE 'true' END, {begun}
-                 FROM {EVERY} WHERE kind IN ('act', 'late') GROUP BY kind, queue"
+                "SELECT kind, queue, CASE WHEN kind = 'late' THEN 'false' ELSE 'true' END, COUNT(*)
+                 FROM {begun} WHERE kind IN ('act', 'late') GROUP BY kind, queue"
             ),
             "queue_rescued_total" => "SELECT CASE WHEN d.id IS NOT NULL THEN 'dead' WHEN h.state = 'cancelled'
                     THEN 'cancelled' ELSE 'ready' END, COUNT(*)
