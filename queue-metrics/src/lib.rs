@@ -8,7 +8,7 @@
 //! | `queue_enqueued_total` | `kind`, `queue` | jobs that this process wrote |
 //! | `queue_claimed_total` | `kind`, `queue` | jobs that the worker claimed |
 //! | `queue_wait_seconds` | `kind`, `queue` | from due to the start of an attempt |
-//! | `queue_run_seconds` | `kind`, `queue`, `outcome` | run time of attempts; its count is the number of attempts |
+//! | `queue_run_seconds` | `kind`, `queue`, `outcome` | run time of attempts that ended here; its count is their number |
 //! | `queue_dead_total` | `kind`, `queue` | jobs that became dead letters |
 //! | `queue_promise_total` | `kind`, `queue`, `kept` | starts of jobs with `start_within`: `true` or `false` |
 //! | `queue_rescued_total` | `to` | jobs of lost workers: `ready`, `dead` or `cancelled` |
@@ -33,6 +33,12 @@ use metrics::{
 };
 use queue::admin::Gauges;
 use queue::telemetry::{AttemptOutcome, Event};
+
+/// Bounds in seconds that suit both histograms: for exporters that want them, and for quantiles over several workers.
+///
+/// `metrics_exporter_prometheus::PrometheusBuilder::new().set_buckets(queue_metrics::BUCKETS)?`
+pub const BUCKETS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
 
 /// The most pairs of kind and queue that have labels of their own.
 const MOST_LABELS: usize = 100;
@@ -84,7 +90,10 @@ pub fn observer() -> impl Fn(&Event<'_>) + Send + Sync + 'static {
         Event::JobReleased { job, .. } | Event::JobUnbegun { job, .. } => {
             lanes.of(job.kind(), job.queue()).ended(AttemptOutcome::Released, Duration::ZERO);
         }
-        Event::JobsRescued { ready, dead, cancelled, .. } => {
+        Event::JobsRescued { ready, dead, cancelled, buried, .. } => {
+            for (kind, queue) in *buried {
+                lanes.of(kind, queue).dead.increment(1);
+            }
             for (counter, jobs) in rescued.iter().zip([ready, dead, cancelled]) {
                 counter.increment(*jobs);
             }

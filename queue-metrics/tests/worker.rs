@@ -40,14 +40,17 @@ async fn metrics_say_what_the_records_say() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run(async move { drop(stopped.await) }));
     let admin = Admin::new(&pool);
-    loop {
-        let stats = admin.stats().await.expect("stats");
-        let ended: u64 = stats.iter().filter(|stat| stat.state.is_final()).map(|stat| stat.jobs).sum();
-        if ended == 31 {
-            break;
+    let all_ended = async {
+        loop {
+            let stats = admin.stats().await.expect("stats");
+            let ended: u64 = stats.iter().filter(|stat| stat.state.is_final()).map(|stat| stat.jobs).sum();
+            if ended == 31 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(240), all_ended).await.expect("all jobs end");
     queue_metrics::set_gauges(&admin.gauges().await.expect("gauges"));
     drop(stop);
     running.await.expect("no panic").expect("stopped");

@@ -285,6 +285,8 @@ pub enum Event<'a> {
         dead: u64,
         /// How many ended cancelled.
         cancelled: u64,
+        /// The kind and queue of each that went to the dead letters.
+        buried: &'a [(String, String)],
     },
     /// Retention removed finished jobs.
     JobsPurged {
@@ -620,7 +622,7 @@ impl Event<'_> {
             Self::NotSentBack { id, holder } => {
                 warn!(event = "job.not_sent_back", job.id = id, holder, "not sent back: another job has its key");
             }
-            Self::JobsRescued { ready, dead, cancelled } => {
+            Self::JobsRescued { ready, dead, cancelled, .. } => {
                 warn!(event = "jobs.rescued", ready, dead, cancelled, "rescued the jobs of lost workers");
             }
             Self::JobsPurged { jobs } => {

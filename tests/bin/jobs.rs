@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use queue::{JobContext, State, job};
+use queue::{Job as _, JobContext, JobError, State, job};
+use queue_test_support::Db;
 use tokio::time::sleep;
 
 /// How often a job looks for the file that it waits for.
@@ -95,4 +96,58 @@ pub(crate) async fn block_the_runtime(ctx: JobContext, State(recorder): State<Re
         std::thread::sleep(LOOK);
     }
     recorder.write("end", &ctx);
+}
+
+/// Ends as it is told, with a promise that it keeps.
+#[job(queue = "acts", max_retries = 1, backoff = fixed("1ms"), timeout = "300ms", start_within = "1h")]
+pub(crate) async fn act(ctx: JobContext, how: String) -> Result<(), JobError> {
+    match &*how {
+        "retry" if ctx.attempt() == 1 => Err(JobError::retry("once")),
+        "fail" => Err(JobError::retry("always")),
+        "panic" => panic!("as told"),
+        "bury" => Err(JobError::dead("as told")),
+        "cancel" => Err(JobError::cancel("as told")),
+        "snooze" => Err(JobError::snooze(Duration::from_secs(3600))),
+        "hang" => Err(JobError::retry(format!("{:?}", ctx.cancelled().await))),
+        _ => Ok(()),
+    }
+}
+
+/// Has a promise that is broken before it is enqueued: see [`load`].
+#[job(queue = "acts", start_within = "1h")]
+pub(crate) async fn late() {}
+
+/// Is never run: its queue is paused.
+#[job(queue = "paused")]
+pub(crate) async fn rest() {}
+
+/// How `act` ends, and how many of them.
+pub(crate) const ACTS: [(&str, usize); 8] = [
+    ("complete", 400),
+    ("retry", 30),
+    ("fail", 20),
+    ("panic", 10),
+    ("bury", 7),
+    ("cancel", 6),
+    ("snooze", 5),
+    ("hang", 3),
+];
+/// How many start late, rest, and are due in an hour.
+pub(crate) const LATE: usize = 12;
+pub(crate) const RESTING: usize = 9;
+pub(crate) const SCHEDULED: usize = 4;
+
+/// Enqueues all of these: a program that is asked for its metrics has to write the jobs itself.
+#[job]
+pub(crate) async fn load(State(db): State<Db>) {
+    for (how, jobs) in ACTS {
+        db.enqueue_all((0..jobs).map(|_| Act { how: how.to_owned() }).collect()).await;
+    }
+    for _ in 0..LATE {
+        db.enqueue(Late {}.at(chrono::Utc::now() - Duration::from_secs(7200))).await;
+    }
+    db.enqueue_all((0..RESTING).map(|_| Rest {}).collect()).await;
+    for _ in 0..SCHEDULED {
+        db.enqueue(Act { how: String::new() }.after(Duration::from_secs(3600))).await;
+    }
 }

@@ -9,12 +9,14 @@
 //! | `QUEUE_WORKER_CONCURRENCY` | `concurrency` |
 //! | `QUEUE_WORKER_HEARTBEAT_MS`, `QUEUE_WORKER_LEASE_MS` | the durations |
 //! | `QUEUE_WORKER_PROBES` | `alive_file`; it also prints where it answers probes, and has a runtime of one thread |
+//! | `QUEUE_WORKER_METRICS` | `1`: a page of metrics, and a line on standard output that has its address |
 //!
 //! With `QUEUE_WORKER_ENQUEUE`, it enqueues a job in a transaction on PostgreSQL instead, and ends.
 //!
 //! What is not set keeps the library's default. SIGTERM ends it gracefully, a second one at once.
 
 mod jobs;
+mod page;
 
 use std::env;
 use std::error::Error;
@@ -26,8 +28,10 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use queue::admin::Admin;
 use queue::health::Health;
 use queue::{Job as _, Worker, WorkerBuilder};
+use queue_test_support::{Db, each};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
@@ -89,25 +93,25 @@ async fn enqueue() -> Result<(), Box<dyn Error>> {
 
 async fn builder() -> Result<WorkerBuilder, Box<dyn Error>> {
     let url: String = variable("QUEUE_WORKER_URL").ok_or("QUEUE_WORKER_URL is not set")?;
-    let mut builder = match url.split(':').next() {
+    let db = match url.split(':').next() {
         Some("sqlite") => {
             let options = SqliteConnectOptions::from_str(&url)?
                 .journal_mode(SqliteJournalMode::Wal)
                 .busy_timeout(Duration::from_secs(10));
-            let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
-            Worker::builder(pool.connect_with(options).await?)
+            Db::Sqlite(SqlitePoolOptions::new().max_connections(CONNECTIONS).connect_with(options).await?)
         }
-        Some("postgres") => {
-            let pool = PgPoolOptions::new().max_connections(CONNECTIONS);
-            Worker::builder(pool.connect(&url).await?)
-        }
-        _ => {
-            let pool = MySqlPoolOptions::new().max_connections(CONNECTIONS);
-            Worker::builder(pool.connect(&url).await?)
-        }
+        Some("postgres") => Db::Postgres(PgPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
+        _ => Db::MySql(MySqlPoolOptions::new().max_connections(CONNECTIONS).connect(&url).await?),
     };
+    let mut builder = each!(&db, pool => Worker::builder(pool));
+    if variable::<u8>("QUEUE_WORKER_METRICS").is_some() {
+        // the exporter comes first: observers use the recorder of their moment
+        println!("metrics at {}", page::serve(each!(&db, pool => Admin::new(pool))).await?);
+        queue::telemetry::observe_enqueues(queue_metrics::observer());
+        builder = builder.observe(queue_metrics::observer());
+    }
     let records: String = variable("QUEUE_WORKER_RECORDS").ok_or("QUEUE_WORKER_RECORDS is not set")?;
-    builder = builder.state(Recorder::open(Path::new(&records))?);
+    builder = builder.state(Recorder::open(Path::new(&records))?).state(db);
     if let Some(jobs) = variable("QUEUE_WORKER_CONCURRENCY") {
         builder = builder.concurrency(jobs);
     }

@@ -13,7 +13,8 @@ use futures_util::future::{Either, Ready, ready};
 use queue::middleware::{Done, Next, Refused};
 use queue::telemetry::Event;
 use queue::{Job, JobContext, JobError, JobState, job};
-use queue_tests::jobs::{Hurried, Note, Play, Remark};
+use queue_test_support::Engine;
+use queue_tests::jobs::{Hurried, Note, Placed, Play, Remark};
 use queue_tests::{Db, Step, What, eventually, within};
 use serde_json::json;
 use tower::Service;
@@ -31,7 +32,9 @@ conformance! {
     a_wrapper_may_answer_instead_of_the_handler,
     a_wrapper_that_never_answers_is_stopped_by_the_time_limit,
     layers_of_tower_are_around_the_handler,
-    a_worker_is_ready_while_it_can_claim,
+    a_worker_is_ready_while_it_can_claim;
+    servers:
+    the_scaler_asks_for_the_seconds_of_work_that_wait,
 }
 
 /// Counts events by name, for one kind.
@@ -326,6 +329,84 @@ async fn a_worker_is_ready_while_it_can_claim(db: Db) {
 fn tempfile_path(db: &Db) -> std::path::PathBuf {
     let name: String = db.url().chars().filter(char::is_ascii_alphanumeric).collect();
     std::env::temp_dir().join(format!("queue-alive-{}-{name}", std::process::id()))
+}
+
+/// The query of `ops/keda.yaml`. KEDA and what reads its files are not in Debian: the database reads the query.
+fn scalers_query(db: &Db) -> String {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/keda.yaml")).expect("text");
+    let kind = if db.engine() == Engine::Postgres { "postgresql" } else { "mysql" };
+    let trigger = text.split("- type: ").find(|it| it.starts_with(&format!("{kind}\n"))).expect("its trigger");
+    let query = trigger.split("query: |\n").nth(1).expect("a query");
+    query.lines().take_while(|line| line.starts_with("          ")).collect::<Vec<_>>().join("\n")
+}
+
+/// No worker is alive in this test.
+async fn the_scaler_asks_for_the_seconds_of_work_that_wait(db: Db) {
+    let query = scalers_query(&db);
+    let work = async || db.int(&query).await;
+    assert_eq!(work().await, 0, "there is nothing");
+    db.enqueue(Note::new("later").after(Duration::from_secs(3600))).await;
+    assert_eq!(work().await, 0, "nothing is due");
+    db.admin().pause("mail").await.expect("paused");
+    db.enqueue(Placed::new("paused")).await;
+    assert_eq!(work().await, 0, "the queue is paused");
+    db.enqueue_all((0..4).map(|_| Note::new("due"))).await;
+    assert_eq!(work().await, 4, "a second each, since none has ended");
+    db.admin().resume("mail").await.expect("resumed");
+    assert_eq!(work().await, 5);
+    for (id, took) in [(1_000_001, 1000), (1_000_002, 4000)] {
+        db.sql(format!(
+            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, \
+             enqueued_at, run_at, started_at, finished_at)
+             VALUES ({id}, 'note', 'default', 'completed', '{{}}', 0, 1, 1, 1, {0}, {0}, {0}, {1})",
+            "TIMESTAMP '2026-01-01 00:00:00'",
+            format_args!("TIMESTAMP '2026-01-01 00:00:0{}'", took / 1000)
+        ))
+        .await;
+    }
+    assert_eq!(work().await, 13, "2.5 seconds each, rounded up");
+
+    // a worker that was killed has them
+    let lost = db.fake_worker(-1000).await;
+    db.hand_over_all(&format!("run_at <= {}", db.time(0)), lost, 3).await;
+    assert_eq!(work().await, 1, "somebody has to rescue them");
+    db.sql("DELETE FROM queue_jobs WHERE worker_id <> 0").await;
+    assert_eq!(work().await, 0, "its claims are not jobs");
+
+    let schedule = "INSERT INTO queue_schedules (name, kind, expression) VALUES ('nightly', 'note', '0 3 * * *')";
+    db.sql(schedule).await;
+    assert_eq!(work().await, 1, "somebody has to fire it");
+    db.sql("UPDATE queue_schedules SET error = 'no such kind'").await;
+    assert_eq!(work().await, 0, "it does not fire");
+
+    // not all of a long lane is read
+    db.enqueue_all((0..1000).map(|_| Note::new("later").after(Duration::from_secs(3600)))).await;
+    for _ in 0..5 {
+        db.sql("INSERT INTO queue_jobs (kind, args, run_at) SELECT kind, args, run_at FROM queue_jobs").await;
+    }
+    db.enqueue_all((0..20).map(|_| Note::new("due"))).await;
+    let expected = if db.engine() == Engine::Postgres { 50 } else { 25 };
+    assert_eq!(work().await, expected);
+    let mut session = db.begin().await;
+    if db.engine() == Engine::Postgres {
+        for _ in 0..2 {
+            let plan = format!("{:?}", session.sql(&format!("EXPLAIN (ANALYZE) {query}")).await.expect("a plan"));
+            assert!(!plan.contains("Seq Scan on queue_jobs"), "{plan}");
+            session.sql("ANALYZE queue_jobs").await.expect("analyzed");
+        }
+    } else {
+        let read = "SHOW SESSION STATUS LIKE 'Handler_read_next'";
+        session.sql("ANALYZE TABLE queue_jobs").await.expect("analyzed");
+        let mut counts = Vec::new();
+        for sql in [read, &query, read] {
+            counts.extend(session.sql(sql).await.expect("rows").swap_remove(0).pop().flatten());
+        }
+        let [before, _, after] = [0, 1, 2].map(|at: usize| counts[at].parse::<i64>().expect("a number"));
+        assert!(after - before < 12_000, "{} entries were read", after - before);
+    }
+    session.rollback().await;
+    db.sql(format!("UPDATE queue_jobs SET run_at = {}", db.time(-1000))).await;
+    assert_eq!(work().await, 25_000, "no more than 10,000 are counted");
 }
 
 /// With Prometheus' own tool, if the machine has it: `cargo xtask test` installs it where it can.

@@ -23,6 +23,7 @@ mod outage;
 mod pause;
 mod pick_up;
 mod probes;
+mod prometheus;
 mod shutdown;
 
 use std::time::Duration;
@@ -69,6 +70,7 @@ tests! {
         idle::idle_statements,
         probes::probes_tell_of_a_worker_that_stops,
         probes::probes_tell_of_a_runtime_that_stands_still,
+        prometheus::every_metric_says_what_the_records_say,
     ];
     Postgres as postgres: [
         kill::kill_9_holding_100_running_jobs,
@@ -85,6 +87,7 @@ tests! {
         probes::probes_tell_of_an_outage_of_a_minute,
         probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
         pick_up::a_producer_without_a_pool_is_heard,
     ];
     MariaDb as mariadb: [
@@ -102,6 +105,7 @@ tests! {
         probes::probes_tell_of_an_outage_of_a_minute,
         probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
     ];
     MySql as mysql: [
         kill::kill_9_holding_100_running_jobs,
@@ -118,6 +122,7 @@ tests! {
         probes::probes_tell_of_an_outage_of_a_minute,
         probes::probes_tell_of_a_worker_that_stops,
         idle::idle_statements,
+        prometheus::every_metric_says_what_the_records_say,
     ];
 }
 

@@ -154,6 +154,11 @@ impl Setup {
         self.set("FILTER", filter)
     }
 
+    /// It has a page of metrics.
+    pub(crate) fn metrics(self) -> Self {
+        self.set("METRICS", 1)
+    }
+
     /// It enqueues a job instead, and ends.
     pub(crate) async fn enqueue(self) {
         let ended = self.set("ENQUEUE", 1).command.status().expect("a process");
@@ -211,6 +216,12 @@ impl Process {
             assert!(Instant::now() < deadline, "no {text:?} in the log within {within:?}:\n{}", self.log());
             sleep(LOOK).await;
         }
+    }
+
+    /// The address of its page of metrics.
+    pub(crate) async fn metrics(&mut self) -> String {
+        let line = self.helper.wait_for("metrics at ", PATIENCE).await;
+        line.split(' ').next_back().expect("an address").to_owned()
     }
 
     /// Sends SIGTERM and waits for an end without an error.

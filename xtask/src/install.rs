@@ -78,9 +78,9 @@ pub(crate) fn install_for_tests(engines: &[Engine], postgres: Option<u32>, long:
     let engines = engines.iter().filter(|engine| long || engine.variable().is_some());
     // Where cargo-nextest comes from in seconds; without it, it is built.
     let runner = need(["cargo-nextest", "pip3", "pip"].into_iter().any(in_path), &["python3-pip"]);
-    // For the tests of the alert rules.
-    let rules = need(in_path("promtool"), &["prometheus"]);
-    let others = needs_of_oracle().into_iter().chain([runner, rules]).map(optional);
+    // For the tests of the metrics and of the alert rules.
+    let prometheus = need(["prometheus", "promtool"].into_iter().all(in_path), &["prometheus"]);
+    let others = needs_of_oracle().into_iter().chain([runner, prometheus]).map(optional);
     install_all(engines.flat_map(|&engine| needs(engine, postgres)).chain(others))
 }
 

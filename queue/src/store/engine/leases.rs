@@ -77,6 +77,10 @@ struct Fate {
     /// How often the job was lost in a row, including this time unless nobody is to blame.
     losses: i64,
     error: String,
+    #[serde(skip)]
+    kind: String,
+    #[serde(skip)]
+    queue: String,
 }
 
 impl<DB: Dialect> SqlStore<DB> {
@@ -86,7 +90,8 @@ impl<DB: Dialect> SqlStore<DB> {
             async move {
                 let fate = |row: &DB::Row| {
                     let (id, fate, error) = (row.int(0)?, row.text(1)?, row.text(4)?);
-                    Ok(Fate { id, fate, doubts: row.int(2)?, losses: row.int(3)?, error })
+                    let (doubts, losses, kind, queue) = (row.int(2)?, row.int(3)?, row.text(5)?, row.text(6)?);
+                    Ok(Fate { id, fate, doubts, losses, error, kind, queue })
                 };
                 let fates = read::<DB, _>(conn, DB::LEASES.lock_lost, &[list.as_str().into()], fate).await?;
                 if !fates.is_empty() {
@@ -95,9 +100,12 @@ impl<DB: Dialect> SqlStore<DB> {
                         execute::<DB>(conn, sql, &[list.as_str().into()]).await?;
                     }
                 }
-                let count = |fate| fates.iter().filter(|f| f.fate == fate).count() as u64;
-                let (dead, cancelled) = (count("dead"), count("cancelled"));
-                Ok(Rescued { ready: fates.len() as u64 - dead - cancelled, dead, cancelled })
+                let (jobs, cancelled) =
+                    (fates.len() as u64, fates.iter().filter(|job| job.fate == "cancelled").count() as u64);
+                let dead = fates.into_iter().filter(|job| job.fate == "dead");
+                let buried: Vec<_> = dead.map(|job| (job.kind, job.queue)).collect();
+                let dead = buried.len() as u64;
+                Ok(Rescued { ready: jobs - dead - cancelled, dead, cancelled, buried })
             }
             .boxed()
         })

@@ -87,7 +87,7 @@ pub(crate) struct Sight {
 }
 
 /// The result of one rescue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rescued {
     /// Jobs that are retried.
     pub(crate) ready: u64,
@@ -95,6 +95,8 @@ pub(crate) struct Rescued {
     pub(crate) dead: u64,
     /// Jobs with a cancel request.
     pub(crate) cancelled: u64,
+    /// The kind and queue of each that is dead.
+    pub(crate) buried: Vec<(String, String)>,
 }
 
 impl std::ops::AddAssign for Rescued {
@@ -102,5 +104,6 @@ impl std::ops::AddAssign for Rescued {
         self.ready += other.ready;
         self.dead += other.dead;
         self.cancelled += other.cancelled;
+        self.buried.extend(other.buried);
     }
 }

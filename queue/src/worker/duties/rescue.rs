@@ -46,8 +46,8 @@ impl Duty for Rescue {
         // also what was rescued before an error
         if rescued != Rescued::default() {
             shared.tell({
-                let Rescued { ready, dead, cancelled } = rescued;
-                Event::JobsRescued { ready, dead, cancelled }
+                let Rescued { ready, dead, cancelled, ref buried } = rescued;
+                Event::JobsRescued { ready, dead, cancelled, buried }
             });
         }
         if rescued.ready > 0 {

@@ -61,7 +61,8 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     assert_eq!(more.len(), 4);
     db.begin(well, &more).await;
     db.sql("DELETE FROM queue_workers").await;
-    assert_eq!(db.rescue(100).await, Rescued { ready: 1, dead: 3, cancelled: 0 });
+    let rescued = db.rescue(100).await;
+    assert_eq!((rescued.ready, rescued.dead, rescued.cancelled, rescued.buried.len()), (1, 3, 0, 3));
     let gone = db.worker().await;
     db.store.leave(gone, Duration::ZERO).await.unwrap();
     assert!(!db.store.heartbeat(gone, LEASE, Holding::default(), &[]).await.unwrap().alive);
@@ -204,15 +205,16 @@ async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) 
     db.begin(lost, &held).await;
     db.sql(format!("UPDATE queue_jobs SET cancel_requested_at = run_at WHERE id = {}", ids[1])).await;
     db.store.leave(lost, Duration::ZERO).await.unwrap();
-    let rescued = Rescued { ready: 1, dead: 1, cancelled: 1 };
-    let (sum, mut left) = (&mut Rescued::default(), HashSet::new());
+    let buried = vec![("a".to_owned(), "default".to_owned())];
+    let rescued = Rescued { ready: 1, dead: 1, cancelled: 1, buried };
+    let (mut sum, mut left) = (Rescued::default(), HashSet::new());
     for _ in 0..4 {
         // one at a time, so that the one that stays comes first each time
         let (one, refused) = db.store.rescue(1, &left).await.unwrap();
-        *sum += one;
+        sum += one;
         left.extend(refused);
     }
-    assert_eq!((*sum, left), (rescued, HashSet::from([ids[0]])), "all but one");
+    assert_eq!((sum, left), (rescued, HashSet::from([ids[0]])), "all but one");
     assert_eq!(db.rescue(100).await, Rescued::default(), "nor does it keep the rescue busy when it is alone");
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE worker_id <> 0").await, 1);
 }

@@ -156,7 +156,8 @@ SELECT j.id,
                         FROM queue_workers AS w FORCE INDEX (PRIMARY) WHERE w.id = j.worker_id), ''),
               CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
                    WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'
-                   ELSE CONCAT('; it ran beside at most ', j.max_neighbours, ' others') END)
+                   ELSE CONCAT('; it ran beside at most ', j.max_neighbours, ' others') END),
+       j.kind, j.queue
 FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (
     id BIGINT PATH '$.id', worker_id BIGINT PATH '$.worker_id')) AS t) AS d
 STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id

@@ -142,7 +142,8 @@ SELECT j.id,
            || ' UTC)', '')
        || CASE WHEN j.started_fence <> j.fence OR j.max_neighbours IS NULL THEN ''
                WHEN j.max_neighbours = 0 THEN '; no other job ran beside it'
-               ELSE '; it ran beside at most ' || j.max_neighbours || ' others' END
+               ELSE '; it ran beside at most ' || j.max_neighbours || ' others' END,
+       j.kind, j.queue
 FROM queue_jobs AS j
 LEFT JOIN queue_workers AS w ON w.id = j.worker_id
 CROSS JOIN LATERAL (

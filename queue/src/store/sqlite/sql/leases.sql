@@ -92,9 +92,10 @@ SELECT id,
            || ' UTC)', '')
        || CASE WHEN NOT began OR max_neighbours IS NULL THEN ''
                WHEN max_neighbours = 0 THEN '; no other job ran beside it'
-               ELSE '; it ran beside at most ' || max_neighbours || ' others' END
+               ELSE '; it ran beside at most ' || max_neighbours || ' others' END,
+       kind, queue
 FROM (
-    SELECT j.id, j.attempt, j.max_retries, j.losses, j.max_neighbours, j.started_fence = j.fence AS began,
+    SELECT j.id, j.kind, j.queue, j.attempt, j.max_retries, j.losses, j.max_neighbours, j.started_fence = j.fence AS began,
            j.cancel_requested_at IS NOT NULL AS cancelling, w.host, w.pid, w.heartbeat_at, w.stopped_at,
            iif(j.started_fence = j.fence AND j.max_neighbours = 0,
                (SELECT count(*) FROM queue_attempts AS a WHERE a.job_id = j.id AND a.outcome = 'unstarted'), 0)
