@@ -58,7 +58,7 @@ shop=$(sed -n 's/^listening on //p' "$work/shop.log")
 
 "$bin/shop-worker" >"$work/first.log" 2>&1 &
 first=$!
-"$bin/shop-worker" >"$work/second.log" 2>&1 &
+ADDRESS=127.0.0.1:0 "$bin/shop-worker" >"$work/second.log" 2>&1 &
 second=$!
 pids+=("$first" "$second")
 disown "$first" # so that the shell does not comment on its death
@@ -66,8 +66,11 @@ within 20 grep -qs 'worker.started' "$work/first.log" || fail 'the first worker 
 within 20 grep -qs 'worker.started' "$work/second.log" || fail 'the second worker did not start'
 
 for n in $(seq $orders); do
-    curl -fsS -o "$work/answer" -H 'content-type: application/json' -d "{\"item\":\"lamp $n\"}" "$shop/orders"
+    curl -fsS -o "$work/answer" -H 'content-type: application/json' -H "x-request-id: request-$n" \
+        -d "{\"item\":\"lamp $n\"}" "$shop/orders"
 done
+grep -q "request-$orders" <<<"$(curl -fsS "$shop/jobs/$(field job "$(cat "$work/answer")")")" \
+    || fail 'the last job does not say which request it is from'
 printf 'placed %d orders; the answer to the last: %s\n' $orders "$(cat "$work/answer")"
 
 # In the middle: it has confirmed some, and has others in hand.
@@ -106,6 +109,11 @@ one_worker() {
     grep -qx 'queue_workers 1' <<<"$(curl -fsS "$shop/metrics")"
 }
 within 20 one_worker || fail 'the page for Prometheus does not count one worker'
+
+watch=$(sed -n 's/^listening on //p' "$work/second.log")
+grep -qx ready <<<"$(curl -fsS "$watch/readyz")" || fail 'the worker is not ready'
+confirmed=$(curl -fsS "$watch/metrics" | sed -n 's/^queue_run_seconds_count{.*outcome="completed"} //p')
+[ "$confirmed" -gt 0 ] || fail 'the worker counts no completed jobs'
 
 # The second worker is asked to end, and does.
 kill -TERM "$second"

@@ -76,8 +76,9 @@ impl Db {
         Ok(db)
     }
 
-    /// Writes an order and the job that confirms it, in one transaction: both or neither.
-    pub async fn place(&self, item: &str) -> Result<(String, JobId), queue::Error> {
+    /// Writes an order and the job that confirms it, in one transaction: both or neither. The id of the request goes with
+    /// the job.
+    pub async fn place(&self, item: &str, request_id: &str) -> Result<(String, JobId), queue::Error> {
         let order = format!("order-{:016x}", fastrand::u64(..));
         let sql = self.sql(
             "INSERT INTO shop_orders (id, item) VALUES ($1, $2)",
@@ -86,7 +87,7 @@ impl Db {
         let job = with_pool!(self, pool => {
             let mut tx = pool.begin().await.map_err(failed)?;
             sqlx::query(sql).bind(&order).bind(item).execute(&mut *tx).await.map_err(failed)?;
-            let job = ConfirmOrder::new(&order).enqueue(&mut tx).await?;
+            let job = ConfirmOrder::new(&order).meta("request_id", request_id).enqueue(&mut tx).await?;
             tx.commit().await.map_err(failed)?;
             job
         });

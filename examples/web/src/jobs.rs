@@ -7,7 +7,7 @@ use queue::{JobContext, JobError, State, job};
 use crate::db::Db;
 
 /// Confirms one order, some time after it was placed.
-#[job(queue = "orders", max_retries = 10, timeout = "30s", backoff = exponential("1s", max = "1m"))]
+#[job(queue = "orders", max_retries = 10, timeout = "30s", backoff = exponential("1s", max = "1m"), start_within = "10s")]
 pub async fn confirm_order(ctx: JobContext, State(db): State<Db>, order: String) -> Result<(), JobError> {
     println!("confirming {order}, attempt {}", ctx.attempt());
     // stands for slow work, such as a call to the supplier

@@ -11,7 +11,7 @@ async fn an_order_is_confirmed_once_although_its_worker_dies() -> anyhow::Result
     let db = Db::connect(&format!("sqlite://{}", folder.path().join("shop.sqlite").display())).await?;
     let Db::Sqlite(pool) = &db else { unreachable!("the address says so") };
 
-    let (placed, _) = db.place("lamp").await?;
+    let (placed, _) = db.place("lamp", "4f1c").await?;
     let mut queue = TestQueue::new(pool).state(db.clone());
     assert_enqueued!(queue, ConfirmOrder { order } if *order == placed);
 

@@ -5,25 +5,27 @@
 //! ```
 //!
 //! Start as many as you like. Ctrl-C (or TERM) lets it finish what it runs; a second Ctrl-C ends it at once, and what
-//! it ran is given to another worker. It touches `ALIVE_FILE` each second, for a liveness probe.
+//! it ran is given to another worker. If `ADDRESS` is set, it answers there: `/livez`, `/readyz`, and `/metrics` for
+//! Prometheus.
 
-use queue::telemetry::Event;
+use std::future::IntoFuture;
+
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use queue_example_web::db::Db;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     queue_example_web::log_to_stderr();
     let db = Db::open().await?;
-    let mut worker = db.worker().queue("orders", 4).state(db.clone()).observe(page_somebody);
-    if let Some(file) = std::env::var_os("ALIVE_FILE") {
-        worker = worker.alive_file(file);
+    let page = PrometheusBuilder::new().set_buckets(queue_metrics::BUCKETS)?.install_recorder()?;
+    let worker = db.worker().queue("orders", 4).state(db.clone()).observe(queue_metrics::observer()).build()?;
+    if let Ok(address) = std::env::var("ADDRESS") {
+        let app = worker.health().router().route("/metrics", get(move || async move { page.render() }));
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        println!("listening on http://{}", listener.local_addr()?);
+        tokio::spawn(axum::serve(listener, app).into_future());
     }
-    worker.build()?.run(queue::shutdown_signal()).await?;
+    worker.run(queue::shutdown_signal()).await?;
     Ok(())
-}
-
-fn page_somebody(event: &Event<'_>) {
-    if let Event::JobDead { job, .. } = event {
-        eprintln!("order not confirmed: look at /jobs/{}", job.id());
-    }
 }

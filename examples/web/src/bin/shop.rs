@@ -6,10 +6,11 @@
 //!
 //! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs
 //! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work, `GET /metrics` is a
-//! page for Prometheus. It listens on `ADDRESS`, 127.0.0.1:3000 by default.
+//! page for Prometheus. It listens on `ADDRESS`, 127.0.0.1:3000 by default. The header `x-request-id` of an order goes
+//! to its job, and so into the worker's log.
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -47,8 +48,13 @@ struct Placed {
 
 /// The order and its job are one transaction (see `Db::place`): no order without its job, no job without its order, and
 /// no worker sees the job before the order is there.
-async fn place_order(State(db): State<Db>, Json(new): Json<NewOrder>) -> Result<(StatusCode, Json<Placed>), Failed> {
-    let (order, job) = db.place(&new.item).await?;
+async fn place_order(
+    State(db): State<Db>,
+    headers: HeaderMap,
+    Json(new): Json<NewOrder>,
+) -> Result<(StatusCode, Json<Placed>), Failed> {
+    let request_id = headers.get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let (order, job) = db.place(&new.item, request_id).await?;
     Ok((StatusCode::CREATED, Json(Placed { order, job })))
 }
 
