@@ -19,6 +19,7 @@ use crate::store::values::Refusal;
 use crate::store::view::{Among, MAX_PAGE};
 pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::telemetry::Event;
+pub use crate::why::{Reason, Why};
 
 /// How long a change tries again to reach a job that is locked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -175,6 +176,34 @@ impl Admin {
                 return Err(Error::Conflict { id, operation, state: detail.job.state, cure });
             }
         }
+    }
+
+    /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes four statements and
+    /// some milliseconds, however many jobs there are.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Database`].
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Admin, Reason};
+    /// use queue::{Job, job};
+    ///
+    /// #[job]
+    /// async fn feed(cat: String) {
+    ///     println!("feeding {cat}");
+    /// }
+    ///
+    /// let id = Feed::new("Tom").enqueue(&pool).await?;
+    /// let why = Admin::new(&pool).why(id).await?;
+    /// assert_eq!(why.reason, Reason::NoWorker);
+    /// assert_eq!(why.cure.as_deref(), Some("start a worker"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn why(&self, id: JobId) -> Result<Why, Error> {
+        let job = self.job(id).await?.ok_or(Error::NotFound(id))?.job;
+        Ok(Why::of(&job, &self.store.facts(&job).await?))
     }
 
     /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is

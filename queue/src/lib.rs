@@ -124,6 +124,7 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod unique;
+mod why;
 mod worker;
 
 #[doc(hidden)]

@@ -58,3 +58,4 @@ mod testing;
 mod unique;
 mod unrecordable;
 mod watch;
+mod why;

@@ -58,7 +58,7 @@ async fn outage(scene: &Scene, lasts: Duration) {
     checker.verdict();
 }
 
-/// A handler blocks the only thread of the worker's runtime for 40 s. No engine matters: SQLite alone.
+/// P46: A handler blocks the only thread of the worker's runtime for 40 s. No engine matters: SQLite alone.
 pub(crate) async fn probes_tell_of_a_runtime_that_stands_still(scene: &Scene) {
     const BLOCKED: Duration = Duration::from_secs(40);
     let mut worker = Probed::start(scene, scene.worker("probed")).await;

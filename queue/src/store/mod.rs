@@ -40,6 +40,7 @@ use crate::store::values::{
     WorkerId,
 };
 use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+use crate::why::Facts;
 
 /// Its effect lasts until it is dropped.
 pub(crate) type Guard = Box<dyn Send>;
@@ -258,6 +259,9 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 
     /// See [`crate::admin::Admin::job`].
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;
+
+    /// What decides when a job is claimed.
+    async fn facts(&self, job: &JobRow) -> Result<Facts, Error>;
 
     /// The last job of a kind that took this key, whether or not it has it still.
     async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
-use crate::error::Error;
-use crate::gauges::Gauges;
+use crate::error::{Doing as _, Error};
+use crate::gauges::{Count, Gauges};
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::{JobId, JobState};
 use crate::store::AdminReads;
@@ -14,6 +14,7 @@ use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, read, rows};
 use crate::store::engine::gauges;
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+use crate::why::Facts;
 
 #[async_trait]
 impl<DB: Dialect> AdminReads for SqlStore<DB> {
@@ -48,6 +49,26 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
             key => key?.pop(),
         };
         Ok(Some(job))
+    }
+
+    async fn facts(&self, job: &JobRow) -> Result<Facts, Error> {
+        const MOST: i64 = 10_000;
+        let binds = [
+            job.kind.as_str().into(),
+            job.queue.as_str().into(),
+            i64::from(job.priority).into(),
+            job.run_at.timestamp_micros().into(),
+            job.id.get().into(),
+            MOST.into(),
+        ];
+        let doing = "cannot find out why a job waits";
+        let place = self.read(Via::Pool, doing, DB::ADMIN.place, &binds, |row| {
+            let ahead = row.int(2)?;
+            let ahead = if ahead == MOST { Count::at_least(ahead) } else { Count::exactly(ahead) };
+            Ok((at(row, 0)?, row.maybe_int(1)?.map(time), ahead))
+        });
+        let (now, paused_at, ahead) = place.await?.pop().ok_or(sqlx::Error::RowNotFound).doing(doing)?;
+        Ok(Facts { now, paused_at, ahead, workers: self.workers().await? })
     }
 
     async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error> {

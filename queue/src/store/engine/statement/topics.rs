@@ -179,6 +179,9 @@ statements! {
         jobs_dead: sql,
         /// Binds: id. A row as before; then fence, args, result, name of the worker.
         job: sql,
+        /// Binds: kind, queue, priority, due time, id, the most jobs to count. One row: now, since when the queue is paused,
+        /// the number of jobs that come first.
+        place: sql,
         /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
         attempts: sql,
         /// Binds: queue.

@@ -165,6 +165,15 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_dead AS j WHERE id = $1
 
+-- name: place
+-- What decides when a waiting job is claimed: now, since when its queue is paused, and how many jobs of its lane come
+-- first (at most $6).
+SELECT now(), (SELECT paused_at FROM queue_paused WHERE queue = $2),
+       (SELECT count(*) FROM (SELECT FROM queue_jobs AS j
+                              WHERE j.worker_id = 0 AND j.kind = $1 AND j.queue = $2 AND j.priority = $3
+                                AND (j.run_at, +j.id) < (timestamptz 'epoch' + $4 * interval '1 microsecond', $5)
+                              ORDER BY j.run_at, (+j.id) LIMIT $6) AS before)
+
 -- name: attempts
 -- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
 -- later under a fence that is over, so they match that row.

@@ -178,6 +178,16 @@ SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        (SELECT w.host || ':' || w.pid FROM queue_workers AS w WHERE w.id = j.worker_id), meta
 FROM queue_dead AS j WHERE id = $1
 
+-- name: place
+-- What decides when a waiting job is claimed: now, since when its queue is paused, and how many jobs of its lane come
+-- first (at most $6).
+SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+       (SELECT paused_at * 1000 FROM queue_paused WHERE queue = $2),
+       (SELECT count(*) FROM (SELECT 1 FROM queue_jobs INDEXED BY queue_jobs_waiting
+                              WHERE worker_id = 0 AND kind = $1 AND queue = $2 AND priority = $3
+                                AND (run_at, id) < ($4 / 1000, $5)
+                              ORDER BY run_at, id LIMIT +$6))
+
 -- name: attempts
 -- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
 -- later under a fence that is over, so they match that row.

@@ -1,0 +1,415 @@
+//! Why a job does not run: a decision from a few facts, without I/O.
+
+use std::fmt;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Serialize;
+
+use crate::gauges::Count;
+use crate::state::{JobId, JobState};
+use crate::store::view::{JobRow, WorkerInfo};
+
+/// A ready job that nothing holds back starts within this time.
+const SOON: TimeDelta = TimeDelta::seconds(30);
+
+/// Why a job does not run. See [`Admin::why`](crate::admin::Admin::why).
+///
+/// Its text is one sentence: "it waits until its queue `mail` is resumed, which was paused at 2026-11-28 09:12:00 UTC".
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Why {
+    /// The job.
+    pub job: JobId,
+    /// Its kind.
+    pub kind: String,
+    /// Its queue.
+    pub queue: String,
+    /// The reason.
+    pub reason: Reason,
+    /// What would cure it. `None`: nothing is wrong, or only time helps.
+    pub cure: Option<String>,
+    /// How the reason is known.
+    pub known_by: &'static str,
+    /// The time at which that was so, by the database's clock.
+    pub at: DateTime<Utc>,
+}
+
+/// The one reason for which a job does not run. See [`Why`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "name")]
+#[non_exhaustive]
+pub enum Reason {
+    /// It has completed.
+    Completed,
+    /// It was cancelled.
+    Cancelled {
+        /// Why.
+        error: Option<String>,
+    },
+    /// It is a dead letter.
+    Dead {
+        /// Its last error.
+        error: Option<String>,
+    },
+    /// A worker has it: it runs, or waits for a slot of that worker, which claims ahead.
+    Running {
+        /// On this worker, as `host:pid` while that is known.
+        worker: String,
+        /// Since when.
+        since: Option<DateTime<Utc>>,
+    },
+    /// A worker has it, and was told to stop it.
+    Stopping {
+        /// On this worker, as `host:pid` while that is known.
+        worker: String,
+    },
+    /// Its worker is lost. Another one takes the job back.
+    WorkerLost {
+        /// The worker, as `host:pid` while that is known.
+        worker: String,
+        /// Whether a worker is alive that can do so.
+        others: bool,
+    },
+    /// Its last attempt failed, and the next one is not due yet.
+    Retrying {
+        /// When it is due.
+        at: DateTime<Utc>,
+        /// The error.
+        error: Option<String>,
+    },
+    /// It is not due yet.
+    NotDue {
+        /// When it is due.
+        at: DateTime<Utc>,
+    },
+    /// Its queue is paused.
+    Paused {
+        /// Since when.
+        since: DateTime<Utc>,
+    },
+    /// No worker is alive.
+    NoWorker,
+    /// No live worker knows its kind.
+    UnknownKind {
+        /// A kind that workers know and that is spelt nearly like it.
+        similar: Option<String>,
+    },
+    /// No live worker that knows its kind serves its queue.
+    UnservedQueue {
+        /// The queues that such workers serve.
+        served: Vec<String>,
+    },
+    /// Every worker that could run it holds as many jobs as it has slots.
+    Busy {
+        /// How many jobs they hold.
+        running: u64,
+        /// How many slots they have.
+        slots: u64,
+    },
+    /// Other jobs of its kind, queue and priority come first.
+    Behind {
+        /// How many.
+        ahead: Count,
+    },
+    /// Nothing holds it back: it starts within moments.
+    Next,
+    /// It has been due for a while, and nothing that is known holds it back.
+    Unexplained {
+        /// Since when it is due.
+        due: DateTime<Utc>,
+    },
+}
+
+/// What is known of a waiting job beside its row.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) now: DateTime<Utc>,
+    /// Since when its queue is paused.
+    pub(crate) paused_at: Option<DateTime<Utc>>,
+    /// How many jobs of its lane come before it.
+    pub(crate) ahead: Count,
+    /// All workers that are known.
+    pub(crate) workers: Vec<WorkerInfo>,
+}
+
+impl Why {
+    pub(crate) fn of(job: &JobRow, facts: &Facts) -> Self {
+        let reason = reason(job, facts);
+        let (kind, queue) = (job.kind.clone(), job.queue.clone());
+        let (cure, known_by) = cure(job, &reason);
+        Self { job: job.id, kind, queue, reason, cure, known_by, at: facts.now }
+    }
+}
+
+fn reason(job: &JobRow, facts: &Facts) -> Reason {
+    let worker_of = |job: &JobRow| facts.workers.iter().find(|worker| Some(worker.id) == job.worker);
+    let alive = || facts.workers.iter().filter(|worker| worker.alive && worker.stopped_at.is_none());
+    let error = job.error.clone();
+    match job.state {
+        JobState::Completed => return Reason::Completed,
+        JobState::Cancelled => return Reason::Cancelled { error },
+        JobState::Dead => return Reason::Dead { error },
+        JobState::Running => {
+            let (it, id) = (worker_of(job), job.worker.unwrap_or_default());
+            let worker = it.map_or_else(|| format!("worker {id}"), |it| format!("{}:{}", it.host, it.pid));
+            return match it {
+                Some(it) if it.alive && it.stopped_at.is_none() => match job.cancel_requested {
+                    true => Reason::Stopping { worker },
+                    false => Reason::Running { worker, since: job.claimed_at },
+                },
+                _ => Reason::WorkerLost { worker, others: alive().next().is_some() },
+            };
+        }
+        JobState::Scheduled if job.retrying => return Reason::Retrying { at: job.run_at, error },
+        JobState::Scheduled => return Reason::NotDue { at: job.run_at },
+        JobState::Ready => {}
+    }
+    if let Some(since) = facts.paused_at {
+        return Reason::Paused { since };
+    }
+    if alive().next().is_none() {
+        return Reason::NoWorker;
+    }
+    let knowing: Vec<_> = alive().filter(|worker| worker.kinds.contains(&job.kind)).collect();
+    if knowing.is_empty() {
+        let kinds = alive().flat_map(|worker| &worker.kinds);
+        let near = kinds.map(|kind| (distance(kind, &job.kind), kind)).min();
+        return Reason::UnknownKind { similar: near.filter(|(far, _)| *far <= 2).map(|(_, kind)| kind.clone()) };
+    }
+    let serves = |worker: &&&WorkerInfo| worker.queues.is_empty() || worker.queues.contains(&job.queue);
+    let serving: Vec<_> = knowing.iter().filter(serves).collect();
+    if serving.is_empty() {
+        let mut served: Vec<_> = knowing.iter().flat_map(|worker| worker.queues.clone()).collect();
+        served.sort_unstable();
+        served.dedup();
+        return Reason::UnservedQueue { served };
+    }
+    let (running, slots) = (
+        serving.iter().map(|worker| worker.running).sum::<u64>(),
+        serving.iter().map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
+    );
+    if running >= slots {
+        return Reason::Busy { running, slots };
+    }
+    if facts.ahead.jobs > 0 {
+        return Reason::Behind { ahead: facts.ahead };
+    }
+    if facts.now - job.run_at < SOON { Reason::Next } else { Reason::Unexplained { due: job.run_at } }
+}
+
+/// What would cure it, and how the reason is known.
+fn cure(job: &JobRow, reason: &Reason) -> (Option<String>, &'static str) {
+    const ITS_ROW: &str = "its row";
+    const ITS_ATTEMPT: &str = "its row and its last attempt";
+    const WORKERS: &str = "the queues and kinds of the live workers";
+    let JobRow { id, kind, queue, .. } = job;
+    let name = kind.escape_debug();
+    let (cure, known_by) = match reason {
+        Reason::Completed => (None, ITS_ROW),
+        Reason::Cancelled { .. } => (Some("enqueue it again, if it is wanted after all".into()), ITS_ROW),
+        Reason::Dead { .. } => (Some(format!("mend the cause, then send job {id} back")), ITS_ATTEMPT),
+        Reason::Running { .. } => (None, "its row, and the lease of its worker"),
+        Reason::Stopping { .. } => (Some("its handler must watch its cancellation token".into()), ITS_ROW),
+        Reason::WorkerLost { others: true, .. } => (None, "the lease of its worker is over"),
+        Reason::WorkerLost { others: false, .. } => (Some("start a worker".into()), "the lease of its worker is over"),
+        Reason::Retrying { .. } => (Some(format!("mend the cause; retry job {id} to run it now")), ITS_ATTEMPT),
+        Reason::NotDue { .. } => (Some(format!("retry job {id} to run it now")), ITS_ROW),
+        Reason::Paused { .. } => (Some(format!("resume the queue `{}`", queue.escape_debug())), "the paused queues"),
+        Reason::NoWorker => (Some("start a worker".into()), "no lease runs"),
+        Reason::UnknownKind { similar: Some(similar) } => {
+            let similar = similar.escape_debug();
+            let cure = format!("is `{name}` a slip for `{similar}`? Otherwise deploy a worker that knows `{name}`");
+            (Some(cure), WORKERS)
+        }
+        Reason::UnknownKind { similar: None } => (Some(format!("deploy a worker that knows `{name}`")), WORKERS),
+        Reason::UnservedQueue { .. } => {
+            (Some(format!("start a worker that serves `{}`", queue.escape_debug())), WORKERS)
+        }
+        Reason::Busy { .. } => (Some("wait, or give its workers more slots".into()), "the slots of the live workers"),
+        Reason::Behind { .. } => (Some("wait, or start more workers".into()), "the order of its lane"),
+        Reason::Next => (None, "its row: nothing holds it back"),
+        Reason::Unexplained { .. } => (
+            Some(
+                "look for a lock on its row, for more urgent jobs of the same workers, and at the log of a worker"
+                    .into(),
+            ),
+            "nothing that was looked at explains it",
+        ),
+    };
+    (cure, known_by)
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |time: &DateTime<Utc>| time.format("%F %T UTC").to_string();
+        let because = |error: &Option<String>| error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        match self {
+            Self::Completed => write!(f, "it has completed"),
+            Self::Cancelled { error } => write!(f, "it was cancelled{}", because(error)),
+            Self::Dead { error } => write!(f, "it is a dead letter{}", because(error)),
+            Self::Running { worker, since: Some(since) } => {
+                write!(f, "{worker} has it since {}: it runs there, or waits for a slot there", at(since))
+            }
+            Self::Running { worker, since: None } => {
+                write!(f, "{worker} has it: it runs there, or waits for a slot there")
+            }
+            Self::Stopping { worker } => write!(f, "{worker} has it, and was told to stop it"),
+            Self::WorkerLost { worker, others: true } => {
+                write!(f, "its worker {worker} is lost; another one takes it back within seconds")
+            }
+            Self::WorkerLost { worker, others: false } => {
+                write!(f, "its worker {worker} is lost, and no other one is alive to take it back")
+            }
+            Self::Retrying { at: due, error } => {
+                write!(f, "its last attempt failed, and the next one is due at {}{}", at(due), because(error))
+            }
+            Self::NotDue { at: due } => write!(f, "it is due at {}", at(due)),
+            Self::Paused { since } => write!(f, "its queue is paused since {}", at(since)),
+            Self::NoWorker => write!(f, "no worker is alive"),
+            Self::UnknownKind { .. } => write!(f, "no live worker knows its kind"),
+            Self::UnservedQueue { served } => {
+                let served = served.join("`, `");
+                write!(f, "no live worker that knows its kind serves its queue, only `{}`", served.escape_debug())
+            }
+            Self::Busy { running, slots } => {
+                write!(f, "its workers are busy: they hold {running} jobs, and have {slots} slots")
+            }
+            Self::Behind { ahead } => write!(f, "{ahead} jobs of its kind, queue and priority come first"),
+            Self::Next => write!(f, "nothing holds it back: it starts within moments"),
+            Self::Unexplained { due } => {
+                write!(f, "it is due since {}, and nothing that is known holds it back", at(due))
+            }
+        }
+    }
+}
+
+/// How many letters must change to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut before = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let swap = before + usize::from(x != *y);
+            before = row[j + 1];
+            row[j + 1] = swap.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + second, 0).expect("a time")
+    }
+
+    fn job(state: JobState) -> JobRow {
+        JobRow {
+            id: JobId::from(7),
+            kind: "send_email".into(),
+            queue: "mail".into(),
+            state,
+            priority: 0,
+            attempt: 0,
+            max_retries: None,
+            enqueued_at: time(0),
+            run_at: time(0),
+            claimed_at: None,
+            finished_at: None,
+            worker: None,
+            cancel_requested: false,
+            retrying: false,
+            error: None,
+        }
+    }
+
+    fn worker(id: i64, queues: &[&str], kinds: &[&str]) -> WorkerInfo {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        WorkerInfo {
+            id,
+            host: "web".into(),
+            pid: 1,
+            concurrency: 2,
+            queues: owned(queues),
+            kinds: owned(kinds),
+            started_at: time(0),
+            heartbeat_at: time(0),
+            stopped_at: None,
+            alive: true,
+            running: 0,
+        }
+    }
+
+    fn facts(workers: &[WorkerInfo]) -> Facts {
+        Facts { now: time(1), paused_at: None, ahead: Count::exactly(0), workers: workers.to_vec() }
+    }
+
+    #[test]
+    fn a_job_that_does_not_wait_needs_its_row_and_its_worker() {
+        let here = worker(3, &[], &[]);
+        let gone = WorkerInfo { alive: false, ..worker(4, &[], &[]) };
+        let on = |worker| JobRow { worker: Some(worker), claimed_at: Some(time(0)), ..job(JobState::Running) };
+        let why = |job: &JobRow| Why::of(job, &facts(&[here.clone(), gone.clone()])).reason.to_string();
+        assert_eq!(why(&job(JobState::Completed)), "it has completed");
+        let dead = JobRow { error: Some("no such mailbox".into()), ..job(JobState::Dead) };
+        assert_eq!(why(&dead), "it is a dead letter: no such mailbox");
+        assert_eq!(why(&job(JobState::Cancelled)), "it was cancelled");
+        assert_eq!(why(&on(3)), "web:1 has it since 2027-01-15 08:00:00 UTC: it runs there, or waits for a slot there");
+        assert_eq!(why(&JobRow { cancel_requested: true, ..on(3) }), "web:1 has it, and was told to stop it");
+        assert_eq!(why(&on(4)), "its worker web:1 is lost; another one takes it back within seconds");
+        let nobody = Why::of(&on(9), &facts(&[gone.clone()]));
+        assert_eq!(nobody.reason, Reason::WorkerLost { worker: "worker 9".into(), others: false });
+        assert_eq!(nobody.cure.as_deref(), Some("start a worker"));
+    }
+
+    #[test]
+    fn the_first_thing_that_holds_a_job_back_is_the_reason() {
+        let later = JobRow { run_at: time(60), ..job(JobState::Scheduled) };
+        let retry = JobRow { retrying: true, error: Some("refused".into()), ..later.clone() };
+        let paused = Facts { paused_at: Some(time(0)), ..facts(&[]) };
+        let why = |job: &JobRow, facts: &Facts| Why::of(job, facts).reason;
+        assert_eq!(why(&later, &paused), Reason::NotDue { at: time(60) });
+        assert_eq!(why(&retry, &paused), Reason::Retrying { at: time(60), error: Some("refused".into()) });
+        let ready = job(JobState::Ready);
+        assert_eq!(why(&ready, &paused), Reason::Paused { since: time(0) });
+        assert_eq!(why(&ready, &facts(&[])), Reason::NoWorker);
+        let stopped = WorkerInfo { stopped_at: Some(time(0)), ..worker(1, &[], &["send_email"]) };
+        assert_eq!(why(&ready, &facts(&[stopped])), Reason::NoWorker);
+        let slip = Some("send_emial".to_owned());
+        assert_eq!(why(&ready, &facts(&[worker(1, &[], &["a", "send_emial"])])), Reason::UnknownKind { similar: slip });
+        assert_eq!(why(&ready, &facts(&[worker(1, &[], &["greet"])])), Reason::UnknownKind { similar: None });
+        let elsewhere = worker(1, &["default", "a"], &["send_email"]);
+        let not_its_kind = worker(2, &["mail"], &["greet"]);
+        let served = vec!["a".to_owned(), "default".to_owned()];
+        assert_eq!(why(&ready, &facts(&[elsewhere.clone(), not_its_kind])), Reason::UnservedQueue { served });
+        let busy = WorkerInfo { running: 2, ..worker(1, &["mail"], &["send_email"]) };
+        assert_eq!(why(&ready, &facts(&[busy.clone(), elsewhere])), Reason::Busy { running: 2, slots: 2 });
+        let free = Facts { ahead: Count::at_least(10_000), ..facts(&[busy, worker(2, &[], &["send_email"])]) };
+        assert_eq!(why(&ready, &free), Reason::Behind { ahead: Count::at_least(10_000) });
+        let free = Facts { ahead: Count::exactly(0), ..free };
+        assert_eq!(why(&ready, &free), Reason::Next);
+        assert_eq!(why(&ready, &Facts { now: time(31), ..free }), Reason::Unexplained { due: time(0) });
+    }
+
+    #[test]
+    fn each_reason_is_a_sentence_that_says_what_to_do() {
+        let slip = facts(&[worker(1, &[], &["send_emial"])]);
+        let why = Why::of(&job(JobState::Ready), &slip);
+        assert_eq!(why.reason.to_string(), "no live worker knows its kind");
+        let cure = "is `send_email` a slip for `send_emial`? Otherwise deploy a worker that knows `send_email`";
+        assert_eq!(why.cure.as_deref(), Some(cure));
+        let one = facts(&[worker(1, &["a"], &["send_email"])]);
+        let text = Why::of(&job(JobState::Ready), &one).reason.to_string();
+        assert_eq!(text, "no live worker that knows its kind serves its queue, only `a`");
+    }
+
+    #[test]
+    fn distance_counts_letters() {
+        for (a, b, far) in [("", "", 0), ("mail", "mial", 2), ("mail", "mails", 1), ("ä", "a", 1), ("abc", "", 3)] {
+            assert_eq!((distance(a, b), distance(b, a)), (far, far), "{a} {b}");
+        }
+    }
+}
