@@ -24,26 +24,20 @@
 //! The first 100 pairs of kind and queue have labels of their own. All others share the label `other`.
 #![doc = include_str!("../README.md")]
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use metrics::{
     Counter, Histogram, Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 use queue::admin::Gauges;
-use queue::telemetry::{AttemptOutcome, Event};
+use queue::telemetry::{AttemptOutcome, Event, FewLabels};
 
 /// Bounds in seconds that suit both histograms: for exporters that want them, and for quantiles over several workers.
 ///
 /// `metrics_exporter_prometheus::PrometheusBuilder::new().set_buckets(queue_metrics::BUCKETS)?`
 pub const BUCKETS: &[f64] =
     &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
-
-/// The most pairs of kind and queue that have labels of their own.
-const MOST_LABELS: usize = 100;
-/// The label of the others.
-const OTHER: &str = "other";
 
 /// Turns events into counters and histograms. Give it to [`WorkerBuilder::observe`](queue::WorkerBuilder::observe), and
 /// to [`observe_enqueues`](queue::telemetry::observe_enqueues) in each process that enqueues. Install the exporter
@@ -55,7 +49,7 @@ const OTHER: &str = "other";
 /// # drop(worker); Ok(()) }
 /// ```
 pub fn observer() -> impl Fn(&Event<'_>) + Send + Sync + 'static {
-    let lanes = Lanes::default();
+    let lanes = FewLabels::new(Lane::new);
     let rescued = ["ready", "dead", "cancelled"].map(|to| counter!("queue_rescued_total", "to" => to));
     let (refused, lease_lost) = (counter!("queue_refused_total"), counter!("queue_lease_lost_total"));
     move |event| match event {
@@ -196,29 +190,5 @@ impl Lane {
         }
         let labels = [&self.labels[..], &[Label::new("outcome", outcome.as_str())]].concat();
         histogram!("queue_run_seconds", labels).record(ran);
-    }
-}
-
-/// By kind and queue.
-#[derive(Default)]
-struct Lanes(RwLock<HashMap<String, HashMap<String, Arc<Lane>>>>);
-
-impl Lanes {
-    fn of(&self, kind: &str, queue: &str) -> Arc<Lane> {
-        let find = |lanes: &HashMap<String, HashMap<String, Arc<Lane>>>, kind: &str, queue: &str| {
-            lanes.get(kind).and_then(|queues| queues.get(queue)).cloned()
-        };
-        if let Some(lane) = find(&self.0.read().unwrap_or_else(PoisonError::into_inner), kind, queue) {
-            return lane;
-        }
-        let mut lanes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let full = lanes.values().map(HashMap::len).sum::<usize>() >= MOST_LABELS;
-        let (kind, queue) = if full { (OTHER, OTHER) } else { (kind, queue) };
-        if let Some(lane) = find(&lanes, kind, queue) {
-            return lane;
-        }
-        let lane = Arc::new(Lane::new(kind, queue));
-        lanes.entry(kind.to_owned()).or_default().insert(queue.to_owned(), lane.clone());
-        lane
     }
 }

@@ -1,7 +1,9 @@
 //! Gauges: what waits, runs and is dead at this moment, and the page on which Prometheus reads them.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::ops::AddAssign;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -90,6 +92,53 @@ impl fmt::Display for Count {
 const MOST_LABELS: usize = 100;
 /// The label of the others.
 const OTHER: &str = "other";
+
+/// Something for each kind and queue, such as counters. Like the labels of [`Gauges`] they are few: the first 100 pairs
+/// have one of their own, all others share that of `other`.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+/// use queue::telemetry::{Event, FewLabels};
+///
+/// let dead = FewLabels::new(|_kind, _queue| AtomicUsize::new(0));
+/// let observer = move |event: &Event<'_>| {
+///     if let Event::JobDead { job, .. } = event {
+///         dead.of(job.kind(), job.queue()).fetch_add(1, Relaxed);
+///     }
+/// };
+/// # let _ = observer;
+/// ```
+pub struct FewLabels<T> {
+    new: Box<New<T>>,
+    by_kind: RwLock<ByKind<T>>,
+}
+
+type New<T> = dyn Fn(&str, &str) -> T + Send + Sync;
+type ByKind<T> = HashMap<String, HashMap<String, Arc<T>>>;
+
+impl<T> FewLabels<T> {
+    /// Makes each when it is first asked for, from a kind and a queue.
+    pub fn new(new: impl Fn(&str, &str) -> T + Send + Sync + 'static) -> Self {
+        Self { new: Box::new(new), by_kind: RwLock::default() }
+    }
+
+    /// That of this kind and queue, or of `other`.
+    pub fn of(&self, kind: &str, queue: &str) -> Arc<T> {
+        let find = |by_kind: &ByKind<T>, kind: &str, queue: &str| by_kind.get(kind)?.get(queue).cloned();
+        if let Some(found) = find(&self.by_kind.read().unwrap_or_else(PoisonError::into_inner), kind, queue) {
+            return found;
+        }
+        let mut by_kind = self.by_kind.write().unwrap_or_else(PoisonError::into_inner);
+        let is_full = by_kind.values().map(HashMap::len).sum::<usize>() >= MOST_LABELS;
+        let (kind, queue) = if is_full { (OTHER, OTHER) } else { (kind, queue) };
+        if let Some(found) = find(&by_kind, kind, queue) {
+            return found;
+        }
+        let new = Arc::new((self.new)(kind, queue));
+        by_kind.entry(kind.to_owned()).or_default().insert(queue.to_owned(), new.clone());
+        new
+    }
+}
 
 impl Gauges {
     /// The gauges in Prometheus' text format (`Content-Type: text/plain; version=0.0.4`). The first 100 pairs of kind
@@ -198,6 +247,19 @@ mod tests {
         assert_eq!(page.lines().filter(|line| line.contains("state=\"ready\"")).count(), 101, "{page}");
         assert!(page.contains("queue_jobs{kind=\"other\",queue=\"other\",state=\"ready\"} 50\n"), "{page}");
         assert!(page.contains("queue_oldest_due_seconds{kind=\"other\",queue=\"other\"} 149\n"), "{page}");
+    }
+
+    #[test]
+    fn what_has_few_labels_is_there_once_for_each_of_100_pairs() {
+        let all = FewLabels::new(|kind, queue| format!("{kind} {queue}"));
+        for n in 0..150 {
+            let expected = if n < 100 { format!("mail q{n}") } else { "other other".into() };
+            assert_eq!(*all.of("mail", &format!("q{n}")), expected);
+        }
+        assert!(
+            Arc::ptr_eq(&all.of("mail", "q7"), &all.of("mail", "q7"))
+                && Arc::ptr_eq(&all.of("a", "b"), &all.of("c", "d"))
+        );
     }
 
     #[test]

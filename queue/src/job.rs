@@ -442,6 +442,9 @@ impl<J: Job> Enqueue<J> {
     fn send(self) -> (Sending, Result<NewJob, Error>) {
         let sending = Sending::begin(J::KIND, self.options.queue.as_deref().unwrap_or(J::QUEUE), None);
         let job = self.into_row(&sending);
+        if job.is_err() {
+            sending.ends(None, true);
+        }
         (sending, job)
     }
 
@@ -606,6 +609,9 @@ where
     let jobs: Vec<Enqueue<J>> = jobs.into_iter().map(Into::into).collect();
     let sending = Sending::begin(J::KIND, J::QUEUE, Some(jobs.len()));
     let rows = jobs.into_iter().map(|job| job.into_row(&sending)).collect::<Result<Vec<_>, _>>();
+    if rows.is_err() {
+        sending.ends(None, true);
+    }
     let write = async move {
         let rows = rows?;
         if rows.is_empty() {

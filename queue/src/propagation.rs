@@ -1,5 +1,6 @@
 //! Enqueues as the beginning of a trace: their spans, and what their jobs carry in their metadata.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -40,8 +41,8 @@ pub trait Propagation: Send + Sync + 'static {
     /// An attempt is about to begin. `span` is its span `job`, which nobody has entered yet. `since_enqueue`: how long
     /// ago the job was enqueued, by the database's clock; `None` while that is not known.
     fn begins(&self, span: &Span, job: &Claimed, since_enqueue: Option<Duration>);
-    /// It has ended; without an outcome, its worker has lost the lease. The error is `None` if there is none, or the worker has
-    /// [`log_errors(false)`](crate::WorkerBuilder::log_errors).
+    /// It has ended; without an outcome, its worker has lost the lease. The error is `None` if there is none, or the
+    /// worker has [`log_errors(false)`](crate::WorkerBuilder::log_errors).
     fn ends(&self, span: &Span, outcome: Option<AttemptOutcome>, error: Option<&str>);
 }
 
@@ -62,12 +63,14 @@ pub(crate) struct Sending {
     pub(crate) span: Span,
     handed_on: Metadata,
     injected: Vec<(String, String)>,
+    /// Whether the log says that the trace does not fit. A batch may have many jobs that it does not fit into.
+    told: Cell<bool>,
 }
 
 impl Sending {
     /// Of jobs that are not enqueued now.
     pub(crate) fn later() -> Self {
-        Self { span: Span::none(), handed_on: Metadata::default(), injected: Vec::new() }
+        Self { span: Span::none(), handed_on: Metadata::default(), injected: Vec::new(), told: Cell::default() }
     }
 
     /// `jobs`: how many, if it is a batch.
@@ -80,6 +83,7 @@ impl Sending {
             otel.kind = "producer",
             otel.status_code = Empty,
             messaging.system = "queue",
+            messaging.operation.name = "send",
             messaging.operation.type = "send",
             messaging.destination.name = queue,
             messaging.batch.message_count = jobs,
@@ -87,7 +91,7 @@ impl Sending {
             job.id = Empty,
         );
         let injected = propagation.inject(&if span.is_disabled() { Span::current() } else { span.clone() });
-        Self { span, handed_on, injected }
+        Self { span, handed_on, injected, told: Cell::default() }
     }
 
     /// The column `meta` of a job with metadata of its own.
@@ -114,7 +118,9 @@ impl Sending {
                 json.unwrap_or_default().len()
             ));
         }
-        tracing::warn!(event = "trace.dropped", "the context of the trace does not fit into a job's metadata");
+        if !self.told.replace(true) {
+            tracing::warn!(event = "trace.dropped", "the context of the trace does not fit into a job's metadata");
+        }
         Ok(json)
     }
 

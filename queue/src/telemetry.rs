@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 
 use crate::error::Error;
+pub use crate::gauges::FewLabels;
 use crate::limits::micros;
 pub use crate::propagation::{Propagation, propagate};
 use crate::store::values::NewJob;
