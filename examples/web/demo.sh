@@ -71,6 +71,7 @@ for n in $(seq $orders); do
 done
 grep -q "request-$orders" <<<"$(curl -fsS "$shop/jobs/$(field job "$(cat "$work/answer")")")" \
     || fail 'the last job does not say which request it is from'
+grep -q traceparent <<<"$(curl -fsS "$shop/jobs/1")" || fail 'a job carries no trace'
 printf 'placed %d orders; the answer to the last: %s\n' $orders "$(cat "$work/answer")"
 
 # In the middle: it has confirmed some, and has others in hand.
@@ -106,9 +107,9 @@ none_open() {
 within 10 none_open || fail "jobs are left: $jobs"
 printf 'orders: %s\njobs:   %s\n' "$answer" "$jobs"
 one_worker() {
-    grep -qx 'queue_workers 1' <<<"$(curl -fsS "$shop/metrics")"
+    [ "$(grep -o '"alive":true' <<<"$(curl -fsS "$shop/workers")" | wc -l)" -eq 1 ]
 }
-within 20 one_worker || fail 'the page for Prometheus does not count one worker'
+within 20 one_worker || fail 'not one worker is alive'
 
 watch=$(sed -n 's/^listening on //p' "$work/second.log")
 grep -qx ready <<<"$(curl -fsS "$watch/readyz")" || fail 'the worker is not ready'

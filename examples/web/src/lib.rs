@@ -14,8 +14,16 @@
 pub mod db;
 pub mod jobs;
 
-/// Logs to stderr. `RUST_LOG` sets the level (default: `info`).
+use opentelemetry::trace::TracerProvider;
+use tracing_subscriber::prelude::*;
+
+/// Logs to stderr. `RUST_LOG` sets the level (default: `info`). Traces lead from a request to its jobs; a provider with
+/// an exporter, such as that of `opentelemetry-otlp`, would send them somewhere.
 pub fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,sqlx=warn".into());
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let tracer = opentelemetry_sdk::trace::SdkTracerProvider::builder().build().tracer("shop");
+    let traces = tracing_opentelemetry::layer().with_tracer(tracer);
+    tracing_subscriber::registry().with(filter).with(log).with(traces).init();
+    queue_otel::traces(queue_otel::Traces::Auto);
 }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs
-//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work, `GET /metrics` is a
-//! page for Prometheus. It listens on `ADDRESS`, 127.0.0.1:3000 by default. The header `x-request-id` of an order goes
+//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work. It listens on
+//! `ADDRESS`, 127.0.0.1:3000 by default. The header `x-request-id` of an order goes
 //! to its job, and so into the worker's log.
 
 use axum::extract::{Path, State};
@@ -26,7 +26,6 @@ async fn main() -> anyhow::Result<()> {
         .route("/jobs", get(job_states))
         .route("/jobs/{id}", get(show_job))
         .route("/workers", get(workers))
-        .route("/metrics", get(metrics))
         .with_state(Db::open().await?);
     let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
@@ -73,10 +72,6 @@ async fn show_job(State(db): State<Db>, Path(id): Path<JobId>) -> Result<Json<Jo
 
 async fn workers(State(db): State<Db>) -> Result<Json<Vec<WorkerInfo>>, Failed> {
     Ok(Json(db.admin().workers().await?))
-}
-
-async fn metrics(State(db): State<Db>) -> Result<String, Failed> {
-    Ok(db.admin().prometheus().await?)
 }
 
 /// An error on its way to the client.
