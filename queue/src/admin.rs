@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::enqueue::Pool;
 use crate::error::Error;
+pub use crate::failures::{FailureGroup, Failures};
 pub use crate::gauges::{Count, Depth, Gauges};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
 pub use crate::state::UnknownState;
@@ -102,7 +103,9 @@ impl Admin {
 
     /// Lists jobs by ascending id, one page at a time. Takes two minutes at most.
     pub async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
-        self.store.jobs(filter).await
+        let mut page = self.store.jobs(filter).await?;
+        page.items.retain(|job| filter.has(job));
+        Ok(page)
     }
 
     /// Reads one job with its arguments, result and attempts. `None` if there is no such job.
@@ -176,6 +179,31 @@ impl Admin {
                 return Err(Error::Conflict { id, operation, state: detail.job.state, cure });
             }
         }
+    }
+
+    /// What fails now, by group: texts that differ only in what varies are one group. It looks at the 10,000 newest dead
+    /// letters and at the 10,000 newest attempts, so it takes some milliseconds however many there are.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::JobState;
+    /// use queue::admin::{Admin, Filter};
+    ///
+    /// let admin = Admin::new(&pool);
+    /// if let Some(worst) = admin.failures().await?.groups.first() {
+    ///     println!("{}: {} dead, {} retrying: {}", worst.kind, worst.dead, worst.retrying, worst.title);
+    ///     // one of them first
+    ///     let them = Filter::new().kind(&*worst.kind).state(JobState::Dead).group(&*worst.group);
+    ///     admin.send_back_all(&them.limit(1)).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub async fn failures(&self) -> Result<Failures, Error> {
+        self.store.failures().await
     }
 
     /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes four statements and
@@ -384,12 +412,15 @@ impl Admin {
         let most = filter.limit.map_or(u64::MAX, u64::from);
         let (mut changed, mut missed) = (0, Vec::new());
         while changed < most {
-            filter.limit = Some(u32::try_from(most - changed).unwrap_or(MAX_PAGE).min(MAX_PAGE));
+            let left = u32::try_from(most - changed).unwrap_or(MAX_PAGE).min(MAX_PAGE);
+            // of a group, a page may have few jobs
+            filter.limit = Some(if filter.group.is_some() { MAX_PAGE } else { left });
             let page = self.store.jobs(&filter).await?;
-            let fits = page.items.iter().filter(|job| operation.applies_to(job.state));
-            let ids: Vec<i64> = fits.map(|job| job.id.get()).collect();
+            let fits = page.items.iter().filter(|job| operation.applies_to(job.state) && filter.has(job));
+            let ids: Vec<i64> = fits.map(|job| job.id.get()).take(left as usize).collect();
             changed += self.step(&ids, &operation, filter.state, &mut missed).await?;
-            match page.next {
+            let rest = ids.last().filter(|_| ids.len() == left as usize).map(|id| JobId::from(*id));
+            match rest.or(page.next) {
                 Some(next) => filter = filter.after(next),
                 None => break,
             }

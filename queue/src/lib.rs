@@ -104,6 +104,7 @@ mod effects;
 mod engine;
 mod enqueue;
 mod error;
+mod failures;
 mod finite;
 mod gauges;
 pub mod health;

@@ -33,6 +33,7 @@ mod complete_in;
 mod dead;
 mod encodings;
 mod enqueue;
+mod failures;
 mod fencing;
 mod grants;
 mod handlers;

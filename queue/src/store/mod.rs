@@ -29,6 +29,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::error::Error;
+use crate::failures::Failures;
 use crate::gauges::Gauges;
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
@@ -259,6 +260,9 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 
     /// See [`crate::admin::Admin::job`].
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;
+
+    /// See [`crate::admin::Admin::failures`].
+    async fn failures(&self) -> Result<Failures, Error>;
 
     /// What decides when a job is claimed.
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error>;

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::failures::group_of;
 use crate::state::{JobId, JobState};
 
 /// The number of jobs of one kind, queue and state. See [`Admin::stats`](crate::admin::Admin::stats).
@@ -188,6 +189,7 @@ pub struct Filter {
     pub(crate) enqueued_before: Option<DateTime<Utc>>,
     pub(crate) failed_since: Option<DateTime<Utc>>,
     pub(crate) failed_before: Option<DateTime<Utc>>,
+    pub(crate) group: Option<String>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u32>,
     /// Limits the states if `state` is not set.
@@ -282,6 +284,14 @@ impl Filter {
         self
     }
 
+    /// Selects only jobs that fail in this way: see [`FailureGroup::group`](crate::admin::FailureGroup::group). Each job
+    /// that matches the other conditions is read, so add its kind and state. A page of a list has fewer jobs, or none.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
     /// Selects only ids above this one, for the next page.
     #[must_use]
     pub fn after(mut self, id: JobId) -> Self {
@@ -301,6 +311,12 @@ impl Filter {
     pub(crate) fn unfinished(&self) -> Option<Self> {
         let excluded = self.state.is_some_and(JobState::is_final);
         (!excluded).then(|| Self { among: Among::Unfinished, ..self.clone() })
+    }
+
+    /// Whether a job that the database found is in the group.
+    pub(crate) fn has(&self, job: &JobRow) -> bool {
+        let of = |job: &JobRow| group_of(&job.kind, job.error.as_deref().unwrap_or_default());
+        self.group.as_ref().is_none_or(|group| job.error.is_some() && of(job) == *group)
     }
 
     pub(crate) fn page(&self) -> u32 {

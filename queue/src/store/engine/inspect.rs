@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 
 use crate::error::{Doing as _, Error};
+use crate::failures::{CHARS, Counted, Failures};
 use crate::gauges::{Count, Gauges};
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::{JobId, JobState};
@@ -49,6 +50,29 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
             key => key?.pop(),
         };
         Ok(Some(job))
+    }
+
+    async fn failures(&self) -> Result<Failures, Error> {
+        /// How many dead letters are looked at, and how many attempts.
+        const MOST: i64 = 10_000;
+        let doing = "cannot group the failures";
+        let (mut counted, mut complete) = (Vec::new(), true);
+        for (is_dead, sql) in [(true, DB::ADMIN.failures_dead), (false, DB::ADMIN.failures_retrying)] {
+            let binds = [MOST.into(), (CHARS as i64).into()];
+            let rows = self.read(Via::Pool, doing, sql, &binds, |row| {
+                let jobs = row.int(2)?;
+                let Some(kind) = row.maybe_text(0)? else { return Ok(Err(jobs)) };
+                let (error, first, last) = (row.maybe_text(1)?.unwrap_or_default(), at(row, 3)?, at(row, 4)?);
+                Ok(Ok(Counted { is_dead, kind, error, jobs, first, last, sample: row.int(5)? }))
+            });
+            for row in rows.await? {
+                match row {
+                    Ok(some) => counted.push(some),
+                    Err(looked_at) => complete &= looked_at < MOST,
+                }
+            }
+        }
+        Ok(Failures::of(counted, complete))
     }
 
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error> {

@@ -184,6 +184,10 @@ statements! {
         place: sql,
         /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
         attempts: sql,
+        /// Binds: the most dead letters, the most characters of an error. Rows: see the files.
+        failures_dead: sql,
+        /// As before.
+        failures_retrying: sql,
         /// Binds: queue.
         pause: sql,
         /// Binds: queue.

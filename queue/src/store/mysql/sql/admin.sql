@@ -200,6 +200,32 @@ FROM queue_attempts AS a LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w
 WHERE job_id = $1 AND fence <= $2
 ORDER BY fence DESC LIMIT 1000
 
+-- name: failures_dead
+-- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last
+-- end, newest job. One row without a kind says how many were looked at.
+WITH dead AS (
+    SELECT kind, LEFT(error, $2) AS error, finished_at, id FROM queue_dead FORCE INDEX (PRIMARY) ORDER BY id DESC LIMIT $1
+)
+SELECT kind, error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(finished_at)), MAX(id)
+FROM dead GROUP BY kind, error
+UNION ALL
+SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM dead
+
+-- name: failures_retrying
+-- The same for waiting jobs whose last attempt failed, among the $1 newest attempts.
+WITH last_ones AS (
+    SELECT job_id, fence, outcome, LEFT(error, $2) AS error, ended_at
+    FROM queue_attempts FORCE INDEX (PRIMARY) ORDER BY job_id DESC, fence DESC LIMIT $1
+)
+SELECT j.kind, a.error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(a.ended_at)),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(a.ended_at)), MAX(a.job_id)
+FROM last_ones AS a STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = a.job_id
+WHERE j.worker_id = 0 AND j.fence = a.fence AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+GROUP BY j.kind, a.error
+UNION ALL
+SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM last_ones
+
 -- name: pause
 -- Not INSERT IGNORE, which would truncate an overlong name.
 INSERT INTO queue_paused (queue) VALUES ($1) ON DUPLICATE KEY UPDATE paused_at = paused_at

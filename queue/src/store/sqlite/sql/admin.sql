@@ -197,6 +197,29 @@ FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
 WHERE job_id = $1 AND fence <= $2
 ORDER BY fence DESC LIMIT 1000
 
+-- name: failures_dead
+-- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last
+-- end, newest job. One row without a kind says how many were looked at.
+WITH dead AS MATERIALIZED (
+    SELECT kind, substr(error, 1, $2) AS error, finished_at, id FROM queue_dead ORDER BY id DESC LIMIT +$1
+)
+SELECT kind, error, count(*), min(finished_at) * 1000, max(finished_at) * 1000, max(id) FROM dead GROUP BY kind, error
+UNION ALL
+SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
+
+-- name: failures_retrying
+-- The same for waiting jobs whose last attempt failed, among the $1 newest attempts.
+WITH last AS MATERIALIZED (
+    SELECT job_id, fence, outcome, substr(error, 1, $2) AS error, ended_at
+    FROM queue_attempts ORDER BY job_id DESC, fence DESC LIMIT +$1
+)
+SELECT j.kind, a.error, count(*), min(a.ended_at) * 1000, max(a.ended_at) * 1000, max(a.job_id)
+FROM last AS a CROSS JOIN queue_jobs AS j ON j.id = a.job_id
+WHERE j.worker_id = 0 AND j.fence = a.fence AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+GROUP BY j.kind, a.error
+UNION ALL
+SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM last
+
 -- name: pause
 INSERT INTO queue_paused (queue, paused_at) VALUES ($1, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 ON CONFLICT DO NOTHING
