@@ -20,7 +20,8 @@ use crate::store::values::Refusal;
 use crate::store::view::{Among, MAX_PAGE};
 pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::telemetry::Event;
-pub use crate::why::{Reason, Why};
+use crate::why::summary;
+pub use crate::why::{Reason, Waiting, Why};
 
 /// How long a change tries again to reach a job that is locked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -232,6 +233,30 @@ impl Admin {
     pub async fn why(&self, id: JobId) -> Result<Why, Error> {
         let job = self.job(id).await?.ok_or(Error::NotFound(id))?.job;
         Ok(Why::of(&job, &self.store.facts(&job).await?))
+    }
+
+    /// What all waiting jobs wait for, in at most six lines, the most first. It counts as [`gauges`](Self::gauges) does.
+    /// The filter may name a kind and a queue; its other conditions do not matter.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Admin, Filter};
+    ///
+    /// // "31204 wait until the queue `mail` is resumed", "12 wait for a worker that knows `send_emial`"
+    /// for line in Admin::new(&pool).why_summary(&Filter::new()).await? {
+    ///     println!("{line}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub async fn why_summary(&self, filter: &Filter) -> Result<Vec<Waiting>, Error> {
+        let is_asked = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
+        let mut depths = self.gauges().await?.depths;
+        depths.retain(|depth| is_asked(&filter.kind, &depth.kind) && is_asked(&filter.queue, &depth.queue));
+        Ok(summary(&depths, &self.workers().await?))
     }
 
     /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is

@@ -1,11 +1,12 @@
 //! Why a job does not run: a decision from a few facts, without I/O.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
-use crate::gauges::Count;
+use crate::gauges::{Count, Depth};
 use crate::state::{JobId, JobState};
 use crate::store::view::{JobRow, WorkerInfo};
 
@@ -143,7 +144,7 @@ impl Why {
 
 fn reason(job: &JobRow, facts: &Facts) -> Reason {
     let worker_of = |job: &JobRow| facts.workers.iter().find(|worker| Some(worker.id) == job.worker);
-    let alive = || facts.workers.iter().filter(|worker| worker.alive && worker.stopped_at.is_none());
+    let alive = || facts.workers.iter().filter(|worker| is_alive(worker));
     let error = job.error.clone();
     match job.state {
         JobState::Completed => return Reason::Completed,
@@ -153,7 +154,7 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
             let (it, id) = (worker_of(job), job.worker.unwrap_or_default());
             let worker = it.map_or_else(|| format!("worker {id}"), |it| format!("{}:{}", it.host, it.pid));
             return match it {
-                Some(it) if it.alive && it.stopped_at.is_none() => match job.cancel_requested {
+                Some(it) if is_alive(it) => match job.cancel_requested {
                     true => Reason::Stopping { worker },
                     false => Reason::Running { worker, since: job.claimed_at },
                 },
@@ -176,8 +177,7 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
         let near = kinds.map(|kind| (distance(kind, &job.kind), kind)).min();
         return Reason::UnknownKind { similar: near.filter(|(far, _)| *far <= 2).map(|(_, kind)| kind.clone()) };
     }
-    let serves = |worker: &&&WorkerInfo| worker.queues.is_empty() || worker.queues.contains(&job.queue);
-    let serving: Vec<_> = knowing.iter().filter(serves).collect();
+    let serving: Vec<_> = knowing.iter().filter(|worker| serves(worker, &job.queue)).collect();
     if serving.is_empty() {
         let mut served: Vec<_> = knowing.iter().flat_map(|worker| worker.queues.clone()).collect();
         served.sort_unstable();
@@ -281,6 +281,77 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+/// Jobs that wait for one reason. See [`Admin::why_summary`](crate::admin::Admin::why_summary).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// How many.
+    pub jobs: Count,
+    /// What they wait for, for example "for a worker that knows `send_emial`".
+    pub reason: String,
+    /// What would cure it. `None`: only time helps.
+    pub cure: Option<String>,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} wait {}", self.jobs, self.reason)
+    }
+}
+
+/// The most lines of a summary.
+const MOST_LINES: usize = 6;
+
+/// What the waiting jobs of these kinds and queues wait for, the most first.
+pub(crate) fn summary(depths: &[Depth], workers: &[WorkerInfo]) -> Vec<Waiting> {
+    let alive: Vec<_> = workers.iter().filter(|worker| is_alive(worker)).collect();
+    let mut sums: BTreeMap<(String, Option<String>), Count> = BTreeMap::new();
+    for depth in depths {
+        let (kind, queue) = (depth.kind.escape_debug(), depth.queue.escape_debug());
+        let knowing: Vec<_> = alive.iter().filter(|worker| worker.kinds.contains(&depth.kind)).collect();
+        let serving: Vec<_> = knowing.iter().filter(|worker| serves(worker, &depth.queue)).collect();
+        let (reason, cure) = if depth.paused {
+            (format!("until the queue `{queue}` is resumed"), Some(format!("resume the queue `{queue}`")))
+        } else if alive.is_empty() {
+            ("for a worker: none is alive".to_owned(), Some("start a worker".to_owned()))
+        } else if knowing.is_empty() {
+            (format!("for a worker that knows `{kind}`"), Some(format!("deploy a worker that knows `{kind}`")))
+        } else if serving.is_empty() {
+            let cure = format!("start a worker that serves `{queue}` and knows `{kind}`");
+            (format!("for a worker that serves the queue `{queue}`"), Some(cure))
+        } else if serving.iter().all(|worker| worker.running >= u64::from(worker.concurrency)) {
+            ("for a free slot".to_owned(), Some("wait, or give their workers more slots".to_owned()))
+        } else {
+            ("for their turn, which is soon".to_owned(), None)
+        };
+        for (count, reason) in
+            [(depth.ready, (reason, cure)), (depth.scheduled, ("until they are due".to_owned(), None))]
+        {
+            if count.jobs > 0 {
+                *sums.entry(reason).or_default() += count;
+            }
+        }
+    }
+    let mut lines: Vec<_> = sums.into_iter().map(|((reason, cure), jobs)| Waiting { jobs, reason, cure }).collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.jobs.jobs));
+    if lines.len() > MOST_LINES {
+        let rest = lines.split_off(MOST_LINES - 1);
+        let mut jobs = Count::default();
+        rest.iter().for_each(|line| jobs += line.jobs);
+        let reason = format!("for {} other reasons", rest.len());
+        lines.push(Waiting { jobs, reason, cure: Some("ask for one kind or queue".to_owned()) });
+    }
+    lines
+}
+
+fn is_alive(worker: &WorkerInfo) -> bool {
+    worker.alive && worker.stopped_at.is_none()
+}
+
+fn serves(worker: &WorkerInfo, queue: &String) -> bool {
+    worker.queues.is_empty() || worker.queues.contains(queue)
 }
 
 /// How many letters must change to make one text of the other.
@@ -404,6 +475,38 @@ mod tests {
         let one = facts(&[worker(1, &["a"], &["send_email"])]);
         let text = Why::of(&job(JobState::Ready), &one).reason.to_string();
         assert_eq!(text, "no live worker that knows its kind serves its queue, only `a`");
+    }
+
+    #[test]
+    fn a_summary_has_a_line_for_each_reason() {
+        let depth = |kind: &str, queue: &str, ready, scheduled| Depth {
+            ready: Count::exactly(ready),
+            scheduled: Count::exactly(scheduled),
+            ..Depth::new(kind, queue)
+        };
+        let lines = |depths: &[Depth], workers: &[WorkerInfo]| -> Vec<String> {
+            summary(depths, workers).iter().map(Waiting::to_string).collect()
+        };
+        let here = worker(1, &["a", "b"], &["mail"]);
+        let busy = WorkerInfo { running: 2, ..worker(2, &["c"], &["mail"]) };
+        let paused = Depth { paused: true, ..depth("mail", "p", 31_204, 0) };
+        let all = [depth("mail", "a", 7, 100), depth("mial", "a", 12, 1), depth("mail", "x", 3, 0), paused];
+        assert_eq!(
+            lines(&all, &[here.clone()]),
+            [
+                "31204 wait until the queue `p` is resumed",
+                "101 wait until they are due",
+                "12 wait for a worker that knows `mial`",
+                "7 wait for their turn, which is soon",
+                "3 wait for a worker that serves the queue `x`",
+            ]
+        );
+        assert_eq!(lines(&[depth("mail", "c", 2, 0)], &[here.clone(), busy]), ["2 wait for a free slot"]);
+        assert_eq!(lines(&[depth("mail", "a", 1, 0)], &[]), ["1 wait for a worker: none is alive"]);
+        assert_eq!(lines(&[depth("mail", "a", 0, 0)], &[]), [""; 0]);
+        let many: Vec<_> = (0..20).map(|n| depth(&format!("k{n}"), "a", 20 - n, 0)).collect();
+        let found = lines(&many, &[here]);
+        assert_eq!((found.len(), &*found[5]), (6, "120 wait for 15 other reasons"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use queue::admin::{Reason, Why};
+use queue::admin::{Filter, Reason, Why};
 use queue::{Error, Job, JobId, JobState};
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, eventually};
@@ -13,6 +13,7 @@ conformance! {
     names_what_holds_a_waiting_job_back,
     follows_a_job_to_its_end,
     counts_the_jobs_that_come_first,
+    sums_up_what_all_wait_for,
 }
 
 async fn why(db: &Db, id: JobId) -> Why {
@@ -93,4 +94,38 @@ async fn counts_the_jobs_that_come_first(db: Db) {
         }
     }
     assert_eq!(why(&db, other).await.reason, Reason::Next, "another priority is another lane");
+}
+
+async fn sums_up_what_all_wait_for(db: Db) {
+    let lines = async |filter: &Filter| -> Vec<String> {
+        db.admin().why_summary(filter).await.expect("a summary").iter().map(ToString::to_string).collect()
+    };
+    let all = Filter::new();
+    assert_eq!(lines(&all).await, [""; 0]);
+    db.enqueue_all((0..5).map(|n| Note::new(n.to_string()))).await;
+    db.enqueue_all((0..4).map(|n| Note::new(n.to_string()).queue("paused"))).await;
+    db.enqueue_all((0..3).map(|n| Note::new(n.to_string()).after(Duration::from_secs(3600)))).await;
+    db.sql("INSERT INTO queue_jobs (kind) VALUES ('ntoe'), ('ntoe')").await;
+    db.admin().pause("paused").await.expect("paused");
+    assert_eq!(
+        lines(&all).await,
+        [
+            "7 wait for a worker: none is alive",
+            "4 wait until the queue `paused` is resumed",
+            "3 wait until they are due",
+        ]
+    );
+    let worker = db.start(db.worker());
+    db.finished(5).await;
+    assert_eq!(
+        lines(&all).await,
+        [
+            "4 wait until the queue `paused` is resumed",
+            "3 wait until they are due",
+            "2 wait for a worker that knows `ntoe`",
+        ]
+    );
+    assert_eq!(lines(&Filter::new().kind("ntoe")).await, ["2 wait for a worker that knows `ntoe`"]);
+    assert_eq!(lines(&Filter::new().queue("paused")).await, ["4 wait until the queue `paused` is resumed"]);
+    worker.stop().await;
 }
